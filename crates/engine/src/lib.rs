@@ -1,0 +1,1 @@
+//! Issue ops, time them, record latencies: the only place that loops over system calls.

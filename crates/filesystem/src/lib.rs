@@ -1,0 +1,1 @@
+//! The catalog of file systems: mkfs, mount, check, versions, modules, spec grammar.

@@ -1,0 +1,3 @@
+//! The `fsdyno` command.
+
+fn main() {}

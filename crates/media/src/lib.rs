@@ -1,0 +1,1 @@
+//! What a file system lies on: directory, later loop file, block device, RAM.

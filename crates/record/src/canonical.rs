@@ -1,0 +1,41 @@
+//! Canonical JSON and its SHA-256: the same value gives the same bytes, hence the same hash.
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// JSON with the keys of every object sorted and no space (the parts of RFC 8785 that this
+/// project's records need: they hold no floating-point numbers where a hash is taken).
+///
+/// # Errors
+/// Only what `serde_json` reports for a value that has no JSON form.
+pub fn to_string<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    // serde_json's map is a BTreeMap, so a value sorts its keys by passing through it.
+    let value: Value = serde_json::to_value(value)?;
+    serde_json::to_string(&value)
+}
+
+/// SHA-256 of some bytes, in lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_at_every_depth() {
+        let value: Value = serde_json::from_str(r#"{"b":{"z":1,"a":2},"a":[{"d":1,"c":2}]}"#).unwrap();
+        assert_eq!(to_string(&value).unwrap(), r#"{"a":[{"c":2,"d":1}],"b":{"a":2,"z":1}}"#);
+    }
+
+    #[test]
+    fn the_hash_is_sha256() {
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(
+            sha256_hex(b"abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

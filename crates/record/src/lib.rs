@@ -1,0 +1,21 @@
+//! Plain data that crosses a boundary: plan, job, trial record, mailbox, units, schema version.
+//!
+//! What happens inside a trial (agent over engine, workload, disk, file system) and what happens
+//! around trials (study over venue, lab, media; report over stats) meet only here.
+
+pub mod canonical;
+pub mod mailbox;
+pub mod op;
+pub mod plan;
+pub mod seed;
+pub mod suggest;
+pub mod trial;
+pub mod units;
+
+pub use op::OpKind;
+pub use plan::{Job, Plan};
+pub use trial::Trial;
+pub use units::{Bytes, Nanos};
+
+/// Version of the record's schema; a reader refuses what is newer than it knows.
+pub const SCHEMA: u32 = 1;

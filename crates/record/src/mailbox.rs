@@ -1,0 +1,259 @@
+//! The memory through which a venue and its agent talk: job in, progress and report out.
+//!
+//! On a host it is a memfd inherited by the child; in the lab a PCI memory region of the guest.
+//! It needs no system call and no interrupt while the trial runs, so watching costs the trial
+//! nothing. Everything is 64-bit words, little-endian, accessed atomically.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Size of the mailbox in bytes. 16 MiB: a power of two, as a PCI region must be.
+pub const SIZE: usize = 16 << 20;
+
+const MAGIC: u64 = 0x0001_6f6e_7964_7366; // "fsdyno", version 1
+const JOB_AT: usize = 4096 / 8;
+const REPORT_AT: usize = (1 << 20) / 8;
+
+/// The fixed words at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Word {
+    /// Set by the venue when the job is in place.
+    Magic = 0,
+    /// Length of the job in bytes.
+    JobLength = 1,
+    /// Length of the report in bytes; set last, so not zero means "complete".
+    ReportLength = 2,
+    /// A [`Stage`].
+    Stage = 3,
+    /// Index of the current phase.
+    Phase = 4,
+    /// How many phases there are.
+    Phases = 5,
+    /// Ops done in this trial.
+    OpsDone = 6,
+    /// Ops there will be in this trial.
+    OpsTotal = 7,
+    /// The agent's clock at the last beat, in nanoseconds.
+    Now = 8,
+    /// Requests that the disk's server has answered: a second sign of life.
+    Requests = 9,
+    /// Bytes of the modelled disk that are stored.
+    Stored = 10,
+}
+
+/// Where a trial is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u64)]
+pub enum Stage {
+    /// Nothing from the agent yet.
+    Starting = 0,
+    /// The agent runs and has read its job.
+    Ready = 1,
+    /// mkfs and mount.
+    Preparing = 2,
+    /// In a phase.
+    Running = 3,
+    /// Between phases: sync, remount.
+    Gap = 4,
+    /// Reading back and comparing.
+    Verifying = 5,
+    /// The file system's own check.
+    Checking = 6,
+    /// The report is complete.
+    Done = 7,
+}
+
+impl Stage {
+    fn from_word(word: u64) -> Stage {
+        use Stage::*;
+        [Starting, Ready, Preparing, Running, Gap, Verifying, Checking, Done]
+            .into_iter()
+            .find(|stage| *stage as u64 == word)
+            .unwrap_or(Starting)
+    }
+}
+
+/// What the venue sees of a running trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Where it is.
+    pub stage: Stage,
+    /// Index of the current phase.
+    pub phase: u64,
+    /// How many phases there are.
+    pub phases: u64,
+    /// Ops done.
+    pub ops_done: u64,
+    /// Ops there will be.
+    pub ops_total: u64,
+    /// The agent's clock.
+    pub now: crate::Nanos,
+    /// Requests answered by the disk's server.
+    pub requests: u64,
+}
+
+/// What is wrong with a mailbox.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MailboxError {
+    /// The memory is smaller than [`SIZE`].
+    #[error("the mailbox is {0} bytes; it must be {SIZE}")]
+    TooSmall(usize),
+    /// Nobody has put a job there.
+    #[error("the mailbox holds no job")]
+    NoJob,
+    /// Job or report do not fit.
+    #[error("{what} is {length} bytes; the mailbox takes {limit}")]
+    TooLong {
+        /// `the job` or `the report`.
+        what: &'static str,
+        /// How long it is.
+        length: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+}
+
+/// A view of the mailbox; both sides hold one over the same memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Mailbox<'a>(&'a [AtomicU64]);
+
+impl<'a> Mailbox<'a> {
+    /// A view of mapped memory.
+    ///
+    /// # Errors
+    /// [`MailboxError::TooSmall`].
+    pub fn new(words: &'a [AtomicU64]) -> Result<Mailbox<'a>, MailboxError> {
+        if words.len() * 8 < SIZE {
+            return Err(MailboxError::TooSmall(words.len() * 8));
+        }
+        Ok(Mailbox(words))
+    }
+
+    /// One word.
+    pub fn get(&self, word: Word) -> u64 {
+        self.0[word as usize].load(Ordering::Acquire)
+    }
+
+    /// Sets one word.
+    #[inline]
+    pub fn set(&self, word: Word, value: u64) {
+        self.0[word as usize].store(value, Ordering::Release);
+    }
+
+    /// Venue: puts the job in place.
+    ///
+    /// # Errors
+    /// [`MailboxError::TooLong`].
+    pub fn put_job(&self, job: &[u8]) -> Result<(), MailboxError> {
+        self.put("the job", JOB_AT, REPORT_AT, job)?;
+        self.set(Word::JobLength, job.len() as u64);
+        self.set(Word::Magic, MAGIC);
+        Ok(())
+    }
+
+    /// Agent: takes the job.
+    ///
+    /// # Errors
+    /// [`MailboxError::NoJob`].
+    pub fn job(&self) -> Result<Vec<u8>, MailboxError> {
+        if self.get(Word::Magic) != MAGIC {
+            return Err(MailboxError::NoJob);
+        }
+        Ok(self.take(JOB_AT, REPORT_AT, self.get(Word::JobLength)))
+    }
+
+    /// Agent: puts the report in place and says that it is complete.
+    ///
+    /// # Errors
+    /// [`MailboxError::TooLong`].
+    pub fn put_report(&self, report: &[u8]) -> Result<(), MailboxError> {
+        self.put("the report", REPORT_AT, SIZE / 8, report)?;
+        self.set(Word::Stage, Stage::Done as u64);
+        self.set(Word::ReportLength, report.len() as u64);
+        Ok(())
+    }
+
+    /// Venue: the report, once it is complete.
+    pub fn report(&self) -> Option<Vec<u8>> {
+        let length = self.get(Word::ReportLength);
+        (length > 0).then(|| self.take(REPORT_AT, SIZE / 8, length))
+    }
+
+    /// Venue: where the trial is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            stage: Stage::from_word(self.get(Word::Stage)),
+            phase: self.get(Word::Phase),
+            phases: self.get(Word::Phases),
+            ops_done: self.get(Word::OpsDone),
+            ops_total: self.get(Word::OpsTotal),
+            now: crate::Nanos(self.get(Word::Now)),
+            requests: self.get(Word::Requests),
+        }
+    }
+
+    fn put(
+        &self,
+        what: &'static str,
+        from: usize,
+        to: usize,
+        bytes: &[u8],
+    ) -> Result<(), MailboxError> {
+        let limit = (to - from) * 8;
+        if bytes.len() > limit {
+            return Err(MailboxError::TooLong { what, length: bytes.len(), limit });
+        }
+        for (word, chunk) in self.0[from..to].iter().zip(bytes.chunks(8)) {
+            let mut full = [0; 8];
+            full[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(full), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn take(&self, from: usize, to: usize, length: u64) -> Vec<u8> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min((to - from) * 8);
+        let mut bytes: Vec<u8> = self.0[from..from + length.div_ceil(8)]
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .collect();
+        bytes.truncate(length);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Vec<AtomicU64> {
+        (0..SIZE / 8).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn a_job_goes_in_and_a_report_comes_out() {
+        let memory = memory();
+        let mailbox = Mailbox::new(&memory).unwrap();
+        assert_eq!(mailbox.job(), Err(MailboxError::NoJob));
+        mailbox.put_job(b"{\"job\":1}").unwrap();
+        assert_eq!(mailbox.job().unwrap(), b"{\"job\":1}");
+        assert_eq!(mailbox.report(), None);
+        mailbox.put_report(b"{}").unwrap();
+        assert_eq!(mailbox.report().unwrap(), b"{}");
+        assert_eq!(mailbox.progress().stage, Stage::Done);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_a_lying_length_is_cut() {
+        let memory = memory();
+        let mailbox = Mailbox::new(&memory).unwrap();
+        assert!(mailbox.put_job(&vec![1; 1 << 20]).is_err());
+        mailbox.set(Word::ReportLength, u64::MAX);
+        assert_eq!(mailbox.report().unwrap().len(), SIZE - (1 << 20));
+    }
+
+    #[test]
+    fn too_little_memory_is_no_mailbox() {
+        assert!(matches!(Mailbox::new(&[]), Err(MailboxError::TooSmall(0))));
+    }
+}

@@ -1,0 +1,200 @@
+//! The plan of a trial: everything that decides what is measured, except the seed and the lab.
+//!
+//! Two trials with one plan hash, one seed and one lab identity have the same `measured`, byte for
+//! byte. The agent needs nothing but a [`Job`]; it reads no catalog and no option.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::canonical;
+use crate::units::{Bytes, Nanos};
+
+/// One cell of a study: a workload on a file system on a medium.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The row's name in tables; the one field beside `hash` that the hash leaves out.
+    pub label: String,
+    /// What is run.
+    pub workload: WorkloadPlan,
+    /// What is made and mounted; none where the medium is a directory as it is.
+    pub filesystem: Option<FilesystemPlan>,
+    /// What the file system lies on.
+    pub medium: MediumPlan,
+    /// Number of threads that issue ops.
+    pub threads: u32,
+    /// How much of what is on disk is read back and compared.
+    pub verify: VerifyMode,
+    /// Sysctls set before the first phase, as `vm.dirty_ratio` → `10`.
+    pub sysctls: BTreeMap<String, String>,
+    /// SHA-256 of all the above but the label, in hex; see [`Plan::sealed`].
+    pub hash: String,
+}
+
+/// A workload by name with every parameter spelled out, defaults too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPlan {
+    /// Its name in `fsdyno list workloads`.
+    pub name: String,
+    /// Parameter → value, as `--set` takes them.
+    pub params: BTreeMap<String, String>,
+}
+
+/// How a file system is made, mounted, looked at and checked.
+///
+/// In every argv `{device}`, `{uuid}`, `{hash_seed}` and `{uuid:NAME}` are filled in by the agent
+/// from the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FilesystemPlan {
+    /// Its name in the catalog.
+    pub kind: String,
+    /// What the user typed, without the label.
+    pub spec: String,
+    /// The mkfs command.
+    pub mkfs: Vec<String>,
+    /// Environment of mkfs and check beside `PATH`.
+    pub env: BTreeMap<String, String>,
+    /// The type that mount(2) is given.
+    pub mount_type: String,
+    /// Options of mount(2), comma-separated, as mount(8) takes them after `-o`.
+    pub mount_options: String,
+    /// The read-only check.
+    pub check: Vec<String>,
+    /// Exit codes of the check that mean "clean".
+    pub check_clean: Vec<i32>,
+    /// A command that prints the features in effect; empty where mkfs's own output says them.
+    pub features: Vec<String>,
+    /// Lines of that output to keep: those that begin with one of these, up to the colon or `=`.
+    pub feature_keys: Vec<String>,
+    /// Kernel modules to load, before their dependencies are resolved.
+    pub modules: Vec<String>,
+}
+
+/// What the file system lies on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MediumPlan {
+    /// A directory as it is; only a fresh subdirectory of it is used.
+    Directory {
+        /// The directory.
+        path: String,
+    },
+    /// A modelled disk in the lab.
+    Lab {
+        /// The disk.
+        disk: DiskPlan,
+        /// Size of the partition that holds the file system; none takes the whole disk.
+        size: Option<Bytes>,
+        /// RAM of the guest.
+        ram: Bytes,
+        /// The block scheduler; none takes the disk file's.
+        scheduler: Option<String>,
+        /// Kernel release, as `uname -r` prints it.
+        kernel: String,
+    },
+}
+
+/// A disk of the catalog with its file's whole content, so that the plan says what was modelled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskPlan {
+    /// Its name in the catalog.
+    pub name: String,
+    /// The disk's file as JSON; the disk crate gives it meaning. Whole numbers and strings only.
+    pub spec: Value,
+}
+
+/// How much of what is on disk is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyMode {
+    /// Every name, size and byte.
+    #[default]
+    Full,
+    /// Every name and size.
+    Names,
+    /// Every name and size, and the bytes of one file in 64.
+    Sampled,
+}
+
+/// A plan with a seed, made ready for one agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Identity of the trial.
+    pub trial_id: String,
+    /// The seed that everything arbitrary is drawn from.
+    pub seed: u64,
+    /// What to do.
+    pub plan: Plan,
+    /// The trial fails when the venue's clock has run this long.
+    pub deadline: Nanos,
+}
+
+impl Plan {
+    /// This plan with its hash computed.
+    pub fn sealed(mut self) -> Plan {
+        self.hash = self.compute_hash();
+        self
+    }
+
+    fn compute_hash(&self) -> String {
+        let mut value = serde_json::to_value(self).unwrap_or(Value::Null);
+        if let Value::Object(fields) = &mut value {
+            fields.remove("label");
+            fields.remove("hash");
+        }
+        canonical::sha256_hex(value.to_string().as_bytes())
+    }
+
+    /// Whether this plan runs in the lab.
+    pub fn in_lab(&self) -> bool {
+        matches!(self.medium, MediumPlan::Lab { .. })
+    }
+
+    /// The disk's name, if there is a modelled disk.
+    pub fn disk_name(&self) -> Option<&str> {
+        match &self.medium {
+            MediumPlan::Lab { disk, .. } => Some(&disk.name),
+            MediumPlan::Directory { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub fn plan() -> Plan {
+        Plan {
+            label: "ext4".into(),
+            workload: WorkloadPlan {
+                name: "dirops".into(),
+                params: [("files".to_string(), "10000".to_string())].into(),
+            },
+            filesystem: None,
+            medium: MediumPlan::Directory { path: "/tmp".into() },
+            threads: 1,
+            verify: VerifyMode::Full,
+            sysctls: BTreeMap::new(),
+            hash: String::new(),
+        }
+        .sealed()
+    }
+
+    #[test]
+    fn the_hash_leaves_out_the_label_and_nothing_else() {
+        let base = plan();
+        let renamed = Plan { label: "other".into(), ..base.clone() }.sealed();
+        let threaded = Plan { threads: 2, ..base.clone() }.sealed();
+        assert_eq!(base.hash, renamed.hash);
+        assert_ne!(base.hash, threaded.hash);
+    }
+
+    #[test]
+    fn a_plan_survives_its_own_json() {
+        let text = serde_json::to_string(&plan()).unwrap();
+        let back: Plan = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, plan());
+        assert_eq!(back.compute_hash(), back.hash);
+    }
+}

@@ -1,0 +1,92 @@
+//! Everything arbitrary in a trial, drawn from its seed.
+//!
+//! A repeat in the lab varies what is arbitrary in life and nothing else: UUID, hash seed, start
+//! delay, angle of the platter, offset of the partition, order of files. Each is drawn from the
+//! seed and a name of its own, so a new draw never moves the others.
+
+/// A small generator for draws that need a stream: SplitMix64 (Steele, Lea, Flood, "Fast
+/// splittable pseudorandom number generators", OOPSLA 2014; constants from Vigna's splitmix64.c).
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A stream that starts at `state`.
+    pub fn new(state: u64) -> SplitMix64 {
+        SplitMix64(state)
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `bound` (zero if the bound is zero), by multiplication (Lemire 2019, without
+    /// the rejection step: the bias is below bound / 2^64).
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+}
+
+/// The finaliser of SplitMix64: a bijection of 64-bit words that spreads every bit.
+#[inline]
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The stream of draws called `name` under `seed`.
+pub fn stream(seed: u64, name: &str) -> SplitMix64 {
+    // FNV-1a over the name (Fowler, Noll, Vo), spread by the finaliser.
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    SplitMix64::new(mix(hash) ^ mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)))
+}
+
+/// A version 4 UUID (RFC 9562) called `name` under `seed`.
+pub fn uuid(seed: u64, name: &str) -> String {
+    let mut draws = stream(seed, name);
+    let high = (draws.next() & !0xf000) | 0x4000;
+    let low = (draws.next() & !(0b11 << 62)) | (0b10 << 62);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_well_formed_and_depends_on_seed_and_name() {
+        let id = uuid(7, "uuid");
+        assert_eq!(id.len(), 36);
+        assert_eq!(&id[14..15], "4");
+        assert!("89ab".contains(&id[19..20]));
+        assert_eq!(id, uuid(7, "uuid"));
+        assert_ne!(id, uuid(8, "uuid"));
+        assert_ne!(id, uuid(7, "hash_seed"));
+    }
+
+    #[test]
+    fn splitmix_gives_the_published_first_word_for_seed_zero() {
+        assert_eq!(SplitMix64::new(0).next(), 0xe220_a839_7b1d_cdaf);
+    }
+
+    #[test]
+    fn below_stays_below() {
+        let mut draws = stream(1, "x");
+        assert!((0..1000).all(|_| draws.below(7) < 7));
+        assert_eq!(draws.below(0), 0);
+    }
+}

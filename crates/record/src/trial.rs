@@ -1,0 +1,295 @@
+//! The record of one trial: one line of `trials.ndjson`.
+//!
+//! Whatever depends on the speed of the host is in [`Trial::host`] alone; under one lab identity
+//! [`Trial::measured`] is byte for byte the same on every machine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::op::OpKind;
+use crate::plan::{Plan, VerifyMode};
+use crate::units::{Bytes, Nanos};
+
+/// One run of one workload on one fresh file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Version of this schema.
+    pub schema: u32,
+    /// Identity of the trial: the first 16 digits of the plan's hash, a dash, the seed.
+    pub trial_id: String,
+    /// Identity of the lab; none on a host.
+    pub lab_id: Option<String>,
+    /// What the lab identity was computed from, so that a comparison can name what differs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lab: BTreeMap<String, String>,
+    /// The seed.
+    pub seed: u64,
+    /// Version of fsdyno.
+    pub version: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed or was skipped.
+    pub reason: Option<String>,
+    /// What was asked.
+    pub plan: Plan,
+    /// What is needed to repeat it.
+    pub conditions: Conditions,
+    /// What was measured; empty phases where it failed early.
+    pub measured: Measured,
+    /// What depends on the host's speed.
+    pub host: Host,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done, verified, and its file system checked clean.
+    Ok,
+    /// Something went wrong; `reason` says what.
+    #[default]
+    Failed,
+    /// It cannot run here; `reason` says why.
+    Skipped,
+}
+
+/// What the agent hands back; the venue adds identity and host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed.
+    pub reason: Option<String>,
+    /// What is needed to repeat it.
+    pub conditions: Conditions,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+/// What is needed to repeat a trial, read back from what is in effect, not from what was asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// `lab` or `host`.
+    pub venue: String,
+    /// `uname -r` and `-v` where the ops ran.
+    pub kernel: String,
+    /// The CPU's name where the ops ran.
+    pub cpu: String,
+    /// Exact argv of mkfs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mkfs: Vec<String>,
+    /// What mkfs printed (its last lines).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mkfs_output: Vec<String>,
+    /// Type and options of the mount in effect, from /proc/self/mountinfo.
+    pub mount: String,
+    /// Features in effect, read back from the file system.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub features: BTreeMap<String, String>,
+    /// Tool → version line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
+    /// Block-queue settings in effect, as /sys/block names them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub queue: BTreeMap<String, String>,
+    /// Sysctls in effect that bear on write-back and caches.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
+    /// Start of the partition on the modelled disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_start: Option<Bytes>,
+    /// Size of the device the file system lies on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_size: Option<Bytes>,
+    /// Memory that can cache files at the start of the first phase: free, plus page cache.
+    pub cacheable_memory: Bytes,
+    /// What a reader must know: something asked for that could not be done here, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The timed phases, in order.
+    pub phases: Vec<Phase>,
+    /// What lay between them.
+    pub gaps: Vec<Gap>,
+    /// What the instrument cost over the whole trial.
+    pub instrument: Instrument,
+    /// What was read back and compared.
+    pub verify: VerifyReport,
+    /// The file system's own check; none on a directory as it is.
+    pub check: Option<CheckReport>,
+}
+
+/// One timed phase. All times count from its first op.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name in the workload.
+    pub name: String,
+    /// Until the last call came back.
+    pub returned_ns: Nanos,
+    /// Until syncfs(2) came back; none where it could not be called.
+    pub synced_ns: Option<Nanos>,
+    /// Until the device's own cache was empty; none where that could not be shown.
+    pub durable_ns: Option<Nanos>,
+    /// CPU time of the threads that issue ops, to the durable (else the last) stamp.
+    pub cpu_ns: Nanos,
+    /// The part of it in user mode.
+    pub user_ns: Nanos,
+    /// The part of it in the kernel.
+    pub system_ns: Nanos,
+    /// How exact that split is.
+    pub split: Split,
+    /// CPU time of kernel threads by work, to the durable (else the last) stamp.
+    pub kernel_cpu_ns: BTreeMap<String, Nanos>,
+    /// What the ops were and took.
+    pub ops: BTreeMap<OpKind, OpStats>,
+    /// Bytes handed to write calls.
+    pub bytes_written: Bytes,
+    /// Bytes that read calls gave.
+    pub bytes_read: Bytes,
+    /// What the device did, to the durable stamp; none where it cannot be told.
+    pub device: Option<Device>,
+    /// Dirty and write-back pages when the last call came back; none where it cannot be told.
+    pub dirty_bytes: Option<Bytes>,
+    /// Space in use on the file system at the end of the phase, by statfs.
+    pub space_used: Bytes,
+    /// What the instrument took of this phase.
+    pub instrument: Instrument,
+}
+
+/// How the split of CPU time into user and system was come by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Split {
+    /// Accounted at each switch of mode.
+    Exact,
+    /// Estimated by timer ticks.
+    #[default]
+    Sampled,
+}
+
+/// Count and latencies of one kind of op.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpStats {
+    /// How many.
+    pub count: u64,
+    /// The sum of their latencies.
+    pub total_ns: Nanos,
+    /// Median latency (upper bound of its histogram bucket, as are the next three).
+    pub p50_ns: Nanos,
+    /// 90th percentile.
+    pub p90_ns: Nanos,
+    /// 99th percentile.
+    pub p99_ns: Nanos,
+    /// 99.9th percentile.
+    pub p999_ns: Nanos,
+    /// The longest, exact.
+    pub max_ns: Nanos,
+    /// Upper bound of a bucket and how many fell into it; empty buckets are left out.
+    pub histogram: Vec<(Nanos, u64)>,
+}
+
+/// What lay between two phases.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The phase that follows; empty after the last one.
+    pub before: String,
+    /// What the workload wanted: `none`, `sync`, `drop`, `remount` or `verify`.
+    pub wanted: String,
+    /// What was done; differs from `wanted` where the venue could not.
+    pub done: String,
+    /// How long it took.
+    pub elapsed_ns: Nanos,
+}
+
+/// Requests and bytes of a block device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Read requests.
+    pub reads: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Flush requests.
+    pub flushes: u64,
+    /// Discard requests.
+    pub discards: u64,
+    /// Bytes read.
+    pub bytes_read: Bytes,
+    /// Bytes written.
+    pub bytes_written: Bytes,
+    /// Movements of the arm; none where the device does not say.
+    pub seeks: Option<u64>,
+    /// Time in which the device was at work; none where it does not say.
+    pub busy_ns: Option<Nanos>,
+    /// The most requests that were in flight at once; none where it does not say.
+    pub peak_in_flight: Option<u64>,
+}
+
+/// What the instrument itself cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instrument {
+    /// CPU time of the modelled disk's server (kept out of every other figure).
+    pub server_cpu_ns: Nanos,
+    /// CPU time of the block driver's kernel threads that feed it.
+    pub driver_cpu_ns: Nanos,
+    /// Clock reads, names and histograms: ops times their calibrated cost with the null issuer.
+    pub engine_ns: Nanos,
+}
+
+/// What was read back and compared with what the workload says must be there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifyReport {
+    /// How much was compared.
+    pub mode: VerifyMode,
+    /// Files seen, over all verified phases.
+    pub files: u64,
+    /// Directories seen.
+    pub directories: u64,
+    /// Bytes compared.
+    pub bytes: Bytes,
+    /// How many differences there were.
+    pub problems: u64,
+    /// The first of them, each in a sentence.
+    pub examples: Vec<String>,
+    /// How long it took.
+    pub elapsed_ns: Nanos,
+}
+
+/// The file system's own check.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Exact argv.
+    pub argv: Vec<String>,
+    /// Exit code; none if it was killed.
+    pub exit: Option<i32>,
+    /// Whether that code means "clean".
+    pub clean: bool,
+    /// Its last lines.
+    pub output: Vec<String>,
+    /// How long it took.
+    pub elapsed_ns: Nanos,
+}
+
+/// What depends on the speed of the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// Wall-clock time of the whole trial.
+    pub elapsed_ns: Nanos,
+    /// Wall-clock time from its start to the first op.
+    pub first_op_ns: Option<Nanos>,
+    /// CPU time it took on the host.
+    pub cpu_ns: Option<Nanos>,
+    /// Bytes of the modelled disk that were stored.
+    pub stored: Option<Bytes>,
+}
+
+/// The identity of the trial of a plan with a seed.
+pub fn trial_id(plan: &Plan, seed: u64) -> String {
+    format!("{}-{seed}", plan.hash.get(..16).unwrap_or(&plan.hash))
+}

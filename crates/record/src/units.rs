@@ -1,0 +1,149 @@
+//! Units as types: durations and sizes, how they are typed and how they are shown.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// A duration or an instant in nanoseconds, in the clock of the venue (virtual in the lab).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A size in bytes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Nanos {
+    /// The duration in seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// This instant less another, zero if the other is later.
+    pub fn since(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Nanos) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+    /// Saturates at zero: two stamps of one clock never make a negative duration.
+    fn sub(self, other: Nanos) -> Nanos {
+        self.since(other)
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, other: Bytes) -> Bytes {
+        Bytes(self.0 + other.0)
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Three significant digits and the unit that fits: `12.3 us`, `1.22 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0 as f64;
+        let (value, unit) = match self.0 {
+            0..1_000 => return write!(f, "{} ns", self.0),
+            1_000..1_000_000 => (n / 1e3, "us"),
+            1_000_000..1_000_000_000 => (n / 1e6, "ms"),
+            _ => (n / 1e9, "s"),
+        };
+        let digits = if value < 10.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+        write!(f, "{value:.digits$} {unit}")
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// The largest binary unit that leaves at least one, as `1.5 GiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut value = self.0 as f64;
+        let mut unit = "B";
+        for next in ["KiB", "MiB", "GiB", "TiB"] {
+            if value < 1024.0 {
+                break;
+            }
+            value /= 1024.0;
+            unit = next;
+        }
+        if value.fract() == 0.0 { write!(f, "{value:.0} {unit}") } else { write!(f, "{value:.1} {unit}") }
+    }
+}
+
+/// Why a size could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("'{0}' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M")]
+pub struct BadSize(pub String);
+
+impl std::str::FromStr for Bytes {
+    type Err = BadSize;
+
+    /// `4096`, `64K`, `1.5G`, `2GiB`: the suffix is a power of 1024, as in mkfs and fio.
+    fn from_str(text: &str) -> Result<Bytes, BadSize> {
+        let bad = || BadSize(text.to_string());
+        let trimmed = text.trim();
+        let split = trimmed.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(trimmed.len());
+        let (number, suffix) = trimmed.split_at(split);
+        let shift = match suffix.to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
+            _ => return Err(bad()),
+        };
+        let number = number.trim();
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(1 << shift).map(Bytes).ok_or_else(bad);
+        }
+        let value: f64 = number.parse().map_err(|_| bad())?;
+        let bytes = value * (1u64 << shift) as f64;
+        if !bytes.is_finite() || bytes < 0.0 || bytes > u64::MAX as f64 || bytes.fract() != 0.0 {
+            return Err(bad());
+        }
+        Ok(Bytes(bytes as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_powers_of_1024_and_nonsense_is_refused() {
+        assert_eq!("64K".parse(), Ok(Bytes(65_536)));
+        assert_eq!("1.5GiB".parse(), Ok(Bytes(1_610_612_736)));
+        assert_eq!("4096".parse(), Ok(Bytes(4096)));
+        for bad in ["", "-1", "12X", "1.0001K", "99999999999T", "NaN", "inf"] {
+            assert!(bad.parse::<Bytes>().is_err(), "{bad} was taken");
+        }
+    }
+
+    #[test]
+    fn durations_keep_three_digits() {
+        assert_eq!(Nanos(999).to_string(), "999 ns");
+        assert_eq!(Nanos(12_345).to_string(), "12.3 us");
+        assert_eq!(Nanos(1_220_000_000).to_string(), "1.22 s");
+        assert_eq!(Nanos(5) - Nanos(9), Nanos(0));
+    }
+}

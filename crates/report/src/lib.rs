@@ -1,0 +1,1 @@
+//! Text, HTML, CSV and Markdown from stored trials.

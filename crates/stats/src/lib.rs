@@ -1,0 +1,1 @@
+//! Pure statistics of trials, every constant with its source.

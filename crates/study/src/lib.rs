@@ -1,0 +1,1 @@
+//! Plan a matrix of trials, order them, run them through a venue, store them.

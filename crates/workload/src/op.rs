@@ -1,0 +1,292 @@
+//! The shape of an op: one file system call, whose it is, and what it needs.
+
+use fsdyno_record::{Nanos, OpKind};
+
+/// One file system call, or a call that the engine expands into many ([`Call::Scan`],
+/// [`Call::RemoveTree`]) because only the file system knows its parts.
+///
+/// A generator is handed the same `Op` again and again and rewrites it in place, so that the hot
+/// loop allocates nothing and copies no names.
+#[derive(Clone, Debug)]
+pub struct Op {
+    /// What is called.
+    pub call: Call,
+    /// The name it is called on, below the call's directory; may hold slashes, as the original
+    /// program's did. Empty for calls on a file slot.
+    pub name: Name,
+    /// The second name of rename, link and symlink.
+    pub other: Name,
+    /// Whose op it is: a thread of the workload, from zero.
+    pub thread: u32,
+    /// The op (counted from one within the phase) that must have returned before; zero for none.
+    /// Ops of one thread are in order without it.
+    pub after: u64,
+    /// How long its caller thinks before it.
+    pub think: Nanos,
+}
+
+/// An open directory, by number. Slot 0 is the root of the trial and always open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirSlot(pub u16);
+
+impl DirSlot {
+    /// The root of the trial.
+    pub const ROOT: DirSlot = DirSlot(0);
+}
+
+/// An open file, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSlot(pub u16);
+
+/// Flags of open(2) that matter to a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenFlags {
+    /// O_RDONLY (else O_WRONLY, or O_RDWR with `write`).
+    pub read: bool,
+    /// O_WRONLY or O_RDWR.
+    pub write: bool,
+    /// O_EXCL.
+    pub exclusive: bool,
+    /// O_TRUNC.
+    pub truncate: bool,
+    /// O_APPEND.
+    pub append: bool,
+    /// O_DIRECTORY.
+    pub directory: bool,
+    /// O_NOFOLLOW.
+    pub nofollow: bool,
+    /// O_NONBLOCK (GNU tar sets it).
+    pub nonblock: bool,
+    /// O_NOCTTY (GNU tar sets it).
+    pub noctty: bool,
+}
+
+/// Bytes by rule: byte `offset + k` of the content called `id`.
+///
+/// [`crate::contents`] says which bytes those are; engine and verifier ask it, so no payload is
+/// ever stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// Identity of the content; two contents differ wherever they are compared.
+    pub id: u64,
+    /// Where in the content it begins.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u32,
+}
+
+/// The order in which the names of a directory are removed, decided when it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoveOrder {
+    /// As getdents64(2) gives them.
+    Readdir,
+    /// By inode number, as GNU rm does in large directories.
+    Inode,
+    /// By name.
+    Name,
+}
+
+/// A file system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are the call's own arguments")]
+pub enum Call {
+    /// mkdirat(2).
+    Mkdir { dir: DirSlot, mode: u32 },
+    /// openat(2) of a directory, kept in `slot`.
+    OpenDir { dir: DirSlot, slot: DirSlot },
+    /// close(2) of a directory.
+    CloseDir { slot: DirSlot },
+    /// openat(2) with O_CREAT, kept in `file`.
+    Create { dir: DirSlot, file: FileSlot, flags: OpenFlags, mode: u32 },
+    /// openat(2) of an existing file, kept in `file`.
+    Open { dir: DirSlot, file: FileSlot, flags: OpenFlags },
+    /// close(2).
+    Close { file: FileSlot },
+    /// write(2).
+    Write { file: FileSlot, payload: Payload },
+    /// write(2) on a file opened to append.
+    Append { file: FileSlot, payload: Payload },
+    /// read(2) of at most `length` bytes.
+    Read { file: FileSlot, length: u32 },
+    /// fstatat(2), not following links.
+    Stat { dir: DirSlot },
+    /// fstat(2).
+    StatFile { file: FileSlot },
+    /// renameat(2) from `name` to `other`.
+    Rename { dir: DirSlot, to: DirSlot },
+    /// linkat(2) from `name` to `other`.
+    Link { dir: DirSlot, to: DirSlot },
+    /// symlinkat(2): `name` is the link, `other` what it says.
+    Symlink { dir: DirSlot },
+    /// unlinkat(2).
+    Unlink { dir: DirSlot },
+    /// unlinkat(2) with AT_REMOVEDIR.
+    Rmdir { dir: DirSlot },
+    /// fsync(2) of a file.
+    Fsync { file: FileSlot },
+    /// fsync(2) of a directory.
+    FsyncDir { dir: DirSlot },
+    /// ftruncate(2).
+    Truncate { file: FileSlot, length: u64 },
+    /// fallocate(2).
+    Fallocate { file: FileSlot, length: u64 },
+    /// fsetxattr(2) of `user.fsdyno` with `length` bytes.
+    Setxattr { file: FileSlot, length: u32 },
+    /// fchmod(2).
+    ChmodFile { file: FileSlot, mode: u32 },
+    /// fchmodat(2).
+    Chmod { dir: DirSlot, mode: u32 },
+    /// futimens(2) to `mtime` seconds.
+    UtimesFile { file: FileSlot, mtime: i64 },
+    /// utimensat(2) to `mtime` seconds.
+    Utimes { dir: DirSlot, mtime: i64 },
+    /// fchown(2) to the caller's own ids.
+    ChownFile { file: FileSlot },
+    /// fchownat(2) to the caller's own ids.
+    Chown { dir: DirSlot },
+    /// Reads directory `name` to its end (open, getdents64 until nothing comes, close).
+    Scan { dir: DirSlot },
+    /// Removes the tree `name`, itself too, as `rm -r` does; each call is timed by itself.
+    RemoveTree { dir: DirSlot, order: RemoveOrder },
+}
+
+impl Call {
+    /// The kind this call is counted as; none for what the engine expands.
+    pub fn kind(&self) -> Option<OpKind> {
+        Some(match self {
+            Call::Mkdir { .. } => OpKind::Mkdir,
+            Call::OpenDir { .. } | Call::Open { .. } => OpKind::Open,
+            Call::CloseDir { .. } | Call::Close { .. } => OpKind::Close,
+            Call::Create { .. } => OpKind::Create,
+            Call::Write { .. } => OpKind::Write,
+            Call::Append { .. } => OpKind::Append,
+            Call::Read { .. } => OpKind::Read,
+            Call::Stat { .. } | Call::StatFile { .. } => OpKind::Stat,
+            Call::Rename { .. } => OpKind::Rename,
+            Call::Link { .. } => OpKind::Link,
+            Call::Symlink { .. } => OpKind::Symlink,
+            Call::Unlink { .. } => OpKind::Unlink,
+            Call::Rmdir { .. } => OpKind::Rmdir,
+            Call::Fsync { .. } | Call::FsyncDir { .. } => OpKind::Fsync,
+            Call::Truncate { .. } => OpKind::Truncate,
+            Call::Fallocate { .. } => OpKind::Fallocate,
+            Call::Setxattr { .. } => OpKind::Setxattr,
+            Call::ChmodFile { .. } | Call::Chmod { .. } => OpKind::Chmod,
+            Call::UtimesFile { .. } | Call::Utimes { .. } => OpKind::Utimes,
+            Call::ChownFile { .. } | Call::Chown { .. } => OpKind::Chown,
+            Call::Scan { .. } | Call::RemoveTree { .. } => return None,
+        })
+    }
+}
+
+impl Default for Op {
+    fn default() -> Op {
+        Op {
+            call: Call::Stat { dir: DirSlot::ROOT },
+            name: Name::default(),
+            other: Name::default(),
+            thread: 0,
+            after: 0,
+            think: Nanos(0),
+        }
+    }
+}
+
+/// A path below a directory slot, with its terminating NUL always in place, so that it can be
+/// handed to the kernel as it stands.
+#[derive(Clone)]
+pub struct Name {
+    bytes: [u8; Name::CAPACITY],
+    length: u16,
+}
+
+impl Name {
+    /// Room for the longest path a workload may use, with its NUL.
+    pub const CAPACITY: usize = 1024;
+
+    /// Empties the name.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Keeps the first `length` bytes.
+    #[inline]
+    pub fn truncate(&mut self, length: usize) {
+        let length = length.min(self.length as usize);
+        self.length = length as u16;
+        self.bytes[length] = 0;
+    }
+
+    /// Appends bytes; what does not fit is cut (generators check their names when they are built).
+    #[inline]
+    pub fn push(&mut self, text: &[u8]) {
+        let at = self.length as usize;
+        let take = text.len().min(Name::CAPACITY - 1 - at);
+        self.bytes[at..at + take].copy_from_slice(&text[..take]);
+        self.length = (at + take) as u16;
+        self.bytes[at + take] = 0;
+    }
+
+    /// Appends a decimal number with at least `width` digits.
+    #[inline]
+    pub fn push_number(&mut self, mut number: u64, width: usize) {
+        let mut digits = [b'0'; 20];
+        let mut at = digits.len();
+        while number > 0 {
+            at -= 1;
+            digits[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+        at = at.min(digits.len() - width.clamp(1, digits.len()));
+        self.push(&digits[at..]);
+    }
+
+    /// The name without its NUL.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length as usize]
+    }
+
+    /// The name with its NUL, for the kernel.
+    #[inline]
+    pub fn as_bytes_with_nul(&self) -> &[u8] {
+        &self.bytes[..=self.length as usize]
+    }
+
+    /// The name for people.
+    pub fn display(&self) -> String {
+        String::from_utf8_lossy(self.as_bytes()).into_owned()
+    }
+}
+
+impl Default for Name {
+    fn default() -> Name {
+        Name { bytes: [0; Name::CAPACITY], length: 0 }
+    }
+}
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_built_in_place_and_ends_in_nul() {
+        let mut name = Name::default();
+        name.push(b"d/f");
+        name.push_number(42, 5);
+        assert_eq!(name.as_bytes(), b"d/f00042");
+        name.truncate(3);
+        name.push_number(0, 1);
+        assert_eq!(name.as_bytes_with_nul(), b"d/f0\0");
+        name.push(&[b'x'; 2000]);
+        assert_eq!(name.as_bytes_with_nul().len(), Name::CAPACITY);
+        assert_eq!(name.as_bytes_with_nul().last(), Some(&0));
+    }
+}
