@@ -4,6 +4,7 @@
 //! around trials (study over venue, lab, media; report over stats) meet only here.
 
 pub mod canonical;
+pub mod guest;
 pub mod mailbox;
 pub mod op;
 pub mod plan;

@@ -1,0 +1,26 @@
+//! Where things are in the lab's guest: the agreement between the lab, which builds it, and the
+//! agent, which wakes up in it.
+
+/// PCI address of the mailbox (an ivshmem-plain device; its memory is region 2).
+pub const MAILBOX_PCI: &str = "0000:00:10.0";
+
+/// PCI slot number of the mailbox.
+pub const MAILBOX_SLOT: u8 = 0x10;
+
+/// PCI slot number of the first modelled disk's bytes; the next disks follow.
+pub const DISK_SLOT: u8 = 0x11;
+
+/// PCI address of the bytes of modelled disk `index`.
+pub fn disk_pci(index: u8) -> String {
+    format!("0000:00:{:02x}.0", DISK_SLOT + index)
+}
+
+/// The list of modules to load: one absolute path a line in dependency order, parameters after a
+/// space.
+pub const MODULE_LIST: &str = "/lab/modules";
+
+/// The folder of tools (mkfs, check, ...) in the guest.
+pub const TOOL_FOLDER: &str = "/bin";
+
+/// What the kernel's command line hands to PID 1 after `--`.
+pub const INIT_ARGUMENTS: &[&str] = &["agent", "--guest"];
