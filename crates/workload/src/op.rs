@@ -12,7 +12,8 @@ pub struct Op {
     /// What is called.
     pub call: Call,
     /// The name it is called on, below the call's directory; may hold slashes, as the original
-    /// program's did. Empty for calls on a file slot.
+    /// program's did. A call on a file slot does not use it; there it is still the name that the
+    /// file was opened by, so that a message can say it.
     pub name: Name,
     /// The second name of rename, link and symlink.
     pub other: Name,
@@ -23,6 +24,21 @@ pub struct Op {
     pub after: u64,
     /// How long its caller thinks before it.
     pub think: Nanos,
+    /// How the call must end.
+    pub expect: Expect,
+}
+
+/// How a call must end. Programs make calls that fail, GNU tar for one, and those cost time too; a
+/// call that ends otherwise than its workload says fails the trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expect {
+    /// It succeeds.
+    #[default]
+    Success,
+    /// It fails with ENOENT.
+    Missing,
+    /// It fails with EEXIST.
+    Exists,
 }
 
 /// An open directory, by number. Slot 0 is the root of the trial and always open.
@@ -136,9 +152,9 @@ pub enum Call {
     ChmodFile { file: FileSlot, mode: u32 },
     /// fchmodat(2).
     Chmod { dir: DirSlot, mode: u32 },
-    /// futimens(2) to `mtime` seconds.
+    /// futimens(2) to `mtime` seconds; the access time is left alone (UTIME_OMIT).
     UtimesFile { file: FileSlot, mtime: i64 },
-    /// utimensat(2) to `mtime` seconds.
+    /// utimensat(2) to `mtime` seconds, not following links; the access time is left alone.
     Utimes { dir: DirSlot, mtime: i64 },
     /// fchown(2) to the caller's own ids.
     ChownFile { file: FileSlot },
@@ -188,9 +204,32 @@ impl Default for Op {
             thread: 0,
             after: 0,
             think: Nanos(0),
+            expect: Expect::Success,
         }
     }
 }
+
+/// The two digits of every number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+/// 10 to the power of its index.
+const POWERS: [u64; 20] = {
+    let mut powers = [1; 20];
+    let mut exponent = 1;
+    while exponent < 20 {
+        powers[exponent] = powers[exponent - 1] * 10;
+        exponent += 1;
+    }
+    powers
+};
 
 /// A path below a directory slot, with its terminating NUL always in place, so that it can be
 /// handed to the kernel as it stands.
@@ -240,6 +279,35 @@ impl Name {
         }
         at = at.min(digits.len() - width.clamp(1, digits.len()));
         self.push(&digits[at..]);
+    }
+
+    /// Writes a number of at least `width` digits at byte `at`, where it ends the name; for names
+    /// of which only the number changes. `at` is at most the length of the name.
+    #[inline]
+    pub fn set_number(&mut self, at: usize, number: u64, width: usize) {
+        let end = at + width;
+        let fits = width < POWERS.len() && number < POWERS[width];
+        match self.bytes.get_mut(at..=end) {
+            Some(place) if fits => {
+                let mut rest = number;
+                let mut left = width;
+                while left >= 2 {
+                    let pair = &PAIRS[(rest % 100) as usize];
+                    rest /= 100;
+                    left -= 2;
+                    place[left..left + 2].copy_from_slice(pair);
+                }
+                if left == 1 {
+                    place[0] = b'0' + rest as u8;
+                }
+                place[width] = 0;
+                self.length = end as u16;
+            }
+            _ => {
+                self.truncate(at);
+                self.push_number(number, width);
+            }
+        }
     }
 
     /// The name without its NUL.

@@ -68,6 +68,16 @@ pub trait OpSource {
     fn next(&mut self, op: &mut Op) -> bool;
 }
 
+/// No ops: the share of a rank that has nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub struct NoOps;
+
+impl OpSource for NoOps {
+    fn next(&mut self, _: &mut Op) -> bool {
+        false
+    }
+}
+
 /// What must be found at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {

@@ -1,0 +1,149 @@
+//! Which bytes a file holds: slices of one seeded pool, so that nothing is generated or stored.
+
+use fsdyno_record::seed;
+
+use crate::op::Payload;
+
+/// Size of the pool in bytes. Its contents repeat after this many bytes.
+pub const POOL: usize = 4 << 20;
+
+/// The longest slice that is contiguous wherever it starts.
+pub const LONGEST_SLICE: usize = 1 << 20;
+
+/// Neighbouring ids start far apart: an odd number near 2^22 divided by the golden ratio (Knuth 3,
+/// 6.4, Fibonacci hashing), so that the first 2^22 ids have starts of their own.
+const STRIDE: u64 = 2_592_009;
+
+/// The pool that every content is cut from.
+///
+/// Byte `k` of the content `id` is byte `id * STRIDE + k` of the pool, modulo its size. A write is a
+/// slice of the pool and a check is one memcmp of slices. The pool is random, so no file system can
+/// compress a content within its window, though it repeats after [`POOL`] bytes.
+///
+/// What a comparison detects: any flipped byte, a block from elsewhere in the file, a block of
+/// zeros, a stale block, the content of another file. What it does not: two ids that differ by a
+/// multiple of 2^22 have one content; and contents of very few bytes are alike by chance (one byte
+/// in 256, two in 65,536).
+#[derive(Clone, Debug)]
+pub struct Contents {
+    pool: Vec<u8>,
+}
+
+impl Contents {
+    /// The pool of `seed`; makes 5 MiB once.
+    pub fn new(seed: u64) -> Contents {
+        let mut draws = seed::stream(seed, "contents");
+        let mut pool = Vec::with_capacity(POOL + LONGEST_SLICE);
+        pool.extend((0..POOL / 8).flat_map(|_| draws.next().to_le_bytes()));
+        pool.extend_from_within(..LONGEST_SLICE);
+        Contents { pool }
+    }
+
+    /// The first bytes of `payload`: all of them, or [`LONGEST_SLICE`] where there are more; the
+    /// caller goes on with [`Contents::rest`].
+    #[inline]
+    pub fn slice(&self, payload: Payload) -> &[u8] {
+        let start = (payload.id.wrapping_mul(STRIDE).wrapping_add(payload.offset)) as usize % POOL;
+        let length = (payload.length as usize).min(LONGEST_SLICE);
+        // Never out of range: the start is below POOL and the length at most the pool's tail.
+        self.pool.get(start..start + length).unwrap_or_default()
+    }
+
+    /// What is left of `payload` after its first `done` bytes.
+    #[inline]
+    pub fn rest(payload: Payload, done: u32) -> Payload {
+        Payload {
+            id: payload.id,
+            offset: payload.offset + u64::from(done),
+            length: payload.length.saturating_sub(done),
+        }
+    }
+
+    /// The first place at which `found` differs from the start of `payload`, if any; what is longer
+    /// than the payload differs at its end.
+    pub fn difference(&self, payload: Payload, found: &[u8]) -> Option<u64> {
+        let mut left = payload;
+        let mut rest = found;
+        while !rest.is_empty() {
+            let right = self.slice(left);
+            let length = right.len().min(rest.len());
+            if rest[..length] != right[..length] {
+                let at = rest.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
+                return Some((found.len() - rest.len() + at) as u64);
+            }
+            if length == 0 {
+                return Some((found.len() - rest.len()) as u64);
+            }
+            rest = &rest[length..];
+            left = Contents::rest(left, length as u32);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(id: u64, offset: u64, length: u32) -> Payload {
+        Payload { id, offset, length }
+    }
+
+    #[test]
+    fn a_content_read_in_parts_is_the_content() {
+        let contents = Contents::new(1);
+        for id in [0, 1, 17, 4_194_303, u64::MAX] {
+            let whole = contents.slice(payload(id, 0, 300_000));
+            let parts = [payload(id, 0, 100_001), payload(id, 100_001, 199_999)];
+            assert_eq!(parts.map(|part| contents.slice(part)).concat(), whole);
+        }
+    }
+
+    #[test]
+    fn a_long_content_goes_on_over_the_end_of_the_pool() {
+        let contents = Contents::new(1);
+        let mut left = payload(3, 0, 3 * POOL as u32 + 5);
+        let mut bytes = Vec::new();
+        while left.length > 0 {
+            let slice = contents.slice(left);
+            bytes.extend_from_slice(slice);
+            left = Contents::rest(left, slice.len() as u32);
+        }
+        assert_eq!(bytes.len(), 3 * POOL + 5);
+        assert_eq!(bytes[..POOL], bytes[POOL..2 * POOL]);
+        assert_eq!(contents.difference(payload(3, 0, 3 * POOL as u32 + 5), &bytes), None);
+    }
+
+    #[test]
+    fn the_first_four_million_ids_start_in_places_of_their_own() {
+        let mut seen = vec![false; POOL];
+        for id in 0..POOL as u64 {
+            let start = id.wrapping_mul(STRIDE) as usize % POOL;
+            assert!(!std::mem::replace(&mut seen[start], true), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_a_swapped_and_a_stale_byte_are_found_where_they_are() {
+        let contents = Contents::new(9);
+        let right = contents.slice(payload(5, 0, 5000)).to_vec();
+        let mut wrong = right.clone();
+        wrong[4321] ^= 1;
+        assert_eq!(contents.difference(payload(5, 0, 5000), &wrong), Some(4321));
+        assert_eq!(contents.difference(payload(5, 0, 5000), &right), None);
+        assert!(contents.difference(payload(6, 0, 5000), &right).is_some());
+        assert!(Contents::new(10).difference(payload(5, 0, 5000), &right).is_some());
+        assert_eq!(contents.difference(payload(5, 0, 4999), &right), Some(4999));
+    }
+
+    #[test]
+    fn a_window_of_the_pool_does_not_repeat_itself() {
+        let contents = Contents::new(1);
+        let window = contents.slice(payload(0, 0, 128 << 10));
+        let mut words: Vec<&[u8]> = window.chunks(4).collect();
+        words.sort_unstable();
+        let repeats = words.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        // 32,768 random words of 32 bits repeat 0.125 times on average.
+        assert!(repeats < 5, "{repeats} words repeat");
+    }
+}

@@ -1,0 +1,96 @@
+//! Names made of a prefix and a number, written and read back.
+
+use crate::op::Name;
+
+/// A family of names: `f0000000`, `f0000001` ... A number that needs more digits than the width
+/// has them, so no two numbers share a name.
+#[derive(Clone, Debug)]
+pub struct Numbered {
+    prefix: Vec<u8>,
+    width: usize,
+}
+
+impl Numbered {
+    /// Names of `prefix` and at least `width` digits.
+    pub fn new(prefix: &str, width: usize) -> Numbered {
+        Numbered { prefix: prefix.as_bytes().to_vec(), width: width.clamp(1, 20) }
+    }
+
+    /// Names of `prefix` and as many digits as the largest of `count` numbers needs.
+    pub fn for_count(prefix: &str, count: u64) -> Numbered {
+        Numbered::new(prefix, digits(count.saturating_sub(1)))
+    }
+
+    /// Length of the name of `number`, in bytes.
+    pub fn length_of(&self, number: u64) -> usize {
+        self.prefix.len() + self.width.max(digits(number))
+    }
+
+    /// Writes the prefix at byte `at` of `name`, to be completed by [`Numbered::finish`] again and
+    /// again.
+    pub fn begin(&self, name: &mut Name, at: usize) {
+        name.truncate(at);
+        name.push(&self.prefix);
+    }
+
+    /// Writes the number behind a prefix that begins at byte `at`; whatever followed it is gone.
+    #[inline]
+    pub fn finish(&self, name: &mut Name, at: usize, number: u64) {
+        name.set_number(at + self.prefix.len(), number, self.width);
+    }
+
+    /// Appends the whole name.
+    pub fn push(&self, name: &mut Name, number: u64) {
+        name.push(&self.prefix);
+        name.push_number(number, self.width);
+    }
+
+    /// The number whose name `text` is; none if it is no such name.
+    pub fn read(&self, text: &[u8]) -> Option<u64> {
+        let digits = text.strip_prefix(self.prefix.as_slice())?;
+        let padded = digits.len() == self.width || (digits.len() > self.width && digits[0] != b'0');
+        if !padded || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+}
+
+/// How many digits a number has.
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_back_and_has_the_length_it_says(number: u64, width in 1usize..20) {
+            let family = Numbered::new("f", width);
+            let mut name = Name::default();
+            name.push(b"dir/");
+            family.begin(&mut name, 4);
+            family.finish(&mut name, 4, 123);
+            family.finish(&mut name, 4, number);
+            let right = format!("dir/f{number:0width$}");
+            prop_assert_eq!(name.display(), right);
+            prop_assert_eq!(family.read(&name.as_bytes()[4..]), Some(number));
+            prop_assert_eq!(family.length_of(number), name.as_bytes().len() - 4);
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_of_the_family_is_not_read() {
+        let family = Numbered::new("f", 4);
+        for wrong in
+            ["f", "f12", "f00012", "g0012", "f001x", "f0012 ", "0012", "f99999999999999999999"]
+        {
+            assert_eq!(family.read(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert_eq!(Numbered::for_count("d", 725).read(b"d007"), Some(7));
+        assert_eq!(Numbered::for_count("d", 1).read(b"d0"), Some(0));
+    }
+}

@@ -1,0 +1,254 @@
+//! The parameters of a workload: what they are called, what they may be, where they come from.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::{Bytes, suggest};
+
+/// One row of a workload's table of parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// The key of `--set KEY=VALUE`.
+    pub name: &'static str,
+    /// What it is if nothing is said, as it would be typed.
+    pub default: &'static str,
+    /// What it may be.
+    pub domain: Domain,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// Where the default comes from, with the marks of the sources: `[SRC]` read in the original
+    /// program, `[PUB]` published, `[RUN]` observed, `[DER]` derived, `[OWN]` our choice.
+    pub source: &'static str,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Domain {
+    /// A whole number within bounds.
+    Whole {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// A size in bytes within bounds, typed as `4096` or `64K`.
+    Size {
+        /// The least, in bytes.
+        min: u64,
+        /// The most, in bytes.
+        max: u64,
+    },
+    /// One of some words.
+    Choice(&'static [&'static str]),
+    /// `yes` or `no`.
+    YesNo,
+    /// Letters, digits, `_` and `-`, at least one and at most this many.
+    Word(usize),
+    /// This one word, or what the other domain takes.
+    Or(&'static str, &'static Domain),
+}
+
+/// What is wrong with parameters; each message is one line that says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParamError {
+    /// The workload has no such parameter.
+    #[error("workload '{workload}' has no parameter '{key}'; {hint}")]
+    UnknownKey {
+        /// The workload's name.
+        workload: &'static str,
+        /// What was typed.
+        key: String,
+        /// The nearest right name, or all of them.
+        hint: String,
+    },
+    /// The value is not what the parameter takes.
+    #[error("{key}={value} is not right: {key} takes {right}")]
+    BadValue {
+        /// The parameter's name.
+        key: String,
+        /// What was typed.
+        value: String,
+        /// What would be right.
+        right: String,
+    },
+    /// Two parameters contradict each other.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+/// The one spelling of a whole number or size that is an equal plan's equal text.
+fn bounded(number: Option<u64>, min: u64, max: u64) -> Option<String> {
+    number.filter(|number| (min..=max).contains(number)).map(|number| number.to_string())
+}
+
+impl Domain {
+    /// The canonical spelling of `typed`, if the domain takes it.
+    pub fn canonical(&self, typed: &str) -> Option<String> {
+        match self {
+            Domain::Whole { min, max } => {
+                let digits = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
+                bounded(digits.then(|| typed.parse().ok()).flatten(), *min, *max)
+            }
+            Domain::Size { min, max } => {
+                bounded(typed.parse().ok().map(|Bytes(bytes)| bytes), *min, *max)
+            }
+            Domain::Choice(words) => words.contains(&typed).then(|| typed.to_string()),
+            Domain::YesNo => matches!(typed, "yes" | "no").then(|| typed.to_string()),
+            Domain::Word(longest) => {
+                let fits = (1..=*longest).contains(&typed.len());
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+                (fits && typed.bytes().all(plain)).then(|| typed.to_string())
+            }
+            Domain::Or(word, _) if *word == typed => Some(typed.to_string()),
+            Domain::Or(_, other) => other.canonical(typed),
+        }
+    }
+
+    /// What the domain takes, for people: fits after "takes".
+    pub fn describe(&self) -> String {
+        match self {
+            Domain::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Domain::Size { min, max } => {
+                format!("a size from {} to {}, such as 4096 or 64K", Bytes(*min), Bytes(*max))
+            }
+            Domain::Choice(words) => words.join(", "),
+            Domain::YesNo => "yes or no".to_string(),
+            Domain::Word(longest) => {
+                format!("1 to {longest} letters, digits, '_' or '-'")
+            }
+            Domain::Or(word, other) => format!("'{word}' or {}", other.describe()),
+        }
+    }
+
+    fn hint(&self, typed: &str) -> String {
+        match self {
+            Domain::Choice(words) => match suggest::nearest(typed, words.iter().copied()) {
+                Some(word) => format!("{} (did you mean '{word}'?)", self.describe()),
+                None => self.describe(),
+            },
+            _ => self.describe(),
+        }
+    }
+}
+
+/// Every parameter with a value in its canonical spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values(BTreeMap<String, String>);
+
+impl Values {
+    /// Fills in the defaults and checks what was set; of a key that is set twice the last counts.
+    ///
+    /// # Errors
+    /// [`ParamError::UnknownKey`], [`ParamError::BadValue`].
+    pub fn resolve<'a>(
+        workload: &'static str,
+        params: &[Param],
+        set: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Values, ParamError> {
+        let mut values: BTreeMap<String, String> = params
+            .iter()
+            .map(|param| (param.name.to_string(), param.default.to_string()))
+            .collect();
+        for (key, value) in set {
+            let param = params.iter().find(|param| param.name == key).ok_or_else(|| {
+                let names: Vec<&str> = params.iter().map(|param| param.name).collect();
+                let hint = suggest::hint(key, names);
+                ParamError::UnknownKey { workload, key: key.to_string(), hint }
+            })?;
+            let canonical = param.domain.canonical(value).ok_or_else(|| ParamError::BadValue {
+                key: key.to_string(),
+                value: value.to_string(),
+                right: param.domain.hint(value),
+            })?;
+            values.insert(key.to_string(), canonical);
+        }
+        Ok(Values(values))
+    }
+
+    /// The value of `key`; empty for a key that the table lacks.
+    pub fn text(&self, key: &str) -> &str {
+        self.0.get(key).map_or("", String::as_str)
+    }
+
+    /// The value of `key` as a number; none for a word.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.text(key).parse().ok()
+    }
+
+    /// The value of `key` as a number, zero for a word.
+    pub fn whole(&self, key: &str) -> u64 {
+        self.number(key).unwrap_or(0)
+    }
+
+    /// Whether `key` is `yes`.
+    pub fn yes(&self, key: &str) -> bool {
+        self.text(key) == "yes"
+    }
+
+    /// The plain map, for a plan.
+    pub fn into_map(self) -> BTreeMap<String, String> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: &[Param] = &[
+        Param {
+            name: "files",
+            default: "10",
+            domain: Domain::Whole { min: 1, max: 100 },
+            about: "",
+            source: "",
+        },
+        Param {
+            name: "size",
+            default: "mix",
+            domain: Domain::Or("mix", &Domain::Size { min: 0, max: 1 << 20 }),
+            about: "",
+            source: "",
+        },
+        Param {
+            name: "order",
+            default: "forward",
+            domain: Domain::Choice(&["forward", "reverse"]),
+            about: "",
+            source: "",
+        },
+    ];
+
+    fn resolve(set: &[(&str, &str)]) -> Result<Values, String> {
+        Values::resolve("test", PARAMS, set.iter().copied()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_not_set_has_its_default_and_what_is_set_its_canonical_spelling() {
+        let values = resolve(&[("size", "64K"), ("files", "007")]).unwrap();
+        assert_eq!(values.text("size"), "65536");
+        assert_eq!(values.whole("files"), 7);
+        assert_eq!(values.text("order"), "forward");
+        assert_eq!(resolve(&[]).unwrap().number("size"), None);
+    }
+
+    #[test]
+    fn each_mistake_is_one_line_that_says_what_is_right() {
+        let message = |key, value| resolve(&[(key, value)]).unwrap_err();
+        assert_eq!(
+            message("file", "1"),
+            "workload 'test' has no parameter 'file'; did you mean 'files'?"
+        );
+        assert_eq!(
+            message("files", "0"),
+            "files=0 is not right: files takes a whole number from 1 to 100"
+        );
+        assert_eq!(
+            message("order", "revers"),
+            "order=revers is not right: order takes forward, reverse (did you mean 'reverse'?)"
+        );
+        assert!(message("size", "2M").contains("'mix' or a size from 0 B to 1 MiB"));
+        for wrong in ["", "+5", "-1", "1e3", "99999999999999999999"] {
+            assert!(resolve(&[("files", wrong)]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! dirops: create, look up and delete many empty files in one directory, as Phillips did in 2001.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::numbered::Numbered;
+use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::permutation::Order;
+use crate::workload::{
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+const ORDERS: Domain = Domain::Choice(&["forward", "reverse", "random"]);
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "dirops",
+    about: "Create, optionally stat, and delete many files in one directory.",
+    source: "D. Phillips, indexed directories for ext2, Linux kernel mailing list, 2001",
+    params: PARAMS,
+    build: |values, seed| Ok(Box::new(Dirops::new(values, seed)?)),
+};
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "files",
+        default: "10000",
+        domain: Domain::Whole { min: 1, max: 100_000_000 },
+        about: "How many files.",
+        source: "[PUB] 10,000 in the posted table; the curves go from 100 to 2,000,000",
+    },
+    Param {
+        name: "create-order",
+        default: "forward",
+        domain: ORDERS,
+        about: "The order of creation, by number.",
+        source: "[PUB] forward; random is randfiles of December 2001",
+    },
+    Param {
+        name: "order",
+        default: "forward",
+        domain: ORDERS,
+        about: "The order of deletion, by number; random is another order than that of creation.",
+        source: "[PUB] forward and reverse are in the posted table",
+    },
+    Param {
+        name: "stat",
+        default: "no",
+        domain: Domain::YesNo,
+        about: "Whether a phase between the two asks for the status of every file.",
+        source: "[OWN] not in the original",
+    },
+    Param {
+        name: "stat-order",
+        default: "random",
+        domain: ORDERS,
+        about: "The order of that phase, by number.",
+        source: "[OWN] not in the original",
+    },
+    Param {
+        name: "remount",
+        default: "yes",
+        domain: Domain::YesNo,
+        about: "Whether the file system is unmounted and mounted between phases.",
+        source: "[DER] elapsed above system time says that the deletes began cold",
+    },
+    Param {
+        name: "prefix",
+        default: "f",
+        domain: Domain::Word(200),
+        about: "What every name begins with.",
+        source: "[DER] with `digits` a name of 8 characters; 250 entries a block mean 5 to 8",
+    },
+    Param {
+        name: "digits",
+        default: "7",
+        domain: Domain::Whole { min: 1, max: 19 },
+        about: "Least number of digits behind the prefix; a larger number has more.",
+        source: "[DER] see `prefix`",
+    },
+    Param {
+        name: "size",
+        default: "0",
+        domain: Domain::Size { min: 0, max: 1 << 20 },
+        about: "Bytes written into every file, in one call.",
+        source: "[PUB] empty files",
+    },
+];
+
+/// The directory that holds the files.
+const DIRECTORY: &[u8] = b"d";
+const SLOT: DirSlot = DirSlot(1);
+const FILE: FileSlot = FileSlot(0);
+const FLAGS: OpenFlags = OpenFlags {
+    read: false,
+    write: true,
+    exclusive: false,
+    truncate: false,
+    append: false,
+    directory: false,
+    nofollow: false,
+    nonblock: false,
+    noctty: false,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Create,
+    Stat,
+    Delete,
+}
+
+/// Create, stat, delete; with its parameters bound.
+#[derive(Debug)]
+struct Dirops {
+    files: u64,
+    size: u32,
+    names: Numbered,
+    gap: GapKind,
+    phases: Vec<(Phase, Order)>,
+}
+
+impl Dirops {
+    fn new(values: &Values, seed: u64) -> Result<Dirops, ParamError> {
+        let files = values.whole("files");
+        let order = |key: &str| Order::named(values.text(key), files, seed, key);
+        let mut phases = vec![(Phase::Create, order("create-order"))];
+        if values.yes("stat") {
+            phases.push((Phase::Stat, order("stat-order")));
+        }
+        phases.push((Phase::Delete, order("order")));
+        Ok(Dirops {
+            files,
+            size: values.whole("size") as u32,
+            names: Numbered::new(values.text("prefix"), values.whole("digits") as usize),
+            gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
+            phases,
+        })
+    }
+
+    fn payload(&self, number: u64) -> Payload {
+        Payload { id: number, offset: 0, length: self.size }
+    }
+}
+
+impl Workload for Dirops {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        self.phases
+            .iter()
+            .enumerate()
+            .map(|(index, (phase, _))| PhaseSpec {
+                name: match phase {
+                    Phase::Create => "create",
+                    Phase::Stat => "stat",
+                    Phase::Delete => "delete",
+                },
+                gap: if index == 0 { GapKind::None } else { self.gap },
+                verify: *phase != Phase::Stat,
+            })
+            .collect()
+    }
+
+    /// The files fall to the shares in equal runs of the order; the directory is made by rank 0,
+    /// before which no other rank may begin.
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
+        let (from, to) = (part(share.rank), part(share.rank + 1));
+        let Some((phase, order)) = self.phases.get(phase) else {
+            return Box::new(NoOps);
+        };
+        let first =
+            if *phase == Phase::Create && share.rank == 0 { Step::Mkdir } else { Step::OpenDir };
+        Box::new(Ops {
+            work: self,
+            phase: *phase,
+            order,
+            place: from,
+            end: to,
+            step: first,
+            number: 0,
+        })
+    }
+
+    fn counts(&self, phase: usize) -> OpCounts {
+        let Some((phase, _)) = self.phases.get(phase) else { return OpCounts::new() };
+        let mut counts = BTreeMap::from([(OpKind::Open, 1), (OpKind::Close, 1)]);
+        match phase {
+            Phase::Create => {
+                counts.extend([(OpKind::Mkdir, 1), (OpKind::Create, self.files)]);
+                counts.insert(OpKind::Close, self.files + 1);
+                if self.size > 0 {
+                    counts.insert(OpKind::Write, self.files);
+                }
+            }
+            Phase::Stat => drop(counts.insert(OpKind::Stat, self.files)),
+            Phase::Delete => drop(counts.insert(OpKind::Unlink, self.files)),
+        }
+        counts
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let deleted = self.phases.get(phase).is_some_and(|(phase, _)| *phase == Phase::Delete);
+        Box::new(Directory { work: self, files: if deleted { 0 } else { self.files } })
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            bytes: Bytes(self.files * u64::from(self.size)),
+            inodes: self.files + 1,
+            longest_name: self.names.length_of(self.files - 1),
+        }
+    }
+}
+
+/// The directory with the first `files` files.
+struct Directory<'a> {
+    work: &'a Dirops,
+    files: u64,
+}
+
+impl Tree for Directory<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let rest = path.strip_prefix(DIRECTORY)?;
+        if rest.is_empty() {
+            return Some(Expected::Directory);
+        }
+        let number = self.work.names.read(rest.strip_prefix(b"/")?)?;
+        (number < self.files).then(|| Expected::File(self.work.payload(number)))
+    }
+
+    fn files(&self) -> u64 {
+        self.files
+    }
+
+    fn directories(&self) -> u64 {
+        1
+    }
+}
+
+/// What the next op is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Mkdir,
+    OpenDir,
+    FirstFile,
+    File,
+    Write,
+    Close,
+    End,
+}
+
+struct Ops<'a> {
+    work: &'a Dirops,
+    phase: Phase,
+    order: &'a Order,
+    place: u64,
+    end: u64,
+    step: Step,
+    number: u64,
+}
+
+impl Ops<'_> {
+    /// The next file's first op: create, stat or unlink.
+    #[inline]
+    fn file(&mut self, op: &mut Op) -> bool {
+        if self.place == self.end {
+            op.name.clear();
+            op.name.push(DIRECTORY);
+            op.call = Call::CloseDir { slot: SLOT };
+            self.step = Step::End;
+            return true;
+        }
+        self.number = self.order.at(self.place);
+        self.place += 1;
+        self.work.names.finish(&mut op.name, 0, self.number);
+        self.step = Step::File;
+        op.call = match self.phase {
+            Phase::Create => {
+                self.step = if self.work.size > 0 { Step::Write } else { Step::Close };
+                Call::Create { dir: SLOT, file: FILE, flags: FLAGS, mode: 0o644 }
+            }
+            Phase::Stat => Call::Stat { dir: SLOT },
+            Phase::Delete => Call::Unlink { dir: SLOT },
+        };
+        true
+    }
+
+    #[cold]
+    fn directory(&mut self, op: &mut Op) {
+        op.name.clear();
+        op.name.push(DIRECTORY);
+        if self.step == Step::Mkdir {
+            op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
+            self.step = Step::OpenDir;
+        } else {
+            op.call = Call::OpenDir { dir: DirSlot::ROOT, slot: SLOT };
+            self.step = Step::FirstFile;
+        }
+    }
+}
+
+impl OpSource for Ops<'_> {
+    #[inline]
+    fn next(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            Step::File => return self.file(op),
+            Step::Close => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::File;
+            }
+            Step::Write => {
+                op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
+                self.step = Step::Close;
+            }
+            Step::FirstFile => {
+                self.work.names.begin(&mut op.name, 0);
+                return self.file(op);
+            }
+            Step::Mkdir | Step::OpenDir => self.directory(op),
+            Step::End => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,118 @@
+//! The workloads, one file each, in the order in which they are listed.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::suggest;
+
+use crate::params::{Param, ParamError, Values};
+use crate::workload::Workload;
+
+pub mod dirops;
+pub mod tarball;
+
+/// Every workload.
+pub const ALL: &[Kind] = &[dirops::KIND, tarball::KIND];
+
+/// One row of the table: what a workload is before its parameters are bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its name on the command line and of its file.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Its parameters, in the order in which they are shown.
+    pub params: &'static [Param],
+    build: fn(&Values, u64) -> Result<Box<dyn Workload>, ParamError>,
+}
+
+/// No workload has that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no workload '{name}'; {hint}")]
+pub struct Unknown {
+    /// What was typed.
+    pub name: String,
+    /// The nearest right name, or all of them.
+    pub hint: String,
+}
+
+/// The workload called `name`.
+///
+/// # Errors
+/// [`Unknown`], with the nearest right name.
+pub fn find(name: &str) -> Result<&'static Kind, Unknown> {
+    ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
+        Unknown { name: name.to_string(), hint: suggest::hint(name, names) }
+    })
+}
+
+impl Kind {
+    /// Every parameter with its value: what is set, checked and in its canonical spelling, and the
+    /// default of the rest. Equal work has equal maps, hence an equal plan hash.
+    ///
+    /// # Errors
+    /// What is wrong with what was set, in one line.
+    pub fn resolve(&self, set: &[(&str, &str)]) -> Result<BTreeMap<String, String>, ParamError> {
+        let values = Values::resolve(self.name, self.params, set.iter().copied())?;
+        // Contradictions between parameters show themselves only in the building.
+        (self.build)(&values, 0)?;
+        Ok(values.into_map())
+    }
+
+    /// The workload with these parameters; what is missing has its default.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters, in one line.
+    pub fn build(
+        &self,
+        params: &BTreeMap<String, String>,
+        seed: u64,
+    ) -> Result<Box<dyn Workload>, ParamError> {
+        let set = params.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        (self.build)(&Values::resolve(self.name, self.params, set)?, seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_here_is_in_the_table_and_the_table_has_no_other() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/workloads");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "mod.rs")
+            .map(|name| name.trim_end_matches(".rs").to_string())
+            .collect();
+        let mut names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
+        files.sort();
+        names.sort_unstable();
+        assert_eq!(files, names, "a workload is one file and one row of ALL");
+    }
+
+    #[test]
+    fn every_default_is_canonical_and_every_row_says_what_it_is() {
+        for kind in ALL {
+            let map = kind.resolve(&[]).unwrap();
+            assert!(!kind.about.is_empty() && !kind.source.is_empty());
+            for param in kind.params {
+                assert_eq!(param.domain.canonical(param.default).as_deref(), Some(param.default));
+                assert_eq!(map[param.name], param.default);
+                assert!(!param.about.is_empty() && param.source.starts_with('['), "{}", param.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_brings_the_nearest_right_one() {
+        assert_eq!(
+            find("dirop").unwrap_err().to_string(),
+            "there is no workload 'dirop'; did you mean 'dirops'?"
+        );
+        assert!(find("postgresql").unwrap_err().to_string().contains("dirops, tarball"));
+    }
+}
