@@ -1,0 +1,287 @@
+//! A directory as it is: work goes on only in a fresh, marked subdirectory of it.
+//!
+//! The subdirectory `.fsdyno-<pid>-<random>` holds a marker and, beside it, `root/`, the root of
+//! the trial; so the marker is never part of the tree that is measured and verified.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::Bytes;
+use rustix::fs::{
+    Access, AtFlags, Mode, OFlags, StatVfsMountFlags, accessat, fstatvfs, mkdirat, open, openat,
+    statfs, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::error::MediaError;
+use crate::{marker, remove};
+
+/// What the work needs of the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// File data that exists at once.
+    pub bytes: Bytes,
+    /// Files and directories that exist at once.
+    pub inodes: u64,
+    /// Longest single name, in bytes.
+    pub longest_name: usize,
+}
+
+/// Looks whether the work can be done in `path`, and touches nothing.
+///
+/// # Errors
+/// What is wrong with the directory, or what it has too little of.
+pub fn check(path: &Path, room: &Room) -> Result<(), MediaError> {
+    let dir = open_directory(path)?;
+    let stat = fstatvfs(&dir).map_err(|error| MediaError::io("look at", path, error))?;
+    if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Err(MediaError::ReadOnly(path.into()));
+    }
+    accessat(&dir, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(
+        |error| match error {
+            Errno::ROFS => MediaError::ReadOnly(path.into()),
+            Errno::ACCESS | Errno::PERM => MediaError::NotWritable(path.into()),
+            other => MediaError::io("look at", path, other),
+        },
+    )?;
+    // One block for each inode: the last block of a file is half empty on average, and names,
+    // inodes and directories take their part.
+    let need = room.bytes.0.saturating_add(room.inodes.saturating_mul(stat.f_frsize));
+    let have = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if need > have {
+        let (have, need) = (Bytes(have), Bytes(need));
+        return Err(MediaError::NoSpace { path: path.into(), have, need });
+    }
+    // A file system that makes inodes as it goes (btrfs) reports none at all.
+    if stat.f_files > 0 && room.inodes > stat.f_favail {
+        let (have, need) = (stat.f_favail, room.inodes);
+        return Err(MediaError::NoInodes { path: path.into(), have, need });
+    }
+    let have = usize::try_from(stat.f_namemax).unwrap_or(usize::MAX);
+    if room.longest_name > have {
+        return Err(MediaError::NameTooLong { path: path.into(), have, need: room.longest_name });
+    }
+    Ok(())
+}
+
+/// The name of the file system that a directory is on, for labels; its number where it has no
+/// name here. Numbers from statfs(2).
+///
+/// # Errors
+/// [`MediaError::Io`] where the kernel does not say.
+pub fn kind(path: &Path) -> Result<String, MediaError> {
+    let stat = statfs(path).map_err(|error| MediaError::io("look at", path, error))?;
+    let number = stat.f_type as u64 & 0xffff_ffff;
+    let known = KINDS.iter().find(|(magic, _)| *magic == number);
+    Ok(known.map_or_else(|| format!("fs-{number:x}"), |(_, name)| (*name).to_string()))
+}
+
+/// Magic numbers of statfs(2), from linux/magic.h.
+const KINDS: &[(u64, &str)] = &[
+    (0x0000_ef53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x794c_7630, "overlayfs"),
+    (0x5265_4973, "reiserfs"),
+    (0x3153_464a, "jfs"),
+    (0xf2f5_2010, "f2fs"),
+    (0x0000_3434, "nilfs2"),
+    (0xca45_1a4e, "bcachefs"),
+    (0x2fc1_2fc1, "zfs"),
+    (0x0000_6969, "nfs"),
+    (0x0102_1997, "9p"),
+    (0x6573_5546, "fuse"),
+    (0xff53_4d42, "cifs"),
+    (0x0bd0_0bd0, "lustre"),
+];
+
+/// A fresh, marked subdirectory; removed when it is dropped.
+#[derive(Debug)]
+pub struct Directory {
+    parent: OwnedFd,
+    name: String,
+    path: PathBuf,
+    own: OwnedFd,
+    root: OwnedFd,
+    // Held, not read: the lock on the marker says that its owner lives.
+    _marker: File,
+    removed: bool,
+}
+
+impl Directory {
+    /// Makes the subdirectory in `parent`.
+    ///
+    /// # Errors
+    /// What is wrong with `parent`, or what the kernel refused.
+    pub fn create(parent: &Path) -> Result<Directory, MediaError> {
+        check(parent, &Room::default())?;
+        let parent_fd = open_directory(parent)?;
+        let (name, own) = fresh(&parent_fd, parent)?;
+        let path = parent.join(&name);
+        match furnish(own.as_fd()) {
+            Ok((marker, root)) => Ok(Directory {
+                parent: parent_fd,
+                name,
+                path,
+                own,
+                root,
+                _marker: marker,
+                removed: false,
+            }),
+            Err(error) => {
+                // Whatever was begun is ours and nearly empty; the first error is the one to tell.
+                let _ = remove::contents(own.as_fd());
+                let _ = unlinkat(&parent_fd, &name, AtFlags::REMOVEDIR);
+                Err(MediaError::io("prepare", path, error))
+            }
+        }
+    }
+
+    /// The root of the trial: an empty directory.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Where the subdirectory is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it with all that is in it.
+    ///
+    /// # Errors
+    /// What could not be removed; something mounted inside is left alone.
+    pub fn remove(mut self) -> Result<(), MediaError> {
+        self.take_away()
+    }
+
+    fn take_away(&mut self) -> Result<(), MediaError> {
+        self.removed = true;
+        take_away(self.parent.as_fd(), &self.name, self.own.as_fd())
+            .map_err(|error| MediaError::io("remove", &self.path, error))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.removed {
+            // What cannot be removed here is found again by its marker.
+            let _ = self.take_away();
+        }
+    }
+}
+
+/// Removes a marked subdirectory: its tree first and the marker last, so that what is left by a
+/// second death still carries its marker.
+pub(crate) fn take_away(
+    parent: BorrowedFd<'_>,
+    name: &str,
+    own: BorrowedFd<'_>,
+) -> Result<(), Errno> {
+    match remove::enter(own, marker::ROOT) {
+        Ok(root) => {
+            remove::contents(root.as_fd())?;
+            unlinkat(own, marker::ROOT, AtFlags::REMOVEDIR)?;
+        }
+        Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
+    }
+    match unlinkat(own, marker::NAME, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
+    }
+    unlinkat(parent, name, AtFlags::REMOVEDIR)
+}
+
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, MediaError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT => MediaError::Missing(path.into()),
+        Errno::NOTDIR => MediaError::NotADirectory(path.into()),
+        Errno::ACCESS => MediaError::NotWritable(path.into()),
+        other => MediaError::io("open", path, other),
+    })
+}
+
+fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError> {
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    // mkdirat(2) takes no existing name, so a second draw is all that a collision asks for.
+    for _ in 0..8 {
+        let name = format!(".fsdyno-{pid}-{:016x}", random());
+        match mkdirat(parent, &name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => {
+                let own = remove::enter(parent.as_fd(), name.as_str())
+                    .map_err(|error| MediaError::io("open", path.join(&name), error))?;
+                return Ok((name, own));
+            }
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(MediaError::io("create a directory in", path, error)),
+        }
+    }
+    Err(MediaError::io("create a directory in", path, Errno::EXIST))
+}
+
+fn furnish(own: BorrowedFd<'_>) -> Result<(File, OwnedFd), Errno> {
+    let marker = marker::make(own)?;
+    mkdirat(own, marker::ROOT, Mode::from_raw_mode(0o755))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok((marker, openat(own, marker::ROOT, flags, Mode::empty())?))
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        // Uniqueness comes from mkdirat(2); this only makes a collision unlikely.
+        _ => std::time::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.as_nanos() as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_subdirectory_is_marked_empty_and_gone_when_dropped() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("mine"), "user's").unwrap();
+        let directory = Directory::create(base.path()).unwrap();
+        assert!(directory.path().join("fsdyno.marker").exists());
+        assert_eq!(std::fs::read_dir(directory.path().join("root")).unwrap().count(), 0);
+        std::fs::create_dir_all(directory.path().join("root/a/b")).unwrap();
+        drop(directory);
+        let left: Vec<_> = std::fs::read_dir(base.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(std::fs::read_to_string(base.path().join("mine")).unwrap(), "user's");
+    }
+
+    #[test]
+    fn what_is_no_directory_is_refused_by_name() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let room = Room::default();
+        assert!(matches!(check(&file, &room), Err(MediaError::NotADirectory(_))));
+        let missing = base.path().join("missing");
+        assert!(matches!(check(&missing, &room), Err(MediaError::Missing(_))));
+    }
+
+    #[test]
+    fn too_little_space_inodes_or_name_length_is_found_before_the_work() {
+        let base = tempfile::tempdir().unwrap();
+        let huge = Room { bytes: Bytes(u64::MAX), ..Room::default() };
+        assert!(matches!(check(base.path(), &huge), Err(MediaError::NoSpace { .. })));
+        let long = Room { longest_name: 4096, ..Room::default() };
+        assert!(matches!(check(base.path(), &long), Err(MediaError::NameTooLong { .. })));
+        let many = Room { inodes: u64::MAX, ..Room::default() };
+        let error = check(base.path(), &many).unwrap_err();
+        assert!(matches!(error, MediaError::NoSpace { .. } | MediaError::NoInodes { .. }));
+    }
+
+    #[test]
+    fn the_kind_of_a_file_system_has_a_name() {
+        assert_eq!(kind(Path::new("/proc")).unwrap(), "fs-9fa0");
+    }
+}

@@ -1,0 +1,86 @@
+//! What can be wrong with a place to work in.
+
+use std::path::PathBuf;
+
+use fsdyno_record::Bytes;
+
+/// Why a directory cannot be used. Each message names the place and what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// There is nothing at the path.
+    #[error("'{}' does not exist; make it first: mkdir -p '{}'", .0.display(), .0.display())]
+    Missing(PathBuf),
+    /// The path is something else.
+    #[error("'{}' is not a directory; name one on the file system to be measured", .0.display())]
+    NotADirectory(PathBuf),
+    /// Nothing can be made in it.
+    #[error("no permission to write in '{}'; name a directory of your own", .0.display())]
+    NotWritable(PathBuf),
+    /// Its file system is mounted read-only.
+    #[error("'{}' is on a file system that is mounted read-only", .0.display())]
+    ReadOnly(PathBuf),
+    /// The work does not fit.
+    #[error(
+        "'{}' has {have} free, and the work needs about {need}; \
+         name another directory or make the work smaller with --set", .path.display()
+    )]
+    NoSpace {
+        /// The directory.
+        path: PathBuf,
+        /// Free for this user.
+        have: Bytes,
+        /// File data plus one block for each file.
+        need: Bytes,
+    },
+    /// There are too few inodes left.
+    #[error(
+        "'{}' has {have} free inodes, and the work needs {need}; \
+         name another directory or make the work smaller with --set", .path.display()
+    )]
+    NoInodes {
+        /// The directory.
+        path: PathBuf,
+        /// Free for this user.
+        have: u64,
+        /// Files and directories that exist at once.
+        need: u64,
+    },
+    /// A name of the workload does not fit.
+    #[error("'{}' takes names of {have} bytes, and the work has one of {need}", .path.display())]
+    NameTooLong {
+        /// The directory.
+        path: PathBuf,
+        /// The longest name that the file system takes.
+        have: usize,
+        /// The longest name of the work.
+        need: usize,
+    },
+    /// What is to be cleaned is not fsdyno's, or is in use.
+    #[error("'{}' stays as it is: {why}", .path.display())]
+    NotOurs {
+        /// The subdirectory.
+        path: PathBuf,
+        /// What speaks against removing it.
+        why: String,
+    },
+    /// A system call failed.
+    #[error("{what} '{}': {source}", .path.display())]
+    Io {
+        /// The attempt, as in "create" or "remove".
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+impl MediaError {
+    pub(crate) fn io(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+        error: rustix::io::Errno,
+    ) -> MediaError {
+        MediaError::Io { what, path: path.into(), source: error.into() }
+    }
+}

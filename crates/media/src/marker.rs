@@ -1,0 +1,170 @@
+//! The marker that says: this subdirectory is fsdyno's, and this process works in it.
+//!
+//! A living owner holds a lock on the marker, which the kernel gives back however the process
+//! ends, and which holds across containers of one machine. Process number, start time and boot
+//! are a second opinion for file systems that know no locks.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::io::Errno;
+
+/// The marker's name, beside the trial's tree.
+pub const NAME: &str = "fsdyno.marker";
+
+/// The trial's tree beside the marker.
+pub const ROOT: &str = "root";
+
+const TITLE: &str = "fsdyno works here; made and removed by it";
+
+/// Who works here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its process.
+    pub pid: i32,
+    /// The boot it lives in, from /proc.
+    pub boot: String,
+    /// When it started, in clock ticks after that boot.
+    pub started: u64,
+}
+
+impl Owner {
+    /// This process.
+    pub fn me() -> Owner {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        Owner { pid, boot: boot_id(), started: start_time(pid).unwrap_or(0) }
+    }
+
+    /// Whether that very process still runs: a process number alone may have been given anew.
+    pub fn lives(&self) -> bool {
+        self.boot == boot_id() && start_time(self.pid) == Some(self.started)
+    }
+
+    fn to_text(&self) -> String {
+        format!("{TITLE}\npid {}\nboot {}\nstarted {}\n", self.pid, self.boot, self.started)
+    }
+
+    /// None for what is torn or not a marker at all.
+    pub fn parse(text: &str) -> Option<Owner> {
+        let mut lines = text.lines();
+        if lines.next() != Some(TITLE) || !text.ends_with('\n') {
+            return None;
+        }
+        Some(Owner {
+            pid: lines.next()?.strip_prefix("pid ")?.parse().ok()?,
+            boot: lines.next()?.strip_prefix("boot ")?.to_string(),
+            started: lines.next()?.strip_prefix("started ")?.parse().ok()?,
+        })
+    }
+}
+
+/// Makes the marker in a fresh subdirectory; the lock lives as long as the file that is given.
+pub fn make(dir: BorrowedFd<'_>) -> Result<File, Errno> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut file = File::from(openat(dir, NAME, flags, Mode::from_raw_mode(0o600))?);
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // A file system without locks leaves the second opinion.
+        Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        Err(error) => return Err(error),
+    }
+    let text = Owner::me().to_text();
+    file.write_all(text.as_bytes())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(file)
+}
+
+/// What a marker says of its subdirectory.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// There is no marker.
+    None,
+    /// Its owner lives, or holds the lock.
+    Living,
+    /// Its owner is gone.
+    Dead(Owner),
+    /// It was never finished, and nobody holds it.
+    Torn,
+}
+
+/// Reads the marker of a subdirectory.
+pub fn read(dir: BorrowedFd<'_>) -> Result<Reading, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match openat(dir, NAME, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(Reading::None),
+        Err(error) => return Err(error),
+    };
+    if !rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_file() {
+        return Ok(Reading::None);
+    }
+    if flock(file.as_fd(), FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+        return Ok(Reading::Living);
+    }
+    let mut text = String::new();
+    if file.take(4096).read_to_string(&mut text).is_err() {
+        return Ok(Reading::None);
+    }
+    Ok(match Owner::parse(&text) {
+        Some(owner) if owner.lives() => Reading::Living,
+        Some(owner) => Reading::Dead(owner),
+        None if TITLE.starts_with(&text) || text.starts_with(TITLE) => Reading::Torn,
+        None => Reading::None,
+    })
+}
+
+/// The process number in a subdirectory's name, `.fsdyno-<pid>-<random>`.
+pub fn pid_of_name(name: &OsStr) -> Option<i32> {
+    let (pid, random) = name.to_str()?.strip_prefix(".fsdyno-")?.split_once('-')?;
+    let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    pid.parse().ok().filter(|pid| hex && *pid > 0)
+}
+
+/// When a process started, in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)).
+pub fn start_time(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command in parentheses and may hold anything, spaces too.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|text| text.trim().to_string())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_survives_its_text_and_this_process_lives() {
+        let me = Owner::me();
+        assert_eq!(Owner::parse(&me.to_text()), Some(me.clone()));
+        assert!(me.lives());
+    }
+
+    #[test]
+    fn a_reused_process_number_or_another_boot_is_dead() {
+        let me = Owner::me();
+        assert!(!Owner { started: me.started + 1, ..me.clone() }.lives());
+        assert!(!Owner { boot: "another".into(), ..me }.lives());
+    }
+
+    #[test]
+    fn text_that_is_no_marker_is_refused() {
+        for bad in ["", "pid 1\n", "fsdyno works here; made and removed by it\npid x\n"] {
+            assert_eq!(Owner::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_pattern_of_names_is_recognised() {
+        assert_eq!(pid_of_name(OsStr::new(".fsdyno-12-0123456789abcdef")), Some(12));
+        for bad in [".fsdyno-12", ".fsdyno-x-0123456789abcdef", ".fsdyno-12-zz", "fsdyno-1-00"] {
+            assert_eq!(pid_of_name(OsStr::new(bad)), None, "{bad}");
+        }
+    }
+}
