@@ -1,1 +1,20 @@
-//! Run one trial: prepare, phases, verify, tear down; PID 1 of the lab's guest; serve the modelled disk.
+//! Run one trial: prepare, phases, verify, tear down; PID 1 of the lab's guest; serve the disk.
+//!
+//! A plan comes in through the mailbox and a report goes out through it, in a guest and in a child
+//! process of a host alike.
+
+mod account;
+mod block_queue;
+mod guest;
+mod host;
+mod kernel_log;
+mod machine;
+mod memory;
+mod mount_info;
+mod process;
+mod serve_disk;
+mod target;
+mod trial;
+
+pub use guest::guest;
+pub use host::host;

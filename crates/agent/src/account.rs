@@ -1,0 +1,227 @@
+//! What a phase cost: CPU of the workload and of kernel threads, dirty memory, device requests.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use fsdyno_record::trial::Device;
+use fsdyno_record::{Bytes, Nanos};
+use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The processes that belong to the instrument.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Instruments {
+    /// The modelled disk's server.
+    pub server: Option<Pid>,
+    /// The process inside NBD_DO_IT.
+    pub driver: Option<Pid>,
+}
+
+/// Counters at one moment; a phase is the difference of two.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// CPU time of this process, exact.
+    pub cpu: Nanos,
+    /// Its part in user mode, by ticks.
+    pub user: Nanos,
+    /// Its part in the kernel, by ticks.
+    pub system: Nanos,
+    /// CPU time of kernel threads, by work.
+    pub kernel: BTreeMap<String, Nanos>,
+    /// CPU time of the disk's server.
+    pub server: Nanos,
+    /// CPU time of the block driver's own threads.
+    pub driver: Nanos,
+}
+
+impl Account {
+    /// The counters now. The clocks of this process are read first, so that what reading the rest
+    /// costs is not counted.
+    pub fn take(instruments: Instruments) -> Account {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let (user, system) = usage();
+        let mut account = Account {
+            cpu: Nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64),
+            user,
+            system,
+            ..Account::default()
+        };
+        account.server = instruments.server.map(run_time).unwrap_or_default();
+        account.driver = instruments.driver.map(run_time).unwrap_or_default();
+        for (work, time) in kernel_threads() {
+            match work {
+                Work::BlockDriver => account.driver += time,
+                Work::Named(name) => *account.kernel.entry(name).or_default() += time,
+            }
+        }
+        account
+    }
+
+    /// What was spent since an earlier moment; kernel threads that did nothing are left out.
+    pub fn since(&self, earlier: &Account) -> Account {
+        let kernel = self.kernel.iter().filter_map(|(name, time)| {
+            let spent = *time - earlier.kernel.get(name).copied().unwrap_or_default();
+            (spent.0 > 0).then(|| (name.clone(), spent))
+        });
+        Account {
+            cpu: self.cpu - earlier.cpu,
+            user: self.user - earlier.user,
+            system: self.system - earlier.system,
+            kernel: kernel.collect(),
+            server: self.server - earlier.server,
+            driver: self.driver - earlier.driver,
+        }
+    }
+}
+
+fn usage() -> (Nanos, Nanos) {
+    // SAFETY: rusage is plain numbers, for which all zeroes are valid; getrusage fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let nanos = |t: libc::timeval| Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000);
+    (nanos(usage.ru_utime), nanos(usage.ru_stime))
+}
+
+/// Time on a CPU by /proc/PID/schedstat, exact to the nanosecond.
+fn run_time(pid: Pid) -> Nanos {
+    run_time_of(&pid.as_raw_nonzero().to_string())
+}
+
+fn run_time_of(pid: &str) -> Nanos {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    Nanos(text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Work {
+    BlockDriver,
+    Named(String),
+}
+
+fn kernel_threads() -> Vec<(Work, Nanos)> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    folder
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let pid = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit()))?;
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // "pid (comm) state ppid ...": kernel threads are the children of kthreadd, pid 2.
+            let after = stat.rsplit(") ").next()?;
+            (after.split(' ').nth(1)? == "2").then_some(())?;
+            let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+            Some((work_of(comm.trim_end()), run_time_of(pid)))
+        })
+        .collect()
+}
+
+/// The work that a kernel thread's name stands for: `jbd2/nbd0-8` is jbd2, `kworker/u2:1-flush` a
+/// pooled worker whose last work says little, so all of them are one.
+fn work_of(comm: &str) -> Work {
+    if let Some(worker) = comm.strip_prefix("kworker/") {
+        let recv = worker.contains("nbd") && worker.contains("recv");
+        return if recv { Work::BlockDriver } else { Work::Named("kworker".into()) };
+    }
+    let name = comm.split(['/', ':']).next().unwrap_or(comm);
+    Work::Named(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_string())
+}
+
+/// Dirty and write-back pages of the whole system.
+pub fn dirty_bytes() -> Option<Bytes> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    Some(Bytes(meminfo_kb(&meminfo, "Dirty")? * 1024 + meminfo_kb(&meminfo, "Writeback")? * 1024))
+}
+
+/// Memory that can cache files: free, page cache, buffers and reclaimable slab.
+pub fn cacheable_memory() -> Bytes {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let keys = ["MemFree", "Cached", "Buffers", "SReclaimable"];
+    Bytes(keys.iter().filter_map(|key| meminfo_kb(&meminfo, key)).sum::<u64>() * 1024)
+}
+
+fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {
+    let line = meminfo.lines().find(|line| line.split(':').next() == Some(key))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Counters of a block device from its `stat` file (Documentation/block/stat.rst): requests and
+/// sectors of 512 bytes; flushes where the kernel counts them (5.5 and later).
+pub fn parse_device_stat(text: &str) -> Option<Device> {
+    let fields: Vec<u64> =
+        text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let field = |at: usize| fields.get(at).copied().unwrap_or(0);
+    (fields.len() >= 11).then(|| Device {
+        reads: field(0),
+        writes: field(4),
+        flushes: field(15),
+        discards: field(11),
+        bytes_read: Bytes(field(2) * 512),
+        bytes_written: Bytes(field(6) * 512),
+        seeks: None,
+        busy_ns: Some(Nanos(field(9) * 1_000_000)),
+        peak_in_flight: None,
+    })
+}
+
+/// What the device did between two moments. The peak is that of the later one.
+pub fn device_since(now: &Device, earlier: &Device) -> Device {
+    let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));
+    Device {
+        reads: now.reads.saturating_sub(earlier.reads),
+        writes: now.writes.saturating_sub(earlier.writes),
+        flushes: now.flushes.saturating_sub(earlier.flushes),
+        discards: now.discards.saturating_sub(earlier.discards),
+        bytes_read: Bytes(now.bytes_read.0.saturating_sub(earlier.bytes_read.0)),
+        bytes_written: Bytes(now.bytes_written.0.saturating_sub(earlier.bytes_written.0)),
+        seeks: both(now.seeks, earlier.seeks),
+        busy_ns: now.busy_ns.zip(earlier.busy_ns).map(|(a, b)| a - b),
+        peak_in_flight: now.peak_in_flight,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_threads_are_named_by_their_work() {
+        let named = |name: &str| Work::Named(name.to_string());
+        assert_eq!(work_of("jbd2/nbd0-8"), named("jbd2"));
+        assert_eq!(work_of("kswapd0"), named("kswapd"));
+        assert_eq!(work_of("xfsaild/nbd0"), named("xfsaild"));
+        assert_eq!(work_of("btrfs-transaction"), named("btrfs-transaction"));
+        assert_eq!(work_of("kworker/u2:0-flush-43:0"), named("kworker"));
+        assert_eq!(work_of("kworker/u3:0-knbd0-recv"), Work::BlockDriver);
+    }
+
+    #[test]
+    fn a_device_stat_line_is_read_and_a_short_one_refused() {
+        let line = " 10 0 80 5 20 0 160 9 0 14 14 3 0 24 0 7 2";
+        let device = parse_device_stat(line).unwrap();
+        assert_eq!((device.reads, device.writes, device.discards, device.flushes), (10, 20, 3, 7));
+        assert_eq!(device.bytes_written, Bytes(81_920));
+        assert_eq!(parse_device_stat("1 2 3"), None);
+        assert_eq!(parse_device_stat("a b"), None);
+    }
+
+    #[test]
+    fn an_account_counts_the_cpu_that_was_used() {
+        let before = Account::take(Instruments::default());
+        let mut sum = 0u64;
+        for i in 0..5_000_000u64 {
+            sum = std::hint::black_box(sum.wrapping_add(i));
+        }
+        let spent = Account::take(Instruments::default()).since(&before);
+        assert!(spent.cpu.0 > 0, "{sum}");
+    }
+
+    #[test]
+    fn meminfo_keys_are_matched_whole() {
+        let meminfo = "MemFree: 5 kB\nCached: 7 kB\nSwapCached: 9 kB\n";
+        assert_eq!(meminfo_kb(meminfo, "Cached"), Some(7));
+        assert_eq!(meminfo_kb(meminfo, "Dirty"), None);
+    }
+}

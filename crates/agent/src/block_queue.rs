@@ -1,0 +1,74 @@
+//! The settings of a block queue: set from the disk's file, read back into the conditions.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fsdyno_disk::{Queue, WriteCache};
+
+/// What is read back.
+const KEYS: &[&str] = &[
+    "rotational",
+    "scheduler",
+    "nr_requests",
+    "max_sectors_kb",
+    "read_ahead_kb",
+    "wbt_lat_usec",
+    "write_cache",
+    "logical_block_size",
+    "physical_block_size",
+    "discard_max_bytes",
+    "add_random",
+    "iostats",
+];
+
+fn folder(name: &str) -> PathBuf {
+    Path::new("/sys/block").join(name).join("queue")
+}
+
+/// Makes the queue of `/dev/NAME` behave as the disk's own would.
+///
+/// The driver's tags are cut down to the disk's queue depth first, while no scheduler is
+/// attached: a scheduler keeps requests of its own, so once it is there `nr_requests` no longer
+/// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`).
+///
+/// # Errors
+/// A setting that the kernel refuses, by its name and value.
+pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
+    let write = |key: &str, value: &str| {
+        fs::write(folder(name).join(key), value).map_err(|error| {
+            io::Error::new(error.kind(), format!("set {key} of {name} to {value}: {error}"))
+        })
+    };
+    write("scheduler", "none")?;
+    write("nr_requests", &queue.depth.to_string())?;
+    write("rotational", if queue.rotational { "1" } else { "0" })?;
+    write("add_random", "0")?;
+    write("max_sectors_kb", &queue.max_sectors_kb.to_string())?;
+    write("read_ahead_kb", &queue.read_ahead_kb.to_string())?;
+    let cache = match queue.write_cache {
+        WriteCache::WriteBack => "write back",
+        WriteCache::WriteThrough => "write through",
+    };
+    write("write_cache", cache)?;
+    let scheduler = scheduler.unwrap_or(&queue.scheduler);
+    if scheduler != "none" {
+        write("scheduler", scheduler)?;
+        write("nr_requests", &queue.nr_requests.to_string())?;
+    }
+    if folder(name).join("wbt_lat_usec").exists() {
+        write("wbt_lat_usec", &queue.wbt_lat_usec.to_string())?;
+    }
+    Ok(())
+}
+
+/// The settings in effect.
+pub fn read_back(name: &str) -> BTreeMap<String, String> {
+    KEYS.iter()
+        .filter_map(|key| {
+            let text = fs::read_to_string(folder(name).join(key)).ok()?;
+            Some((key.to_string(), text.trim().to_string()))
+        })
+        .collect()
+}

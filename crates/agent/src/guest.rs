@@ -1,0 +1,223 @@
+//! PID 1 of the lab's guest.
+//!
+//! It mounts what a kernel needs, loads modules, starts the modelled disk's server, lets a child
+//! run the trial, and watches that child against the virtual deadline. It cannot be killed and does
+//! not panic; whatever happens, a report is in the mailbox before the machine goes off.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use fsdyno_disk::{Attach, DiskSpec};
+use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::trial::{AgentReport, Outcome};
+use fsdyno_record::{Bytes, Job, Nanos, guest as layout, seed};
+use rustix::mount::MountFlags;
+use rustix::process::Pid;
+
+use crate::memory::{open_pci_memory, shared_words};
+use crate::serve_disk::{self, Partition, Shared};
+use crate::target::{Formatted, Medium};
+use crate::{kernel_log, process, trial};
+
+const MOUNT_POINT: &str = "/mnt";
+const MIB: u64 = 1 << 20;
+
+/// Runs the guest to its end and switches it off.
+pub fn guest() -> ! {
+    if let Err(error) = live() {
+        eprintln!("fsdyno agent: {error}");
+    }
+    loop {
+        // Without ACPI's modules the power stays on; the venue ends QEMU once it has the report,
+        // and QEMU ends by itself on a reset (-no-reboot).
+        let _ = rustix::system::reboot(rustix::system::RebootCommand::Restart);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+}
+
+fn live() -> io::Result<()> {
+    for (kind, at) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        rustix::mount::mount(kind, at, kind, MountFlags::empty(), None)?;
+    }
+    let memory = open_pci_memory(layout::MAILBOX_PCI)?;
+    let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
+    let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
+    mailbox.set(Word::Stage, Stage::Ready as u64);
+    let report = match prepare_and_run(mailbox) {
+        Ok(()) => return Ok(()),
+        Err(error) => AgentReport {
+            outcome: Outcome::Failed,
+            reason: Some(error.to_string()),
+            ..AgentReport::default()
+        },
+    };
+    put(mailbox, &report)
+}
+
+fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
+    mailbox.put_report(&serde_json::to_vec(report)?).map_err(io::Error::other)
+}
+
+/// Starts everything and waits; an error here is the report's reason.
+fn prepare_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
+    let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
+    load_modules()?;
+    let mut target = target(&job, mailbox)?;
+    block_child_signal()?;
+    let child = process::fork(|| {
+        let mut report = trial::run(&job, &mut target, mailbox);
+        if let Some(message) = kernel_log::fatal() {
+            report.outcome = Outcome::Failed;
+            let first = report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
+            report.reason = Some(format!("{first}the guest's kernel said: {message}"));
+        }
+        put(mailbox, &report)
+    })?;
+    watch(child, job.deadline, mailbox)
+}
+
+/// Loads the modules of the lab's list in its order.
+fn load_modules() -> io::Result<()> {
+    let list = fs::read_to_string(layout::MODULE_LIST).unwrap_or_default();
+    for line in list.lines().filter(|line| !line.is_empty()) {
+        let (path, parameters) = line.split_once(' ').unwrap_or((line, ""));
+        let parameters = std::ffi::CString::new(parameters).map_err(io::Error::other)?;
+        let file = fs::File::open(path)?;
+        match rustix::system::finit_module(&file, &parameters, 0) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => {
+                let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+                return Err(io::Error::other(format!(
+                    "load module {name}: {error}{}",
+                    kernel_log::hint()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
+    let MediumPlan::Lab { disk, size, scheduler, .. } = &job.plan.medium else {
+        return Err(io::Error::other("the plan is not for the lab"));
+    };
+    let Some(filesystem) = job.plan.filesystem.clone() else {
+        return Err(io::Error::other("the plan names no file system"));
+    };
+    let spec = DiskSpec::from_json(&disk.spec).map_err(io::Error::other)?;
+    let (medium, start) = match spec.attach {
+        Attach::Nbd => {
+            let partition = partition(&spec, *size, job.seed)?;
+            let shared = Shared::new()?;
+            let bytes = open_pci_memory(&layout::disk_pci(0))?;
+            let device =
+                serve_disk::start(0, bytes, &spec, job.seed, partition, shared, mailbox)?;
+            (Medium::Served { device, shared }, partition.start)
+        }
+        Attach::Pmem => (Medium::Instant { name: "pmem0".into() }, Bytes(0)),
+    };
+    Ok(Formatted::new(
+        filesystem,
+        job.seed,
+        medium,
+        spec,
+        scheduler.clone(),
+        start,
+        MOUNT_POINT.into(),
+    ))
+}
+
+/// The partition of a trial: where it starts within the first GiB is drawn from the seed; its size
+/// is the same for all seeds.
+fn partition(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> io::Result<Partition> {
+    let play = (spec.capacity.0 / 16).min(1024 * MIB) / MIB;
+    let most = (spec.capacity.0 / MIB).saturating_sub(play + 1) * MIB;
+    let size = size.map_or(most, |size| size.0 / MIB * MIB);
+    if size == 0 || size > most {
+        return Err(io::Error::other(format!(
+            "a file system of {} does not fit on a disk of {}",
+            Bytes(size),
+            spec.capacity
+        )));
+    }
+    let start = MIB * (1 + seed::stream(seed, "partition").below(play));
+    Ok(Partition { start: Bytes(start), size: Bytes(size) })
+}
+
+/// Keeps SIGCHLD pending so that [`watch`] can wait for it with a deadline.
+fn block_child_signal() -> io::Result<()> {
+    // SAFETY: fills and uses a signal set of our own.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_child_signal(limit: Nanos) {
+    let limit = libc::timespec {
+        tv_sec: (limit.0 / 1_000_000_000) as libc::time_t,
+        tv_nsec: (limit.0 % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: waits on a signal set of our own; nothing is written through the null pointer.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::sigtimedwait(&set, std::ptr::null_mut(), &limit);
+    }
+}
+
+/// Waits for the trial; an error is the reason why there is no report of its own.
+fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<()> {
+    let end = fsdyno_engine::clock::now() + deadline;
+    loop {
+        // Other children (server, driver) end here too when they fail; the trial then sees I/O
+        // errors and reports them itself.
+        if let Some(status) = process::ended(child)? {
+            if mailbox.get(Word::ReportLength) > 0 {
+                return Ok(());
+            }
+            let said = kernel_log::fatal().map(|line| format!("; the kernel said: {line}"));
+            return Err(io::Error::other(format!(
+                "the trial ended without a report: {status}{}",
+                said.unwrap_or_default()
+            )));
+        }
+        let left = end.since(fsdyno_engine::clock::now());
+        if left == Nanos(0) {
+            return Err(io::Error::other(format!(
+                "not done within {deadline} of virtual time{}",
+                kernel_log::hint()
+            )));
+        }
+        wait_for_child_signal(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_starts_where_the_seed_says_and_always_fits() {
+        let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
+        let of = |size, seed| partition(&spec, size, seed).unwrap();
+        assert_ne!(of(None, 1).start, of(None, 2).start);
+        for seed in 0..200 {
+            let partition = of(None, seed);
+            assert_eq!(partition.size, of(None, 0).size);
+            assert_eq!(partition.start.0 % MIB, 0);
+            assert!(partition.start.0 + partition.size.0 <= spec.capacity.0);
+        }
+        assert_eq!(of(Some(Bytes(5 << 30)), 1).size, Bytes(5 << 30));
+        assert!(partition(&spec, Some(Bytes(u64::MAX)), 1).is_err());
+    }
+}

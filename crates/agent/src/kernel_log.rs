@@ -1,0 +1,65 @@
+//! What the guest's kernel said, for the message of a failed trial.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use rustix::fs::OFlags;
+
+/// Words of the kernel after which no number of the trial can be trusted.
+const FATAL: &[&str] = &["Out of memory", "oom-kill:", "BUG:", "Oops:", "I/O error", "blocked for more than"];
+
+/// The nbd driver says this of every request that takes over 30 s; a full drive cache may
+/// honestly take that long to destage, so only what takes [`STUCK_SECONDS`] is called stuck.
+const STUCK: &str = "Possible stuck request";
+const STUCK_SECONDS: u64 = 120;
+
+/// All of the kernel's messages that are still there, without their time stamps.
+fn messages() -> Vec<String> {
+    let Ok(mut log) = File::open("/dev/kmsg") else { return Vec::new() };
+    if rustix::fs::fcntl_setfl(log.as_fd(), OFlags::NONBLOCK).is_err() {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    let mut record = [0; 8192];
+    // Each read gives one record, "level,sequence,time,flags;text\n KEY=value" (kmsg ABI).
+    while let Ok(length @ 1..) = log.read(&mut record) {
+        let text = String::from_utf8_lossy(&record[..length]);
+        if let Some((_, message)) = text.split_once(';') {
+            lines.push(message.lines().next().unwrap_or_default().to_string());
+        }
+    }
+    lines
+}
+
+/// The first message that makes the trial worthless.
+pub fn fatal() -> Option<String> {
+    messages().into_iter().find(|line| is_fatal(line))
+}
+
+fn is_fatal(line: &str) -> bool {
+    if line.contains(STUCK) {
+        let runtime = line.split("Runtime ").nth(1).and_then(|rest| rest.split(' ').next());
+        return runtime.and_then(|seconds| seconds.parse().ok()).unwrap_or(u64::MAX) >= STUCK_SECONDS;
+    }
+    FATAL.iter().any(|word| line.contains(word))
+}
+
+/// The last message in brackets, for an error whose reason only the kernel knows.
+pub fn hint() -> String {
+    messages().last().map(|line| format!(" (kernel: {line})")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_flush_is_no_stuck_request_and_a_hanging_one_is() {
+        let line = |n| format!("block nbd0: Possible stuck request 0: control (flush@0,0B). Runtime {n} seconds");
+        assert!(!is_fatal(&line(30)));
+        assert!(is_fatal(&line(120)));
+        assert!(is_fatal("Out of memory: Killed process 99 (fsdyno)"));
+        assert!(!is_fatal("EXT4-fs (nbd0): mounted filesystem"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Memory that both sides see: the mailbox, the modelled disk's bytes, the server's counters.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+
+use fsdyno_disk::store::Memory;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+
+/// How much of a region is mapped at a time. Mapping costs the guest page tables of 1/512 of what
+/// is mapped (lab.md), so only windows in use are.
+const WINDOW: u64 = 16 << 20;
+
+/// Maps `length` bytes of a file as words that live as long as the process.
+///
+/// # Errors
+/// What mmap(2) reports.
+pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [AtomicU64]> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
+    let start = unsafe {
+        mmap(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)?
+    };
+    // SAFETY: the mapping is page-aligned, `length` bytes long, never unmapped, and any bits are a
+    // valid AtomicU64; the other side also accesses it as 64-bit words only.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), length / 8) })
+}
+
+/// Zeroed words shared with the children that this process forks.
+///
+/// # Errors
+/// What mmap(2) reports.
+pub fn shared_with_children(words: usize) -> io::Result<&'static [AtomicU64]> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), words * 8, prot, MapFlags::SHARED)? };
+    // SAFETY: as above: aligned, long enough, zeroed, never unmapped.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), words) })
+}
+
+/// Opens the memory of an ivshmem device.
+///
+/// # Errors
+/// If there is no such device, which means that the lab and the agent disagree.
+pub fn open_pci_memory(address: &str) -> io::Result<File> {
+    let folder = PathBuf::from("/sys/bus/pci/devices").join(address);
+    std::fs::write(folder.join("enable"), "1")?;
+    File::options().read(true).write(true).open(folder.join("resource2"))
+}
+
+/// A large region of a file, mapped window by window as it is touched.
+pub struct Windows {
+    file: File,
+    start: *mut u8,
+    size: u64,
+    mapped: Vec<bool>,
+}
+
+impl Windows {
+    /// Reserves addresses for the whole region and maps nothing yet. The table of windows is the
+    /// only allocation, so that none is needed once the disk serves.
+    ///
+    /// # Errors
+    /// What mmap(2) and fstat(2) report.
+    pub fn new(file: File) -> io::Result<Windows> {
+        let size = file.metadata()?.len();
+        let length = usize::try_from(size).map_err(io::Error::other)?;
+        // SAFETY: reserves addresses of the kernel's choice without access rights.
+        let start = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                length,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
+        let windows = size.div_ceil(WINDOW) as usize;
+        Ok(Windows { file, start: start.cast(), size, mapped: vec![false; windows] })
+    }
+
+    fn map(&mut self, window: usize) -> io::Result<()> {
+        let offset = window as u64 * WINDOW;
+        let length = WINDOW.min(self.size - offset) as usize;
+        // SAFETY: the range lies inside the reservation made in `new`, which only this struct
+        // uses, so replacing that part of it harms nobody.
+        unsafe {
+            mmap(
+                self.start.add(offset as usize).cast(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::FIXED,
+                self.file.as_fd(),
+                offset,
+            )?;
+        }
+        self.mapped[window] = true;
+        Ok(())
+    }
+}
+
+impl Memory for Windows {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+        let end = offset.saturating_add(length as u64).min(self.size);
+        let offset = offset.min(end);
+        for window in offset / WINDOW..end.div_ceil(WINDOW) {
+            if !self.mapped[window as usize] && self.map(window as usize).is_err() {
+                // A disk that cannot reach its own bytes has failed; the trial is told by the
+                // server's death, as it would be by a drive that stops answering.
+                std::process::abort();
+            }
+        }
+        // SAFETY: the range was mapped readable and writable above, and `&mut self` makes this the
+        // only slice of it.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.start.add(offset as usize),
+                (end - offset) as usize,
+            )
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What /proc/self/mountinfo says of a mount.
+
+use std::fs;
+use std::io;
+
+/// How to recognise the mount.
+pub enum Mount<'a> {
+    /// By the path it is mounted on.
+    At(&'a str),
+    /// By its device, as `major:minor`.
+    Device(&'a str),
+}
+
+/// Type, own options and file system options of a mount, the newest first; none if there is none.
+///
+/// # Errors
+/// If /proc is not there.
+pub fn in_effect(mount: &Mount<'_>) -> io::Result<Option<String>> {
+    Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, mount))
+}
+
+/// A line is `id parent major:minor root mountpoint options [tags] - type source options` (proc(5)).
+fn find(mounts: &str, mount: &Mount<'_>) -> Option<String> {
+    mounts.lines().rev().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let left: Vec<&str> = left.split(' ').collect();
+        let matches = match mount {
+            Mount::At(path) => left.get(4) == Some(path),
+            Mount::Device(device) => left.get(2) == Some(device),
+        };
+        let right: Vec<&str> = right.split(' ').collect();
+        let kind = right.first()?;
+        matches.then(|| {
+            let (own, superblock) = (left.get(5).unwrap_or(&""), right.get(2).unwrap_or(&""));
+            format!("{kind} {own} {superblock}")
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+40 22 43:0 / /mnt rw,noatime - xfs /dev/nbd0 rw,attr2,noquota
+";
+
+    #[test]
+    fn a_mount_is_found_by_its_path_and_by_its_device() {
+        let by_path = find(MOUNTS, &Mount::At("/mnt"));
+        assert_eq!(by_path.as_deref(), Some("xfs rw,noatime rw,attr2,noquota"));
+        let by_device = find(MOUNTS, &Mount::Device("8:1"));
+        assert_eq!(by_device.as_deref(), Some("ext4 rw,relatime rw,errors=remount-ro"));
+        assert_eq!(find(MOUNTS, &Mount::At("/mn")), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Child processes of the agent: forks that share its memory, and tools that it runs.
+
+use std::fs;
+use std::io;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+/// Forks a child that runs `work` and exits: 0 if it returned Ok, else 1 with the error on the
+/// console.
+///
+/// # Errors
+/// What fork(2) reports.
+pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
+    // SAFETY: the agent has one thread when it forks (PID 1, or the trial before its workers), so
+    // the child may go on with everything it inherited, allocator included.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let code = match work() {
+                Ok(()) => 0,
+                Err(error) => {
+                    eprintln!("fsdyno agent: {error}");
+                    1
+                }
+            };
+            // SAFETY: ends this process at once; exit handlers belong to the parent.
+            unsafe { libc::_exit(code) }
+        }
+        pid => Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork gave no pid")),
+    }
+}
+
+/// How a child ended, in words; none while it runs.
+///
+/// # Errors
+/// What waitpid(2) reports.
+pub fn ended(pid: Pid) -> io::Result<Option<String>> {
+    Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| describe(status)))
+}
+
+/// A wait status in words: `exit code 1`, `killed by signal 9`.
+pub fn describe(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => format!("killed by signal {signal}"),
+        _ => "stopped".to_string(),
+    }
+}
+
+/// Makes this process one that the guest's write-back can wait for: all its memory is locked, its
+/// allocations start no write-back, it runs before everything else, it is never killed for memory,
+/// and its sleeps are exact.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn never_wait_for_memory() -> io::Result<()> {
+    fs::write("/proc/self/oom_score_adj", "-1000")?;
+    let fifo = libc::sched_param { sched_priority: 50 };
+    let check = |result: libc::c_int| {
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: plain system calls on this process; the one pointer is to a live struct.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_TIMERSLACK, 1))?;
+        check(libc::prctl(libc::PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
+        check(libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE))?;
+        check(libc::sched_setscheduler(0, libc::SCHED_FIFO, &fifo))
+    }
+}
+
+/// What a tool did.
+#[derive(Clone, Debug, Default)]
+pub struct Ran {
+    /// Its exit code; none if it was killed.
+    pub exit: Option<i32>,
+    /// Both its outputs.
+    pub output: String,
+}
+
+impl Ran {
+    /// The last lines of the output that are not blank.
+    pub fn last_lines(&self, count: usize) -> Vec<String> {
+        let lines: Vec<&str> =
+            self.output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(count)..].iter().map(|line| line.to_string()).collect()
+    }
+}
+
+/// Runs a tool to its end with nothing to read.
+///
+/// # Errors
+/// If it cannot be started; the message names it.
+pub fn run<'a>(
+    argv: &[String],
+    env: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> io::Result<Ran> {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
+    };
+    let done = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
+        .envs(env)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
+    let mut output = String::from_utf8_lossy(&done.stdout).into_owned();
+    output.push_str(&String::from_utf8_lossy(&done.stderr));
+    Ok(Ran { exit: done.status.code(), output })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_missing_is_named() {
+        let error = run(&["no-such-tool".to_string()], []).unwrap_err();
+        assert!(error.to_string().starts_with("no-such-tool: "), "{error}");
+    }
+
+    #[test]
+    fn both_outputs_and_the_exit_code_are_kept() {
+        let argv = ["sh", "-c", "echo out; echo err >&2; exit 3"].map(String::from);
+        let ran = run(&argv, []).unwrap();
+        assert_eq!(ran.exit, Some(3));
+        assert_eq!(ran.last_lines(9), ["out", "err"]);
+        assert_eq!(ran.last_lines(1), ["err"]);
+    }
+}

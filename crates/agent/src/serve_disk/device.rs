@@ -1,0 +1,142 @@
+//! Brings a modelled disk up as /dev/nbdN.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fsdyno_disk::{DiskSpec, WriteCache, store::Store};
+use fsdyno_record::mailbox::Mailbox;
+use rustix::process::Pid;
+
+use super::server::{Partition, Server};
+use super::shared::Shared;
+use crate::memory::Windows;
+use crate::process;
+
+// linux/include/uapi/linux/nbd.h: _IO(0xab, n).
+const NBD_SET_SOCK: libc::c_ulong = 0xab00;
+const NBD_SET_BLKSIZE: libc::c_ulong = 0xab01;
+const NBD_DO_IT: libc::c_ulong = 0xab03;
+const NBD_CLEAR_SOCK: libc::c_ulong = 0xab04;
+const NBD_SET_SIZE_BLOCKS: libc::c_ulong = 0xab07;
+const NBD_SET_FLAGS: libc::c_ulong = 0xab0a;
+
+const FLAG_HAS_FLAGS: u64 = 1 << 0;
+const FLAG_SEND_FLUSH: u64 = 1 << 2;
+const FLAG_SEND_FUA: u64 = 1 << 3;
+const FLAG_SEND_TRIM: u64 = 1 << 5;
+
+/// Socket buffer of each side: room for a few of the largest requests, so that driver and server
+/// need not switch to each other in the middle of one.
+const SOCKET_BUFFER: usize = 2 << 20;
+
+/// A served disk.
+#[derive(Clone, Debug)]
+pub struct BlockDevice {
+    /// As the kernel names it: `nbd0`.
+    pub name: String,
+    /// Its node: `/dev/nbd0`.
+    pub path: PathBuf,
+    /// The server.
+    pub server: Pid,
+    /// The process inside NBD_DO_IT.
+    pub driver: Pid,
+}
+
+/// Starts the server and the driver of disk `index` and waits until the kernel sees the disk.
+///
+/// # Errors
+/// What forking, the store or the driver report; a disk that does not appear.
+pub fn start(
+    index: u8,
+    memory: File,
+    spec: &DiskSpec,
+    seed: u64,
+    partition: Partition,
+    shared: Shared,
+    mailbox: Mailbox<'static>,
+) -> io::Result<BlockDevice> {
+    let (ours, drivers) = UnixStream::pair()?;
+    for socket in [&ours, &drivers] {
+        rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BUFFER)?;
+    }
+    let server = process::fork(|| {
+        serve(ours.try_clone()?, memory.try_clone()?, spec, seed, partition, shared, mailbox)
+    })?;
+    drop(ours);
+    let name = format!("nbd{index}");
+    let path = PathBuf::from("/dev").join(&name);
+    let driver = process::fork(|| drive(drivers.try_clone()?, &path, spec, partition))?;
+    drop(drivers);
+    wait_for_size(&name, server, driver)?;
+    Ok(BlockDevice { name, path, server, driver })
+}
+
+fn serve(
+    socket: UnixStream,
+    memory: File,
+    spec: &DiskSpec,
+    seed: u64,
+    partition: Partition,
+    shared: Shared,
+    mailbox: Mailbox<'static>,
+) -> io::Result<()> {
+    let disk = fsdyno_disk::build(spec, seed);
+    let store = Store::create(Windows::new(memory)?, spec.capacity).map_err(io::Error::other)?;
+    let mut server = Server::new(socket, disk, store, shared, mailbox, partition);
+    process::never_wait_for_memory()?;
+    server.run()
+}
+
+fn drive(
+    socket: UnixStream,
+    path: &PathBuf,
+    spec: &DiskSpec,
+    partition: Partition,
+) -> io::Result<()> {
+    let device = File::options().read(true).write(true).open(path)?;
+    let block = u64::from(spec.queue.logical_block_size);
+    let mut flags = FLAG_HAS_FLAGS;
+    if spec.queue.write_cache == WriteCache::WriteBack {
+        flags |= FLAG_SEND_FLUSH | FLAG_SEND_FUA;
+    }
+    if spec.queue.discard {
+        flags |= FLAG_SEND_TRIM;
+    }
+    let socket = socket.into_raw_fd() as u64;
+    for (request, value) in [
+        (NBD_SET_BLKSIZE, block),
+        (NBD_SET_SIZE_BLOCKS, partition.size.0 / block),
+        (NBD_CLEAR_SOCK, 0),
+        (NBD_SET_FLAGS, flags),
+        (NBD_SET_SOCK, socket),
+        (NBD_DO_IT, 0),
+    ] {
+        // SAFETY: these requests of an open nbd device take a plain number and touch no memory of
+        // this process.
+        if unsafe { libc::ioctl(device.as_raw_fd(), request as _, value) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// The size appears only once the driver is inside NBD_DO_IT (Linux 6.12 and later).
+fn wait_for_size(name: &str, server: Pid, driver: Pid) -> io::Result<()> {
+    let size = PathBuf::from("/sys/block").join(name).join("size");
+    for _ in 0..5000 {
+        if fs::read_to_string(&size).is_ok_and(|text| text.trim() != "0") {
+            return Ok(());
+        }
+        for (what, pid) in [("server", server), ("driver", driver)] {
+            if let Some(status) = process::ended(pid)? {
+                return Err(io::Error::other(format!("the {what} of {name} ended: {status}")));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} did not appear within 5 s")))
+}

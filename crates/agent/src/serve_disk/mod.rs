@@ -1,0 +1,9 @@
+//! The modelled disk as a block device: an NBD server inside the guest, waiting on its own clock.
+
+mod device;
+mod protocol;
+mod server;
+mod shared;
+
+pub use device::{BlockDevice, start};
+pub use shared::Shared;

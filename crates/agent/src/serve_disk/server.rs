@@ -1,0 +1,200 @@
+//! The server's loop: take requests, ask the model when they are done, answer then.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use fsdyno_disk::store::{Store, StoreError};
+use fsdyno_disk::{Action, Disk, Request};
+use fsdyno_engine::clock;
+use fsdyno_record::mailbox::{Mailbox, Word};
+use fsdyno_record::{Bytes, Nanos};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::protocol::{self, Command, Malformed, REQUEST_LENGTH};
+use super::shared::Shared;
+use crate::memory::Windows;
+
+/// More than the driver can have in flight (linux/drivers/block/nbd.c: 128 tags).
+const MOST_IN_FLIGHT: usize = 256;
+
+/// Everything the server owns. Nothing in it grows after [`Server::new`].
+pub struct Server {
+    socket: UnixStream,
+    disk: Box<dyn Disk>,
+    store: Store<Windows>,
+    shared: Shared,
+    mailbox: Mailbox<'static>,
+    /// Where the served partition begins on the disk, in sectors, and how long it is.
+    partition: Partition,
+    in_flight: Vec<InFlight>,
+}
+
+/// The part of the disk that is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// First byte.
+    pub start: Bytes,
+    /// Length.
+    pub size: Bytes,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    request: Request,
+    errno: u32,
+}
+
+impl Server {
+    /// A server that is ready to run.
+    pub fn new(
+        socket: UnixStream,
+        disk: Box<dyn Disk>,
+        store: Store<Windows>,
+        shared: Shared,
+        mailbox: Mailbox<'static>,
+        partition: Partition,
+    ) -> Server {
+        let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
+        Server { socket, disk, store, shared, mailbox, partition, in_flight }
+    }
+
+    /// Serves until the driver disconnects.
+    ///
+    /// # Errors
+    /// A broken socket or a stream out of step.
+    pub fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.answer_what_is_due()?;
+            if self.wait()? && !self.take()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for a request or for the next completion; whether a request is there.
+    fn wait(&self) -> io::Result<bool> {
+        let timeout = self.disk.next_due().map(|due| {
+            let wait = due.since(clock::now());
+            Timespec {
+                tv_sec: (wait.0 / 1_000_000_000) as i64,
+                tv_nsec: (wait.0 % 1_000_000_000) as i64,
+            }
+        });
+        let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes one request; false when the driver is done.
+    fn take(&mut self) -> io::Result<bool> {
+        let mut header = [0; REQUEST_LENGTH];
+        self.socket.read_exact(&mut header)?;
+        let arrived = clock::now();
+        let sectors = self.partition.size.0 / 512;
+        match protocol::parse(&header, sectors) {
+            Ok(Command::Disconnect) => return Ok(false),
+            Ok(Command::Disk { request, length }) => {
+                let errno = self.transfer_in(&request, length)?;
+                self.accept(arrived, request, errno)?;
+            }
+            Err(Malformed::Magic) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "no NBD request"));
+            }
+            Err(Malformed::Invalid { id, payload }) => {
+                self.discard_payload(payload)?;
+                self.socket.write_all(&protocol::reply(id, protocol::EINVAL))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves a write's payload from the socket straight into the store.
+    fn transfer_in(&mut self, request: &Request, length: u32) -> io::Result<u32> {
+        let offset = self.partition.start.0 + request.sector * 512;
+        match request.action {
+            Action::Write => {
+                let socket = &mut self.socket;
+                let mut left = length;
+                let written = self.store.write_with(offset, u64::from(length), &mut |bytes| {
+                    socket.read_exact(bytes)?;
+                    left -= bytes.len() as u32;
+                    io::Result::Ok(())
+                });
+                match written {
+                    Ok(()) => Ok(0),
+                    Err(StoreError::Source(error)) => Err(error),
+                    Err(_) => {
+                        self.discard_payload(left)?;
+                        self.shared.fail(protocol::ENOSPC);
+                        Ok(protocol::ENOSPC)
+                    }
+                }
+            }
+            Action::Trim => {
+                self.store.trim(offset, u64::from(length));
+                Ok(0)
+            }
+            Action::Read | Action::Flush => Ok(0),
+        }
+    }
+
+    fn discard_payload(&mut self, mut left: u32) -> io::Result<()> {
+        let mut sink = [0; 4096];
+        while left > 0 {
+            let take = left.min(sink.len() as u32);
+            self.socket.read_exact(&mut sink[..take as usize])?;
+            left -= take;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, arrived: Nanos, request: Request, errno: u32) -> io::Result<()> {
+        if !self.shared.timed() {
+            return self.answer(InFlight { request, errno }, Nanos(0));
+        }
+        if self.in_flight.len() == MOST_IN_FLIGHT {
+            return Err(io::Error::other("more requests in flight than the driver has tags"));
+        }
+        self.in_flight.push(InFlight { request, errno });
+        let sector = request.sector + self.partition.start.0 / 512;
+        self.disk.submit(arrived, Request { sector, ..request });
+        Ok(())
+    }
+
+    fn answer_what_is_due(&mut self) -> io::Result<()> {
+        loop {
+            let now = clock::now();
+            let Some(due) = self.disk.next_due().filter(|due| *due <= now) else { return Ok(()) };
+            let Some(id) = self.disk.completed(now) else { continue };
+            let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
+                return Err(io::Error::other("the model completed a request that nobody made"));
+            };
+            let held = self.in_flight.swap_remove(at);
+            if held.request.action == Action::Flush {
+                self.shared.set_volatile(self.disk.volatile_bytes(now));
+            }
+            self.answer(held, now.since(due))?;
+        }
+    }
+
+    fn answer(&mut self, held: InFlight, late: Nanos) -> io::Result<()> {
+        let InFlight { request, errno } = held;
+        self.socket.write_all(&protocol::reply(request.id, errno))?;
+        if request.action == Action::Read && errno == 0 {
+            let offset = self.partition.start.0 + request.sector * 512;
+            let socket = &mut self.socket;
+            self.store.read_with(offset, u64::from(request.sectors) * 512, &mut |bytes| {
+                socket.write_all(bytes)
+            })?;
+        }
+        self.shared.publish(&self.disk.counters(), self.store.stored());
+        self.mailbox.set(Word::Requests, self.shared.answered(late));
+        self.mailbox.set(Word::Now, clock::now().0);
+        self.mailbox.set(Word::Stored, self.store.stored().0);
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! One trial from the first mkfs to the last check, on whatever it lies.
+
+use std::io;
+use std::time::Duration;
+
+use fsdyno_engine::issue::sync::Sync as SyncIssuer;
+use fsdyno_engine::{Recorder, calibrate, clock, contents, run_phase, verify};
+use fsdyno_record::mailbox::{Mailbox, Stage, Word};
+use fsdyno_record::trial::{
+    AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
+};
+use fsdyno_record::{Bytes, Job, Nanos, seed};
+use fsdyno_workload::{GapKind, PhaseSpec, Share, Workload, workloads};
+
+use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
+use crate::machine;
+use crate::target::Target;
+
+/// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
+/// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
+const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
+
+/// Runs a job on its target; failures become part of the report.
+pub fn run(job: &Job, target: &mut dyn Target, mailbox: Mailbox<'static>) -> AgentReport {
+    let mut trial = Trial {
+        job,
+        target,
+        mailbox,
+        conditions: Conditions::default(),
+        measured: Measured::default(),
+        ops_before: 0,
+    };
+    let ended = trial.run();
+    let Trial { conditions, measured, .. } = trial;
+    let (outcome, reason) = match ended {
+        Ok(()) => (Outcome::Ok, None),
+        Err(reason) => (Outcome::Failed, Some(reason)),
+    };
+    AgentReport { outcome, reason, conditions, measured }
+}
+
+/// Reads a clock twice and keeps the difference with what it belongs to.
+fn elapsed<T>(work: impl FnOnce() -> T) -> (T, Nanos) {
+    let start = clock::now();
+    let done = work();
+    (done, clock::now().since(start))
+}
+
+fn failed(what: &str) -> impl FnOnce(io::Error) -> String + '_ {
+    move |error| format!("{what}: {error}")
+}
+
+struct Trial<'a> {
+    job: &'a Job,
+    target: &'a mut dyn Target,
+    mailbox: Mailbox<'static>,
+    conditions: Conditions,
+    measured: Measured,
+    ops_before: u64,
+}
+
+impl Trial<'_> {
+    fn run(&mut self) -> Result<(), String> {
+        let plan = &self.job.plan;
+        let workload = workloads::find(&plan.workload.name)
+            .map_err(|error| error.to_string())?
+            .build(&plan.workload.params, self.job.seed)
+            .map_err(|error| error.to_string())?;
+        let phases = workload.phases();
+        self.announce(workload.as_ref(), &phases);
+        self.prepare()?;
+        let engine_cost = calibrate(workload.as_ref());
+        for (index, spec) in phases.iter().enumerate() {
+            self.gap(workload.as_ref(), &phases, index)?;
+            self.stage(Stage::Running);
+            self.mailbox.set(Word::Phase, index as u64);
+            let phase = self.phase(workload.as_ref(), index, spec, engine_cost)?;
+            self.measured.phases.push(phase);
+        }
+        self.finish(workload.as_ref(), &phases)
+    }
+
+    fn stage(&self, stage: Stage) {
+        self.mailbox.set(Word::Stage, stage as u64);
+        self.mailbox.set(Word::Now, clock::now().0);
+    }
+
+    fn announce(&self, workload: &dyn Workload, phases: &[PhaseSpec]) {
+        let total: u64 =
+            (0..phases.len()).flat_map(|phase| workload.counts(phase).into_values()).sum();
+        self.mailbox.set(Word::Phases, phases.len() as u64);
+        self.mailbox.set(Word::OpsTotal, total);
+        self.stage(Stage::Preparing);
+    }
+
+    fn prepare(&mut self) -> Result<(), String> {
+        let plan = &self.job.plan;
+        machine::set_sysctls(&plan.sysctls).map_err(failed("prepare"))?;
+        self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
+        machine::describe(&mut self.conditions, &plan.sysctls);
+        self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
+        if plan.in_lab() {
+            let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
+            std::thread::sleep(Duration::from_nanos(delay));
+        }
+        self.conditions.cacheable_memory = cacheable_memory();
+        Ok(())
+    }
+
+    /// What lies before a phase, and the verification of the phase before it: after the gap, so
+    /// that a cold gap verifies what came back from the device, and followed by the same gap
+    /// again, untimed, so that the phase finds what it asked for.
+    fn gap(
+        &mut self,
+        workload: &dyn Workload,
+        phases: &[PhaseSpec],
+        index: usize,
+    ) -> Result<(), String> {
+        let spec = &phases[index];
+        self.stage(Stage::Gap);
+        let (done, elapsed_ns) = elapsed(|| self.target.gap(spec.gap));
+        let done = done.map_err(failed(spec.gap.name()))?.to_string();
+        let before = spec.name.to_string();
+        let wanted = spec.gap.name().to_string();
+        self.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
+        if index > 0 && phases[index - 1].verify {
+            let (verified, elapsed_ns) = elapsed(|| {
+                self.verify(workload, index - 1)?;
+                self.untimed(|target| target.gap(spec.gap)).map_err(failed("after verifying"))
+            });
+            let done = verified?.to_string();
+            self.measured.gaps.push(Gap { before, wanted: "verify".into(), done, elapsed_ns });
+        }
+        Ok(())
+    }
+
+    fn untimed<T>(&mut self, work: impl FnOnce(&mut dyn Target) -> io::Result<T>) -> io::Result<T> {
+        self.target.set_timed(false);
+        let done = work(self.target);
+        self.target.set_timed(true);
+        done
+    }
+
+    fn phase(
+        &mut self,
+        workload: &dyn Workload,
+        index: usize,
+        spec: &PhaseSpec,
+        engine_cost: Nanos,
+    ) -> Result<Phase, String> {
+        let instruments = self.target.instruments();
+        let root = self.target.root().try_clone_to_owned().map_err(failed(spec.name))?;
+        let mut issuer = SyncIssuer::new(root, contents());
+        let mut recorder = Recorder::new();
+        let mut ops = workload.ops(index, Share::WHOLE);
+        let (mailbox, ops_before) = (self.mailbox, self.ops_before);
+        let device_before = self.target.device();
+        let account_before = Account::take(instruments);
+
+        let outcome = run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |done| {
+            mailbox.set(Word::OpsDone, ops_before + done);
+        })
+        .map_err(|failure| format!("phase {}: {failure}", spec.name))?;
+        let dirty = dirty_bytes();
+        rustix::fs::syncfs(self.target.root()).map_err(|error| format!("syncfs: {error}"))?;
+        let synced = clock::now();
+        let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
+        let durable = clock::now();
+
+        let spent = Account::take(instruments).since(&account_before);
+        let device = self.target.device();
+        self.ops_before += outcome.ops;
+        drop(issuer);
+        Ok(Phase {
+            name: spec.name.to_string(),
+            returned_ns: outcome.returned.since(outcome.started),
+            synced_ns: Some(synced.since(outcome.started)),
+            durable_ns: flushed.then(|| durable.since(outcome.started)),
+            cpu_ns: spent.cpu,
+            user_ns: spent.user,
+            system_ns: spent.system,
+            split: Split::Sampled,
+            kernel_cpu_ns: spent.kernel,
+            ops: recorder.ops(),
+            bytes_written: outcome.bytes_written,
+            bytes_read: outcome.bytes_read,
+            device: device.zip(device_before).map(|(now, then)| device_since(&now, &then)),
+            dirty_bytes: dirty,
+            space_used: self.space_used().map_err(failed("statfs"))?,
+            instrument: Instrument {
+                server_cpu_ns: spent.server,
+                driver_cpu_ns: spent.driver,
+                engine_ns: Nanos(engine_cost.0 * outcome.ops),
+            },
+        })
+    }
+
+    fn space_used(&self) -> io::Result<Bytes> {
+        let stat = rustix::fs::fstatvfs(self.target.root())?;
+        Ok(Bytes(stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize))
+    }
+
+    fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
+        self.stage(Stage::Verifying);
+        self.target.set_timed(false);
+        let mode = self.job.plan.verify;
+        let tree = workload.tree(phase);
+        let (seen, elapsed_ns) = elapsed(|| {
+            verify(self.target.root(), tree.as_ref(), contents(), mode, self.job.seed)
+        });
+        self.target.set_timed(true);
+        let seen = VerifyReport { elapsed_ns, ..seen.map_err(failed("verify"))? };
+        let total = &mut self.measured.verify;
+        total.mode = mode;
+        total.files += seen.files;
+        total.directories += seen.directories;
+        total.bytes = total.bytes + seen.bytes;
+        total.problems += seen.problems;
+        total.elapsed_ns += seen.elapsed_ns;
+        total.examples.extend(seen.examples);
+        match total.examples.first() {
+            Some(first) => Err(format!("verify found {} differences: {first}", total.problems)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, workload: &dyn Workload, phases: &[PhaseSpec]) -> Result<(), String> {
+        if let Some(last) = phases.len().checked_sub(1).filter(|last| phases[*last].verify) {
+            self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
+            self.verify(workload, last)?;
+        }
+        self.stage(Stage::Checking);
+        self.measured.check = self.target.finish().map_err(failed("check"))?;
+        let phases = &self.measured.phases;
+        for instrument in phases.iter().map(|phase| phase.instrument) {
+            let total = &mut self.measured.instrument;
+            total.server_cpu_ns += instrument.server_cpu_ns;
+            total.driver_cpu_ns += instrument.driver_cpu_ns;
+            total.engine_ns += instrument.engine_ns;
+        }
+        match &self.measured.check {
+            Some(check) if !check.clean => Err(format!(
+                "{} found damage ({}): {}",
+                check.argv.first().map(String::as_str).unwrap_or("the check"),
+                check.exit.map_or("killed".into(), |code| format!("exit code {code}")),
+                check.output.join(" / ")
+            )),
+            _ => Ok(()),
+        }
+    }
+}
