@@ -1,1 +1,5 @@
 //! Pure statistics of trials, every constant with its source.
+
+pub mod histogram;
+
+pub use histogram::Histogram;

@@ -1,0 +1,212 @@
+//! A latency histogram of fixed size and bounded relative error, cheap enough for every op.
+//!
+//! Log-linear buckets, as in HdrHistogram (G. Tene): each power of two is cut into 64 equal
+//! buckets, so a bucket is never wider than 1/64 of what falls into it. Values below 128 have a
+//! bucket each.
+
+/// Bits of a value that pick the bucket within its octave: 2^6 = 64 buckets.
+const SUB_BITS: u32 = 6;
+
+/// Room for every `u64`. Only 3776 are used (58 octave steps of 64, and 64 exact ones); the next
+/// power of two lets a mask replace the bounds check on the hot path.
+const BUCKETS: usize = 4096;
+
+/// Counts of latencies in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: Box<[u64; BUCKETS]>,
+    total: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram. This is the only call that allocates (32 KiB).
+    pub fn new() -> Histogram {
+        Histogram { buckets: Box::new([0; BUCKETS]), total: 0, max: 0 }
+    }
+
+    /// Counts one latency in nanoseconds: a dozen instructions, no branch, no allocation.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.buckets[bucket_of(ns) & (BUCKETS - 1)] += 1;
+        self.total = self.total.saturating_add(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// Adds all that another histogram has counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.total = self.total.saturating_add(other.total);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Forgets everything, keeping the memory.
+    pub fn clear(&mut self) {
+        self.buckets.fill(0);
+        self.total = 0;
+        self.max = 0;
+    }
+
+    /// How many latencies were counted (summed on demand, to keep it off the hot path).
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// The exact sum of the latencies in nanoseconds.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The longest latency in nanoseconds, exact; zero if nothing was counted.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The latency in nanoseconds that `p` percent of the ops did not exceed.
+    ///
+    /// It is the upper bound of the bucket that holds the op of rank ceil(p/100 * count) ("nearest
+    /// rank"), at most 1/64 too long and never above [`Histogram::max`]; zero if nothing was counted.
+    pub fn percentile(&self, p: f64) -> u64 {
+        let count = self.count();
+        let rank = ((p / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0u64;
+        for (index, n) in self.buckets.iter().enumerate() {
+            seen = seen.saturating_add(*n);
+            if seen >= rank {
+                return upper_bound(index).min(self.max);
+            }
+        }
+        self.max
+    }
+
+    /// The buckets that are not empty: upper bound in nanoseconds (inclusive) and count, ascending.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        self.buckets
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n > 0)
+            .map(|(index, n)| (upper_bound(index), *n))
+            .collect()
+    }
+
+    /// A histogram from stored buckets with the sum and the maximum that were stored beside them.
+    pub fn from_buckets(buckets: &[(u64, u64)], total: u64, max: u64) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (upper, n) in buckets {
+            let bucket = &mut histogram.buckets[bucket_of(*upper) & (BUCKETS - 1)];
+            *bucket = bucket.saturating_add(*n);
+        }
+        histogram.total = total;
+        histogram.max = max;
+        histogram
+    }
+}
+
+/// The bucket of a value: its leading seven bits and how far they were shifted.
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    let shift = 63 - SUB_BITS - (ns | (1 << SUB_BITS)).leading_zeros();
+    ((shift as usize) << SUB_BITS) + (ns >> shift) as usize
+}
+
+/// The largest value that falls into a bucket.
+fn upper_bound(index: usize) -> u64 {
+    let shift = (index >> SUB_BITS).saturating_sub(1) as u32;
+    let lead = (index - ((shift as usize) << SUB_BITS)) as u64;
+    // In 128 bits, because the last bucket ends at 2^64 - 1; what lies past it is never used.
+    u64::try_from(((u128::from(lead) + 1) << shift) - 1).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values spread over all magnitudes, not only over the largest.
+    fn latency() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift)
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_is_at_most_one_64th_above_what_falls_into_it(ns in latency()) {
+            let upper = upper_bound(bucket_of(ns));
+            prop_assert!(upper >= ns);
+            prop_assert!(upper - ns <= ns / 64, "{ns} went to {upper}");
+            prop_assert_eq!(bucket_of(upper), bucket_of(ns));
+        }
+
+        #[test]
+        fn merging_is_recording_everything_in_one(
+            a in prop::collection::vec(latency(), 0..50),
+            b in prop::collection::vec(latency(), 0..50),
+        ) {
+            let of = |values: &[u64]| {
+                let mut histogram = Histogram::new();
+                values.iter().for_each(|ns| histogram.record(*ns));
+                histogram
+            };
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            prop_assert_eq!(merged, of(&[a, b].concat()));
+        }
+
+        #[test]
+        fn a_percentile_is_that_of_the_sorted_values_within_one_64th(
+            mut values in prop::collection::vec(latency(), 1..80),
+            p in 0.0..=100.0f64,
+        ) {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|ns| histogram.record(*ns));
+            values.sort_unstable();
+            let rank = ((p / 100.0 * values.len() as f64).ceil() as usize).max(1);
+            let exact = values[rank - 1];
+            let shown = histogram.percentile(p);
+            prop_assert!(shown >= exact && shown - exact <= exact / 64 && shown <= histogram.max());
+        }
+
+        #[test]
+        fn stored_buckets_come_back_as_they_were(values in prop::collection::vec(latency(), 0..80)) {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|ns| histogram.record(*ns));
+            let back =
+                Histogram::from_buckets(&histogram.buckets(), histogram.total(), histogram.max());
+            prop_assert_eq!(back, histogram);
+        }
+    }
+
+    #[test]
+    fn small_values_are_exact_and_the_largest_has_a_bucket() {
+        assert!((0..128).all(|ns| upper_bound(bucket_of(ns)) == ns));
+        assert_eq!(bucket_of(u64::MAX), 3775);
+        assert_eq!(upper_bound(3775), u64::MAX);
+    }
+
+    #[test]
+    fn every_bucket_begins_where_the_one_before_it_ends() {
+        assert!((1..3776).all(|i| bucket_of(upper_bound(i - 1) + 1) == i));
+    }
+
+    #[test]
+    fn an_empty_histogram_answers_zero() {
+        let empty = Histogram::new();
+        assert_eq!((empty.count(), empty.percentile(50.0), empty.max()), (0, 0, 0));
+        assert!(empty.buckets().is_empty());
+    }
+
+    #[test]
+    fn a_cleared_histogram_is_a_new_one() {
+        let mut histogram = Histogram::new();
+        histogram.record(77);
+        histogram.clear();
+        assert_eq!(histogram, Histogram::new());
+    }
+}
