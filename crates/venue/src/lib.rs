@@ -1,1 +1,12 @@
 //! Where trials run: this host, the lab.
+
+pub mod clock;
+pub mod error;
+pub mod host;
+mod process;
+mod shared;
+pub mod venue;
+
+pub use error::VenueError;
+pub use host::HostVenue;
+pub use venue::{Ran, Venue, Watch};

@@ -1,0 +1,249 @@
+//! This host: the agent runs as a child on a fresh subdirectory of the user's directory.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fsdyno_media::Directory;
+use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::trial::{AgentReport, Host};
+use fsdyno_record::{Job, Nanos};
+
+use crate::clock;
+use crate::error::VenueError;
+use crate::process::{Ended, Process};
+use crate::shared::Shared;
+use crate::venue::{Identity, Ran, Venue, Watch};
+
+/// How often the mailbox is looked at.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// What a child may take beyond the job's deadline before it is killed: the agent fails a late
+/// trial by itself and says more about it.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// This host.
+#[derive(Clone, Debug)]
+pub struct HostVenue {
+    agent: PathBuf,
+}
+
+impl HostVenue {
+    /// Trials are run by `agent`, the fsdyno executable.
+    pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
+        HostVenue { agent: agent.into() }
+    }
+
+    fn start(&self, shared: &Shared, directory: &Directory) -> Result<Process, VenueError> {
+        let mut command = Command::new(&self.agent);
+        let (mailbox, root) = (shared.fd.as_fd(), directory.root());
+        command
+            .arg("agent")
+            .args(["--mailbox-fd", &mailbox.as_raw_fd().to_string()])
+            .args(["--root-fd", &root.as_raw_fd().to_string()]);
+        Process::start(command, &[mailbox, root]).map_err(VenueError::io("start the agent"))
+    }
+}
+
+impl Venue for HostVenue {
+    fn identity(&self, _job: &Job) -> Result<Option<Identity>, VenueError> {
+        Ok(None)
+    }
+
+    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let directory = Directory::create(directory_of(job)?)?;
+        let shared = Shared::new().map_err(VenueError::errno("make the mailbox"))?;
+        let mailbox = shared.mailbox().map_err(other)?;
+        let text = serde_json::to_vec(job).map_err(other)?;
+        mailbox.put_job(&text).map_err(other)?;
+        let started = clock::now();
+        let begin = Instant::now();
+        let mut process = self.start(&shared, &directory)?;
+        let watched = follow(&mut process, &mailbox, job, begin, watch);
+        process.kill();
+        let (report, first_op, ended) = watched?;
+        directory.remove()?;
+        let host = Host {
+            started,
+            elapsed_ns: nanos(begin.elapsed()),
+            first_op_ns: first_op.map(nanos),
+            cpu_ns: ended.map(|ended| nanos(ended.cpu)),
+            stored: None,
+        };
+        Ok(Ran { report, host, identity: None })
+    }
+}
+
+type Followed = (AgentReport, Option<Duration>, Option<Ended>);
+
+/// Watches a child until its report is there and it has ended.
+fn follow(
+    process: &mut Process,
+    mailbox: &Mailbox<'_>,
+    job: &Job,
+    begin: Instant,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Followed, VenueError> {
+    let deadline = Duration::from_nanos(job.deadline.0) + GRACE;
+    let mut first_op = None;
+    loop {
+        // The child's end is looked at first: what it wrote before it ended is then all there.
+        let ended = process.poll().map_err(VenueError::io("wait for the agent"))?;
+        let progress = mailbox.progress();
+        if progress.stage >= Stage::Running && first_op.is_none() {
+            first_op = Some(begin.elapsed());
+        }
+        match (mailbox.report(), ended) {
+            (Some(report), Some(_)) => return Ok((read_report(&report)?, first_op, ended)),
+            (None, Some(ended)) => return Err(died(process, ended, progress)),
+            _ => {}
+        }
+        if watch(&progress) == Watch::Stop {
+            return Err(VenueError::Stopped);
+        }
+        if begin.elapsed() > deadline {
+            return Err(VenueError::Died(format!(
+                "the trial ran into its deadline of {} at {}",
+                job.deadline,
+                place(&progress)
+            )));
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
+fn directory_of(job: &Job) -> Result<&Path, VenueError> {
+    match &job.plan.medium {
+        MediumPlan::Directory { path } => Ok(Path::new(path)),
+        MediumPlan::Lab { .. } => Err(VenueError::Died("a lab's trial came to the host".into())),
+    }
+}
+
+/// Reads the agent's report.
+pub(crate) fn read_report(bytes: &[u8]) -> Result<AgentReport, VenueError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| VenueError::Died(format!("the agent's report cannot be read: {error}")))
+}
+
+fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
+    let how = match (ended.status.signal(), ended.status.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal} ({})", signal_name(signal)),
+        (None, Some(code)) => format!("ended with code {code} and no report"),
+        (None, None) => "ended without a report".to_string(),
+    };
+    let mut text = format!("the agent {how} at {}", place(&progress));
+    let words = process.last_words(5);
+    if !words.is_empty() {
+        text.push_str("; its last lines: ");
+        text.push_str(&words.join(" | "));
+    }
+    VenueError::Died(text)
+}
+
+/// Where a trial is, in words.
+pub(crate) fn place(progress: &Progress) -> String {
+    let stage = match progress.stage {
+        Stage::Starting => "its start",
+        Stage::Ready | Stage::Preparing => "its preparation",
+        Stage::Running => {
+            return format!(
+                "phase {} of {}, after {} of {} ops",
+                progress.phase + 1,
+                progress.phases,
+                progress.ops_done,
+                progress.ops_total
+            );
+        }
+        Stage::Gap => "the gap before a phase",
+        Stage::Verifying => "verification",
+        Stage::Checking => "the file system's check",
+        Stage::Done => "its end",
+    };
+    stage.to_string()
+}
+
+/// The signals that a trial may die of, by name.
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGKILL => "SIGKILL: killed, perhaps for want of memory",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGILL => "SIGILL",
+        _ => "see signal(7)",
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn other(error: impl std::error::Error) -> VenueError {
+    VenueError::Died(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use fsdyno_record::Plan;
+    use fsdyno_record::plan::{VerifyMode, WorkloadPlan};
+
+    use super::*;
+
+    fn job(path: &Path) -> Job {
+        let plan = Plan {
+            label: "here".into(),
+            workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
+            filesystem: None,
+            medium: MediumPlan::Directory { path: path.display().to_string() },
+            threads: 1,
+            verify: VerifyMode::Full,
+            sysctls: Default::default(),
+            hash: String::new(),
+        };
+        Job { trial_id: "t".into(), seed: 1, plan: plan.sealed(), deadline: Nanos(60_000_000_000) }
+    }
+
+    /// An executable that stands in for the agent.
+    fn agent(folder: &Path, script: &str) -> HostVenue {
+        let path = folder.join("agent");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        HostVenue::new(path)
+    }
+
+    fn nothing_left(folder: &Path) -> bool {
+        std::fs::read_dir(folder).unwrap().count() == 0
+    }
+
+    #[test]
+    fn an_agent_that_dies_is_named_with_its_signal_and_last_words() {
+        let (tools, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let venue = agent(tools.path(), "echo out of luck >&2; kill -SEGV $$");
+        let error = venue.run(&job(place.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
+        assert!(error.contains("SIGSEGV") && error.contains("out of luck"), "{error}");
+        assert!(nothing_left(place.path()));
+    }
+
+    #[test]
+    fn a_stopped_trial_is_killed_and_leaves_nothing() {
+        let (tools, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let venue = agent(tools.path(), "exec sleep 1000");
+        let error = venue.run(&job(place.path()), &mut |_| Watch::Stop).unwrap_err();
+        assert!(matches!(error, VenueError::Stopped));
+        assert!(nothing_left(place.path()));
+    }
+
+    #[test]
+    fn an_agent_that_ends_without_a_report_has_failed() {
+        let (tools, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let venue = agent(tools.path(), "exit 3");
+        let error = venue.run(&job(place.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
+        assert!(error.contains("code 3"), "{error}");
+    }
+}
