@@ -1,1 +1,35 @@
 //! The catalog of file systems: mkfs, mount, check, versions, modules, spec grammar.
+//!
+//! Pure data and text: this crate runs nothing. What a user types becomes a [`Spec`]; the catalog's
+//! entry for its kind, a [`Filesystem`], turns it into a plan of commands; the agent fills in the
+//! device and the seed's draws ([`fill`]), runs the commands and calls mount(2) with what
+//! [`mount::split`] says.
+//!
+//! ```
+//! use fsdyno_filesystem::{Context, Spec, catalog};
+//!
+//! let spec = Spec::parse("ext4 -E stride=4 @ noatime")?;
+//! let filesystem = catalog::get(&spec.kind)?;
+//! let plan = filesystem.plan(&spec, Context::Lab, Some("mke2fs 1.47.0 (5-Feb-2023)"))?;
+//! assert_eq!(plan.mkfs[0], "mke2fs");
+//! assert_eq!(plan.mount_options, "noatime");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod catalog;
+mod error;
+mod features;
+mod fill;
+pub mod mount;
+mod options;
+mod plan;
+mod spec;
+mod version;
+mod words;
+
+pub use catalog::Filesystem;
+pub use error::SpecError;
+pub use features::features;
+pub use fill::fill;
+pub use plan::Context;
+pub use spec::Spec;

@@ -1,0 +1,252 @@
+//! The catalog: one TOML file for each file system, in one ordered table.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use fsdyno_record::{Bytes, suggest};
+use serde::{Deserialize, Deserializer};
+
+use crate::options::Known;
+use crate::{SpecError, version};
+
+/// Every file system in the order of `fsdyno list filesystems`: the ext family by age, then the
+/// others by what is most in use. Adding one is adding its file and its row here.
+const FILES: &[(&str, &str)] = &[
+    ("ext2", include_str!("../../../catalog/filesystems/ext2.toml")),
+    ("ext3", include_str!("../../../catalog/filesystems/ext3.toml")),
+    ("ext4", include_str!("../../../catalog/filesystems/ext4.toml")),
+    ("xfs", include_str!("../../../catalog/filesystems/xfs.toml")),
+    ("btrfs", include_str!("../../../catalog/filesystems/btrfs.toml")),
+    ("reiserfs", include_str!("../../../catalog/filesystems/reiserfs.toml")),
+    ("jfs", include_str!("../../../catalog/filesystems/jfs.toml")),
+];
+
+/// One file system: how it is made, mounted, looked at and checked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filesystem {
+    /// Its name in specs.
+    pub name: String,
+    /// One line for `fsdyno list`.
+    pub about: String,
+    /// First Linux release that has it.
+    pub since: String,
+    /// Last Linux release that has it; none if it is still there.
+    pub until: Option<String>,
+    /// Kernel modules to load, before their dependencies are resolved.
+    pub modules: Vec<String>,
+    /// The Debian and Ubuntu package that brings its tools.
+    pub package: String,
+    /// All programs that a venue must have: those of mkfs, check and features.
+    pub tools: Vec<String>,
+    /// Files that the tools read; where the host has them, the lab's guest gets them too, and they
+    /// are part of the lab's identity.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// A command that prints the version of mkfs, on standard output or error.
+    pub version: Vec<String>,
+    /// Smallest device that mkfs takes with its own defaults.
+    #[serde(deserialize_with = "size")]
+    pub minimum_size: Bytes,
+    /// Longest name of a file, in bytes.
+    pub longest_name: usize,
+    /// Environment of all its commands beside `PATH`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// How it is made.
+    pub mkfs: Mkfs,
+    /// How it is mounted.
+    pub mount: Mount,
+    /// How it is checked.
+    pub check: Check,
+    /// How its features in effect are read back.
+    pub features: Features,
+    /// The file system whose `known` table this one shares: one mkfs and one driver serve both.
+    pub known_as: Option<String>,
+    /// The options there are.
+    pub(crate) known: Option<Known>,
+    /// What a user should know, in prose.
+    pub notes: String,
+}
+
+/// How a file system is made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mkfs {
+    /// The command; the user's options come where `{options}` stands.
+    pub argv: Vec<String>,
+    /// Options that hold under a condition.
+    #[serde(default)]
+    pub add: Vec<Addition>,
+}
+
+/// Options of mkfs that hold under a condition.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Addition {
+    /// The options.
+    pub options: Vec<String>,
+    /// Only in the lab, where the disk reads zeros wherever nobody has written.
+    #[serde(default)]
+    pub lab: bool,
+    /// First version of mkfs that knows them.
+    pub since: Option<String>,
+}
+
+/// How a file system is mounted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// The type that mount(2) is given.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Options before the user's, comma-separated.
+    #[serde(default)]
+    pub options: String,
+}
+
+/// How a file system is checked without changing it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// The command.
+    pub argv: Vec<String>,
+    /// Exit codes that mean "clean".
+    pub clean: Vec<i32>,
+    /// Exit code → what it means.
+    pub codes: BTreeMap<String, String>,
+}
+
+/// How the features in effect are read back; see [`crate::features`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Features {
+    /// The command; empty where mkfs itself prints them.
+    pub argv: Vec<String>,
+    /// What to keep of its output.
+    pub keys: Vec<String>,
+}
+
+/// A name that the catalog does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no file system '{name}'; {hint}")]
+pub struct Unknown {
+    /// What was asked for.
+    pub name: String,
+    /// The nearest right name, or all names.
+    pub hint: String,
+}
+
+/// The names, in the order of the table.
+pub fn names() -> Vec<&'static str> {
+    FILES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Every file system, in the order of the table.
+pub fn all() -> &'static [Filesystem] {
+    static ALL: OnceLock<Vec<Filesystem>> = OnceLock::new();
+    // The files are part of the program and a test reads each: none is ever left out here.
+    ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
+}
+
+/// The file system of this name.
+///
+/// # Errors
+/// [`Unknown`], with the nearest right name.
+pub fn get(kind: &str) -> Result<&'static Filesystem, Unknown> {
+    all()
+        .iter()
+        .find(|filesystem| filesystem.name == kind)
+        .ok_or_else(|| Unknown { name: kind.to_string(), hint: suggest::hint(kind, names()) })
+}
+
+impl Filesystem {
+    /// The options there are, its own or those of the file system that it is like.
+    pub(crate) fn known(&self) -> &Known {
+        static NONE: OnceLock<Known> = OnceLock::new();
+        let shared = || get(self.known_as.as_deref()?).ok()?.known.as_ref();
+        self.known.as_ref().or_else(shared).unwrap_or_else(|| NONE.get_or_init(Known::default))
+    }
+
+    /// Whether Linux of this release (`uname -r`) can have it at all.
+    ///
+    /// # Errors
+    /// If it came later or has gone.
+    pub fn check_kernel(&self, release: &str) -> Result<(), SpecError> {
+        let name = &self.name;
+        if !version::at_least(release, &self.since) {
+            let problem = format!("Linux {release} has no {name} yet");
+            return Err(SpecError::new(problem, format!("take {} or later", self.since)));
+        }
+        match &self.until {
+            Some(last) if version::later_series(release, last) => {
+                let problem = format!("Linux {release} no longer has {name}");
+                Err(SpecError::new(problem, format!("take {last} or earlier with --kernel")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_read_and_bears_its_own_name() {
+        for (name, text) in FILES {
+            let filesystem: Filesystem =
+                toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
+            assert_eq!(filesystem.name, *name);
+        }
+        assert_eq!(all().len(), FILES.len());
+    }
+
+    #[test]
+    fn no_file_in_the_catalog_folder_is_forgotten() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/filesystems");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let listed = names().into_iter().map(|name| format!("{name}.toml")).collect();
+        assert_eq!(files, listed, "left: catalog/filesystems, right: FILES in catalog.rs");
+    }
+
+    #[test]
+    fn every_command_begins_with_a_tool_that_is_listed() {
+        for filesystem in all() {
+            let commands =
+                [&filesystem.mkfs.argv, &filesystem.check.argv, &filesystem.features.argv];
+            for program in commands.iter().filter_map(|argv| argv.first()) {
+                assert!(filesystem.tools.contains(program), "{}: {program}", filesystem.name);
+            }
+            let clean = &filesystem.check.clean;
+            assert!(
+                clean.iter().all(|code| filesystem.check.codes.contains_key(&code.to_string()))
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest_right_one() {
+        assert_eq!(get("xfs").unwrap().name, "xfs");
+        let error = get("riserfs").unwrap_err().to_string();
+        assert_eq!(error, "there is no file system 'riserfs'; did you mean 'reiserfs'?");
+        assert!(get("postgresql").unwrap_err().hint.contains("ext2, ext3, ext4, xfs"));
+    }
+
+    #[test]
+    fn reiserfs_ends_with_linux_6_12() {
+        let reiserfs = get("reiserfs").unwrap();
+        assert_eq!(reiserfs.check_kernel("6.12.38+deb12-amd64"), Ok(()));
+        assert!(reiserfs.check_kernel("6.13.0").unwrap_err().problem.contains("no longer"));
+        assert!(get("ext4").unwrap().check_kernel("2.4.18").is_err());
+    }
+}

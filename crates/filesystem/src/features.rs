@@ -1,0 +1,108 @@
+//! The features in effect, picked out of what a tool prints about a file system.
+
+use std::collections::BTreeMap;
+
+/// The values of `keys` in the output of dumpe2fs, mkfs.btrfs, debugreiserfs, jfs_tune or mkfs.xfs.
+///
+/// A key is the beginning of a line, up to a colon, an equals sign or a blank: `Inode size` finds
+/// `Inode size:  256`. In the geometry that the XFS tools print, where a line has a section and many
+/// `name=value`, a key is section and name: `log blocks` finds 16384 in
+/// `log =internal log bsize=4096 blocks=16384, version=2` and in the lines that continue it.
+/// The first line that fits a key decides; what is not found is left out.
+pub fn features(output: &str, keys: &[String]) -> BTreeMap<String, String> {
+    let geometry = geometry(output);
+    let mut found = BTreeMap::new();
+    for key in keys {
+        let value = output.lines().find_map(|line| after_key(line, key));
+        if let Some(value) = geometry.get(key.as_str()).cloned().or(value) {
+            found.insert(key.clone(), value);
+        }
+    }
+    found
+}
+
+/// The rest of a line that begins with the key, its blanks put in order.
+fn after_key(line: &str, key: &str) -> Option<String> {
+    let rest = line.trim_start().strip_prefix(key)?;
+    let value = rest.trim_start_matches([':', '=', ' ', '\t']);
+    let ends = rest.is_empty() || value.len() < rest.len();
+    ends.then(|| value.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// `section name` → value of each `name=value` in lines of the form `section =word name=value ...`,
+/// where an empty section continues the one above.
+fn geometry(output: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut section = "";
+    for line in output.lines() {
+        let Some((name, pairs)) = line.split_once('=') else { continue };
+        if !name.trim().is_empty() {
+            section = name.trim();
+        }
+        for pair in pairs.split_whitespace() {
+            if let Some((name, value)) = pair.trim_end_matches(',').split_once('=') {
+                found.entry(format!("{section} {name}")).or_insert_with(|| value.to_string());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(output: &str, keys: &[&str]) -> Vec<(String, String)> {
+        let keys: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+        features(output, &keys).into_iter().collect()
+    }
+
+    fn pair(key: &str, value: &str) -> (String, String) {
+        (key.to_string(), value.to_string())
+    }
+
+    #[test]
+    fn dumpe2fs_says_inode_size_and_journal_size() {
+        let output = "Filesystem features:      has_journal dir_index\n\
+                      Inode size:\t          256\nTotal journal size:       32M\n\
+                      Total journal blocks:     8192\n";
+        assert_eq!(
+            picked(output, &["Inode size", "Total journal size", "Filesystem features", "Inode"]),
+            [
+                pair("Filesystem features", "has_journal dir_index"),
+                pair("Inode", "size: 256"),
+                pair("Inode size", "256"),
+                pair("Total journal size", "32M"),
+            ]
+        );
+    }
+
+    #[test]
+    fn xfs_geometry_is_read_by_section_and_name() {
+        let output = "\
+meta-data=x.img                  isize=512    agcount=4, agsize=32768 blks
+         =                       crc=1        finobt=1, sparse=1, rmapbt=0
+data     =                       bsize=4096   blocks=131072, imaxpct=25
+log      =internal log           bsize=4096   blocks=16384, version=2
+         =                       sectsz=512   sunit=0 blks, lazy-count=1
+";
+        assert_eq!(
+            picked(output, &["meta-data crc", "data blocks", "log blocks", "log lazy-count"]),
+            [
+                pair("data blocks", "131072"),
+                pair("log blocks", "16384"),
+                pair("log lazy-count", "1"),
+                pair("meta-data crc", "1"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_is_a_whole_beginning_and_what_is_missing_is_left_out() {
+        assert_eq!(picked("Inode sizes: 1\n", &["Inode size", "Block size"]), []);
+        assert_eq!(
+            picked("\tSize 8193 blocks (x)\n", &["Size"]),
+            [pair("Size", "8193 blocks (x)")]
+        );
+    }
+}

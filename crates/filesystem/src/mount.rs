@@ -1,0 +1,149 @@
+//! Mount options: which are the kernel's own flags and which are data for the file system.
+
+/// A mount option that mount(2) takes as a flag and not as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// Its name after `mount -o`.
+    pub name: &'static str,
+    /// Its MS_* bits (include/uapi/linux/mount.h).
+    pub bits: u64,
+    /// Whether the option sets these bits or takes them away.
+    pub sets: bool,
+}
+
+/// The option does nothing to the flags: it says what is so anyway.
+const NOTHING: u64 = 0;
+
+/// Every flag, as mount(8) of util-linux 2.38 names them; an option and its opposite lie together.
+pub const FLAGS: &[Flag] = &[
+    flag("defaults", NOTHING, true),
+    flag("ro", 1, true),
+    flag("rw", 1, false),
+    flag("nosuid", 1 << 1, true),
+    flag("suid", 1 << 1, false),
+    flag("nodev", 1 << 2, true),
+    flag("dev", 1 << 2, false),
+    flag("noexec", 1 << 3, true),
+    flag("exec", 1 << 3, false),
+    flag("sync", 1 << 4, true),
+    flag("async", 1 << 4, false),
+    flag("mand", 1 << 6, true),
+    flag("nomand", 1 << 6, false),
+    flag("dirsync", 1 << 7, true),
+    flag("nosymfollow", 1 << 8, true),
+    flag("symfollow", 1 << 8, false),
+    flag("noatime", 1 << 10, true),
+    flag("atime", 1 << 10, false),
+    flag("nodiratime", 1 << 11, true),
+    flag("diratime", 1 << 11, false),
+    flag("silent", 1 << 15, true),
+    flag("loud", 1 << 15, false),
+    flag("relatime", 1 << 21, true),
+    flag("norelatime", 1 << 21, false),
+    flag("iversion", 1 << 23, true),
+    flag("noiversion", 1 << 23, false),
+    flag("strictatime", 1 << 24, true),
+    flag("nostrictatime", 1 << 24, false),
+    flag("lazytime", 1 << 25, true),
+    flag("nolazytime", 1 << 25, false),
+];
+
+const fn flag(name: &'static str, bits: u64, sets: bool) -> Flag {
+    Flag { name, bits, sets }
+}
+
+/// Why mount options could not be read; a fragment that fits "failed to read '...': ".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MountError {
+    /// Two commas in a row, or one at an end.
+    #[error("an empty mount option")]
+    Empty,
+    /// A double quote without its fellow.
+    #[error("a double quote in the mount options is never closed")]
+    OpenQuote,
+}
+
+/// The flag of this name, if it is one.
+pub fn flag_named(name: &str) -> Option<Flag> {
+    FLAGS.iter().find(|flag| flag.name == name).copied()
+}
+
+/// Parts comma-separated mount options; a comma inside double quotes does not part two.
+///
+/// # Errors
+/// [`MountError`].
+pub fn items(options: &str) -> Result<Vec<String>, MountError> {
+    let mut items = vec![String::new()];
+    let mut quoted = false;
+    for c in options.chars() {
+        quoted ^= c == '"';
+        match (c, items.last_mut()) {
+            (',', _) if !quoted => items.push(String::new()),
+            (_, Some(item)) => item.push(c),
+            (_, None) => {}
+        }
+    }
+    if quoted {
+        return Err(MountError::OpenQuote);
+    }
+    if items.iter().any(String::is_empty) {
+        return Err(MountError::Empty);
+    }
+    Ok(items)
+}
+
+/// Parts mount options into the flags of mount(2), in the order typed, and its data string.
+///
+/// # Errors
+/// [`MountError`]; no options at all are no error.
+pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
+    let items = if options.is_empty() { Vec::new() } else { items(options)? };
+    let mut flags = Vec::new();
+    let mut data = Vec::new();
+    for item in items {
+        match flag_named(&item) {
+            Some(flag) => flags.push(flag),
+            None => data.push(item),
+        }
+    }
+    Ok((flags, data.join(",")))
+}
+
+/// The MS_* bits that these flags come to, the later one winning, as for mount(8).
+pub fn bits(flags: &[Flag]) -> u64 {
+    flags.iter().fold(0, |bits, flag| if flag.sets { bits | flag.bits } else { bits & !flag.bits })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_one_way_and_data_the_other() {
+        let (flags, data) = split("data=writeback,noatime,commit=30,nodev").unwrap();
+        assert_eq!(bits(&flags), 1 << 10 | 1 << 2);
+        assert_eq!(data, "data=writeback,commit=30");
+        assert_eq!(split("").unwrap(), (vec![], String::new()));
+    }
+
+    #[test]
+    fn the_later_of_two_opposites_wins() {
+        assert_eq!(bits(&split("noatime,atime").unwrap().0), 0);
+        assert_eq!(bits(&split("rw,ro").unwrap().0), 1);
+        assert_eq!(bits(&split("defaults").unwrap().0), 0);
+    }
+
+    #[test]
+    fn a_quoted_comma_stays_inside_and_an_open_quote_is_told() {
+        assert_eq!(split(r#"context="a,b",ro"#).unwrap().1, r#"context="a,b""#);
+        assert_eq!(split(r#"context="a"#), Err(MountError::OpenQuote));
+        for empty in [",", "a,", ",a", "a,,b"] {
+            assert_eq!(split(empty), Err(MountError::Empty), "{empty}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_only_begins_like_a_flag_is_data() {
+        assert_eq!(split("sync=1,ro=x").unwrap(), (vec![], "sync=1,ro=x".to_string()));
+    }
+}

@@ -1,0 +1,303 @@
+//! Options of mkfs programs: read, checked against what there is, and merged with the lab's own.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::suggest;
+use serde::Deserialize;
+
+use crate::SpecError;
+
+/// The options that an mkfs program and a file system driver know. Names only: what a value may be
+/// is left to the program, which says it better.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Known {
+    /// Options of mkfs without a value.
+    pub plain: Vec<String>,
+    /// Options of mkfs with one value.
+    pub valued: Vec<String>,
+    /// Options of mkfs whose value is a comma-separated list, and the names in it.
+    #[serde(default)]
+    pub lists: BTreeMap<String, Vec<String>>,
+    /// Long option → the short one of the same meaning.
+    #[serde(default)]
+    pub aliases: BTreeMap<String, String>,
+    /// Mount options beside those of [`crate::mount::FLAGS`].
+    pub mount: Vec<String>,
+    /// Values that name a second device, such as `-J device` or `mount logdev`: they must be
+    /// `{journal}`, since no other device is the trial's to touch.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// What exists and cannot be used here → why. A name in a list is written `-d name`, a mount
+    /// option `mount hash`.
+    #[serde(default)]
+    pub refused: BTreeMap<String, String>,
+}
+
+/// One option as mkfs would see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// With its dashes, in its short form where it has one.
+    pub option: String,
+    /// Its value, if it takes one.
+    pub value: Option<String>,
+}
+
+impl Known {
+    /// Reads options as getopt does: `-I 128`, `-I128`, `-jv`, `--hash r5`, `--hash=r5`.
+    ///
+    /// # Errors
+    /// An option that `program` does not have, one without its value, a word that is no option.
+    pub fn read(&self, program: &str, words: &[String]) -> Result<Vec<Item>, SpecError> {
+        let mut items = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word.starts_with("--") && word.len() > 2 {
+                let (name, value) = match word.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_string())),
+                    None => (word.as_str(), None),
+                };
+                items.push(self.item(program, name, value, &mut words)?);
+            } else if let Some(letters) = word.strip_prefix('-').filter(|rest| is_cluster(rest)) {
+                self.cluster(program, letters, &mut words, &mut items)?;
+            } else {
+                let problem = format!("'{word}' is no option of {program}");
+                let hint =
+                    "the device and its size come from the medium; quote a value with blanks";
+                return Err(SpecError::new(problem, hint));
+            }
+        }
+        Ok(items)
+    }
+
+    /// One-letter options in one word; the first that takes a value takes the rest of it.
+    fn cluster<'a>(
+        &self,
+        program: &str,
+        letters: &str,
+        words: &mut impl Iterator<Item = &'a String>,
+        items: &mut Vec<Item>,
+    ) -> Result<(), SpecError> {
+        for (at, letter) in letters.char_indices() {
+            let option = format!("-{letter}");
+            let rest = &letters[at + letter.len_utf8()..];
+            if self.takes_value(&option) && !rest.is_empty() {
+                items.push(self.item(program, &option, Some(rest.to_string()), words)?);
+                return Ok(());
+            }
+            items.push(self.item(program, &option, None, words)?);
+        }
+        Ok(())
+    }
+
+    fn item<'a>(
+        &self,
+        program: &str,
+        name: &str,
+        attached: Option<String>,
+        words: &mut impl Iterator<Item = &'a String>,
+    ) -> Result<Item, SpecError> {
+        let option = self.aliases.get(name).map_or(name, String::as_str).to_string();
+        if !self.takes_value(&option) && !self.plain.contains(&option) {
+            return Err(self.unknown_option(program, name));
+        }
+        let value = match (self.takes_value(&option), attached) {
+            (true, Some(value)) => Some(value),
+            (true, None) => Some(words.next().cloned().ok_or_else(|| {
+                let problem = format!("{program} {name} wants a value");
+                SpecError::new(problem, format!("write {name} VALUE"))
+            })?),
+            (false, Some(value)) => {
+                let problem = format!("{program} {name} takes no value, but got '{value}'");
+                return Err(SpecError::new(problem, format!("write {name} alone")));
+            }
+            (false, None) => None,
+        };
+        Ok(Item { option, value })
+    }
+
+    fn takes_value(&self, option: &str) -> bool {
+        self.lists.contains_key(option) || self.valued.iter().any(|known| known == option)
+    }
+
+    fn unknown_option(&self, program: &str, name: &str) -> SpecError {
+        let known =
+            self.lists.keys().chain(&self.valued).chain(&self.plain).chain(self.aliases.keys());
+        let mut all: Vec<&str> = known.map(String::as_str).collect();
+        all.sort_unstable_by_key(|name| (name.len() > 2, name.to_lowercase()));
+        let problem = format!("{program} has no option {name}");
+        // Every one-letter option is near every other, so only a long one has a nearest name.
+        let hint = if name.starts_with("--") {
+            suggest::hint(name, all)
+        } else {
+            format!("there are: {}", all.join(" "))
+        };
+        SpecError::new(problem, hint)
+    }
+
+    /// Refuses what must not be used, devices that are not the trial's, and names that no list has.
+    pub fn check(&self, program: &str, items: &[Item]) -> Result<(), SpecError> {
+        for Item { option, value } in items {
+            if let Some(why) = self.refused.get(option) {
+                return Err(SpecError::new(format!("{program} {option} cannot be used here"), why));
+            }
+            let value = value.as_deref().unwrap_or_default();
+            let Some(names) = self.lists.get(option) else {
+                self.check_device(option, value)?;
+                continue;
+            };
+            for entry in value.split(',') {
+                self.check_entry(program, option, entry, names)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_entry(
+        &self,
+        program: &str,
+        option: &str,
+        entry: &str,
+        names: &[String],
+    ) -> Result<(), SpecError> {
+        let (name, value) = key_and_value(entry);
+        let full = format!("{option} {name}");
+        if let Some(why) = self.refused.get(&full) {
+            return Err(SpecError::new(format!("{program} {full} cannot be used here"), why));
+        }
+        if !names.iter().any(|known| known == name) {
+            let hint = suggest::hint(name, names.iter().map(String::as_str));
+            return Err(SpecError::new(format!("{program} {option} knows no '{name}'"), hint));
+        }
+        self.check_device(&full, value)
+    }
+
+    /// Refuses a second device other than `{journal}`.
+    pub fn check_device(&self, name: &str, value: &str) -> Result<(), SpecError> {
+        if self.devices.iter().any(|device| device == name) && value != "{journal}" {
+            let problem = format!("'{value}' is no device for '{name}'");
+            let hint = "only {journal}, the trial's own second disk, may stand there";
+            return Err(SpecError::new(problem, hint));
+        }
+        Ok(())
+    }
+
+    /// The lab's own options with the user's: a user's value takes the place of the lab's, a user's
+    /// list goes into the lab's list name by name, and an option without a value stands once.
+    pub fn merge(&self, own: Vec<Item>, user: Vec<Item>) -> Vec<Item> {
+        let mut merged = own;
+        for item in user {
+            match merged.iter_mut().find(|have| have.option == item.option) {
+                None => merged.push(item),
+                Some(have) => {
+                    have.value = match (have.value.take(), item.value) {
+                        (Some(old), Some(new)) if self.lists.contains_key(&item.option) => {
+                            Some(merge_lists(&old, &new))
+                        }
+                        (_, new) => new,
+                    }
+                }
+            }
+        }
+        merged
+    }
+}
+
+/// The items as words for a command.
+pub(crate) fn write(items: Vec<Item>) -> Vec<String> {
+    items.into_iter().flat_map(|item| [Some(item.option), item.value]).flatten().collect()
+}
+
+/// What follows the dash of `-jv`: at least one letter, and no second dash.
+fn is_cluster(rest: &str) -> bool {
+    !rest.is_empty() && !rest.starts_with('-')
+}
+
+/// `^name=value` → name and value; the caret of `-O ^dir_index` turns a feature off.
+fn key_and_value(entry: &str) -> (&str, &str) {
+    let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
+    (name.strip_prefix('^').unwrap_or(name), value)
+}
+
+/// Two comma lists in one; of two entries with one name, or a name and its `no`, the later stays.
+fn merge_lists(old: &str, new: &str) -> String {
+    let mut entries: Vec<&str> = old.split(',').collect();
+    for entry in new.split(',') {
+        let (name, _) = key_and_value(entry);
+        entries.retain(|have| !same_matter(key_and_value(have).0, name));
+        entries.push(entry);
+    }
+    entries.join(",")
+}
+
+fn same_matter(a: &str, b: &str) -> bool {
+    a == b || a.strip_prefix("no") == Some(b) || b.strip_prefix("no") == Some(a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        let names = |text: &str| text.split(' ').map(String::from).collect::<Vec<String>>();
+        Known {
+            plain: names("-j -v -q"),
+            valued: names("-I -U --format"),
+            lists: [("-E".into(), names("stride discard nodiscard hash_seed"))].into(),
+            aliases: [("--uuid".to_string(), "-U".to_string())].into(),
+            mount: vec![],
+            devices: names("-I"),
+            refused: [("-v".to_string(), "it talks".to_string())].into(),
+        }
+    }
+
+    fn read(text: &str) -> Result<String, SpecError> {
+        let words: Vec<String> = text.split(' ').map(String::from).collect();
+        Ok(write(known().read("mkfs", &words)?).join(" "))
+    }
+
+    #[test]
+    fn options_are_read_as_getopt_reads_them() {
+        assert_eq!(read("-jqI128 -U x").unwrap(), "-j -q -I 128 -U x");
+        assert_eq!(read("--uuid=x --format 3.6").unwrap(), "-U x --format 3.6");
+        assert_eq!(read("-I -1").unwrap(), "-I -1");
+    }
+
+    #[test]
+    fn what_no_program_would_take_is_told_with_what_there_is() {
+        for (text, expected) in [
+            ("-Z", "mkfs has no option -Z; there are: -E -I -j -q -U -v --format --uuid"),
+            ("--fromat 3.6", "mkfs has no option --fromat; did you mean '--format'?"),
+            ("-j -I", "mkfs -I wants a value; write -I VALUE"),
+            ("--", "'--' is no option"),
+            ("/dev/sda", "'/dev/sda' is no option"),
+            ("-", "'-' is no option"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_in_lists_refusals_and_devices_are_checked() {
+        for (option, value, expected) in [
+            ("-E", Some("strid=4"), "did you mean 'stride'?"),
+            ("-v", None, "it talks"),
+            ("-I", Some("/dev/sdb"), "{journal}"),
+        ] {
+            let item = Item { option: option.into(), value: value.map(String::from) };
+            let error = known().check("mkfs", &[item]).unwrap_err().to_string();
+            assert!(error.contains(expected), "{option}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_users_list_goes_into_the_labs_list() {
+        assert_eq!(
+            merge_lists("hash_seed=x,nodiscard", "stride=4"),
+            "hash_seed=x,nodiscard,stride=4"
+        );
+        assert_eq!(merge_lists("hash_seed=x,nodiscard", "discard"), "hash_seed=x,discard");
+        assert_eq!(merge_lists("a=1,b", "^b,a=2"), "^b,a=2");
+    }
+}

@@ -1,0 +1,195 @@
+//! The real tools on image files: what the catalog makes is clean, its features can be read back,
+//! and damage is found. A file system whose tools are not installed is skipped with its reason.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fsdyno_filesystem::{Context, Filesystem, Spec, catalog, features, fill};
+use fsdyno_record::plan::FilesystemPlan;
+
+const MIB: u64 = 1 << 20;
+
+/// A mkfs on a sparse file in a folder that goes with the test.
+struct Image {
+    plan: FilesystemPlan,
+    made: Output,
+    device: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// Where Debian keeps its tools; the folders of an ordinary user's PATH leave some out.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+fn installed(tool: &str) -> bool {
+    PATH.split(':').any(|folder| Path::new(folder).join(tool).exists())
+}
+
+fn run(argv: &[String], env: &BTreeMap<String, String>) -> Output {
+    Command::new(&argv[0])
+        .args(&argv[1..])
+        .envs(env)
+        .env("PATH", PATH)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+/// Makes the file system of a spec, or says why it cannot be made here.
+fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
+    let spec = Spec::parse(spec).unwrap();
+    let filesystem = catalog::get(&spec.kind).unwrap();
+    if let Some(missing) = filesystem.tools.iter().find(|tool| !installed(tool)) {
+        println!("skipped {spec}: no {missing}; apt install {}", filesystem.package);
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("disk.img");
+    File::create(&device).unwrap().set_len(size).unwrap();
+    let version = text(&run(&filesystem.version, &filesystem.env));
+    let plan = filesystem.plan(&spec, context, Some(&version)).unwrap();
+    let made = run(&fill(&plan.mkfs, &device.to_string_lossy(), 7), &plan.env);
+    assert!(made.status.success(), "{:?}: {}", plan.mkfs, text(&made));
+    Some(Image { plan, made, device, _folder: folder })
+}
+
+impl Image {
+    fn run(&self, argv: &[String]) -> Output {
+        run(&fill(argv, &self.device.to_string_lossy(), 7), &self.plan.env)
+    }
+
+    fn checked(&self) -> (i32, String) {
+        let output = self.run(&self.plan.check);
+        (output.status.code().unwrap(), text(&output))
+    }
+
+    fn is_clean(&self) -> bool {
+        self.plan.check_clean.contains(&self.checked().0)
+    }
+
+    fn features(&self) -> BTreeMap<String, String> {
+        let output = match self.plan.features.is_empty() {
+            true => text(&self.made),
+            false => text(&self.run(&self.plan.features)),
+        };
+        features(&output, &self.plan.feature_keys)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(&self.device).unwrap()
+    }
+
+    /// Overwrites every 4 KiB block from `from` to `to` that is not all zeros, so that copies which
+    /// could serve instead are hit too.
+    fn damage(&self, from: u64, to: u64) {
+        let file = OpenOptions::new().read(true).write(true).open(&self.device).unwrap();
+        let mut block = [0; 4096];
+        for at in (from..to.min(file.metadata().unwrap().len())).step_by(block.len()) {
+            file.read_exact_at(&mut block, at).unwrap();
+            if block.iter().any(|byte| *byte != 0) {
+                block.iter_mut().enumerate().for_each(|(i, byte)| *byte ^= i as u8 | 0x55);
+                file.write_all_at(&block, at).unwrap();
+            }
+        }
+    }
+}
+
+/// What is tried on every file system: big enough for each, small enough for any /tmp.
+fn each(test: impl Fn(&'static Filesystem, &str, Context)) {
+    for filesystem in catalog::all() {
+        for context in [Context::Lab, Context::Host] {
+            test(filesystem, &filesystem.name, context);
+        }
+    }
+}
+
+#[test]
+fn a_fresh_file_system_is_clean_and_its_check_leaves_it_as_it_is() {
+    each(|_, spec, context| {
+        let Some(image) = make(spec, context, 320 * MIB) else { return };
+        let before = image.bytes();
+        let (code, output) = image.checked();
+        assert!(image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
+        assert!(before == image.bytes(), "the check of {spec} wrote to the image");
+    });
+}
+
+#[test]
+fn damaged_metadata_is_found_with_a_code_that_the_catalog_explains() {
+    // Past the first superblock, up to where a small fresh file system has its metadata.
+    for (spec, from, to) in [
+        ("ext2", 4096, 8 * MIB),
+        ("ext3", 4096, 8 * MIB),
+        ("ext4", 4096, 8 * MIB),
+        ("xfs", 4096, MIB),
+        ("btrfs", 16 * MIB, 128 * MIB),
+        ("reiserfs", 33_600_000 / 4096 * 4096, 40 * MIB),
+        ("jfs", 36864, 49152),
+        ("jfs", 49152, MIB),
+    ] {
+        let Some(image) = make(spec, Context::Lab, 320 * MIB) else { continue };
+        image.damage(from, to);
+        let (code, output) = image.checked();
+        println!("{spec}: damage from {from} gives {code}");
+        assert!(!image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
+        let codes = &catalog::get(spec).unwrap().check.codes;
+        assert!(codes.contains_key(&code.to_string()), "{spec}: {code} is not in the catalog");
+    }
+}
+
+#[test]
+fn features_in_effect_are_read_back() {
+    for (spec, key, value) in [
+        ("ext2 -O ^dir_index -I 128", "Inode size", "128"),
+        ("ext3 -J size=16", "Total journal size", "16M"),
+        ("ext4 -E stride=4,stripe_width=8", "RAID stride", "4"),
+        ("ext4 -b 1024", "Block size", "1024"),
+        ("xfs -i size=1024 -m crc=1", "meta-data isize", "1024"),
+        ("xfs -l size=80m", "log blocks", "20480"),
+        ("btrfs --nodesize 4096 -M", "Node size", "4096"),
+        ("btrfs --csum=xxhash", "Checksum", "xxhash64"),
+        ("reiserfs -h tea", "Hash function used to sort names", "\"tea\""),
+        ("jfs", "Aggregate block size", "4096 bytes"),
+    ] {
+        let Some(image) = make(spec, Context::Lab, 320 * MIB) else { continue };
+        let found = image.features();
+        assert_eq!(found.get(key).map(String::as_str), Some(value), "{spec}: {found:?}");
+        assert!(image.is_clean(), "{spec}");
+    }
+}
+
+#[test]
+fn every_key_but_a_few_that_depend_on_options_is_in_what_the_tools_print() {
+    for filesystem in catalog::all() {
+        let Some(image) = make(&filesystem.name, Context::Lab, 320 * MIB) else { continue };
+        let found = image.features();
+        let missing: Vec<&String> =
+            filesystem.features.keys.iter().filter(|key| !found.contains_key(*key)).collect();
+        println!("{}: {found:?}, not printed: {missing:?}", filesystem.name);
+        assert!(found.len() > missing.len(), "{}: not printed: {missing:?}", filesystem.name);
+    }
+}
+
+#[test]
+fn the_smallest_size_is_enough_for_mkfs() {
+    for filesystem in catalog::all() {
+        if let Some(image) = make(&filesystem.name, Context::Host, filesystem.minimum_size.0) {
+            assert!(image.is_clean(), "{}", filesystem.name);
+        }
+    }
+}
+
+#[test]
+fn one_seed_gives_one_uuid_and_another_seed_another() {
+    let Some(image) = make("ext4", Context::Lab, 16 * MIB) else { return };
+    let uuid = |seed| fill(&["{uuid}".to_string()], "", seed).concat();
+    let shown = text(&image.run(&image.plan.features));
+    assert!(shown.contains(&uuid(7)) && !shown.contains(&uuid(8)), "{shown}");
+}
