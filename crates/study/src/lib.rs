@@ -1,1 +1,12 @@
 //! Plan a matrix of trials, order them, run them through a venue, store them.
+
+pub mod matrix;
+pub mod run;
+pub mod schedule;
+pub mod settings;
+pub mod store;
+
+pub use matrix::{Cell, LabPlace, MatrixError, Place, Question, matrix};
+pub use run::{Observer, RunError, Summary, run};
+pub use schedule::{Slot, schedule};
+pub use store::{Store, StoreError, without_superseded};

@@ -1,0 +1,459 @@
+//! From what was asked to plans: workloads x file systems x disks x kernels, all of it checked
+//! before any work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use fsdyno_disk::DiskSpec;
+use fsdyno_filesystem::{Context, Spec, SpecError};
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::{Bytes, OpKind, Plan, suggest};
+use fsdyno_workload::{Needs, workloads};
+
+use crate::settings::{SettingError, Settings, settings};
+
+/// What is asked, as it was typed.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Names of workloads.
+    pub workloads: Vec<String>,
+    /// Specs of file systems; none on a directory.
+    pub filesystems: Vec<String>,
+    /// `[WORKLOAD.]KEY=VALUE`.
+    pub sets: Vec<String>,
+    /// `KEY=VALUE`.
+    pub sysctls: Vec<String>,
+    /// Threads that issue ops.
+    pub threads: u32,
+    /// How much is verified.
+    pub verify: VerifyMode,
+    /// Version line of a file system's tool by the file system's name, where it is known: some
+    /// options exist only in newer tools.
+    pub tool_versions: BTreeMap<String, String>,
+}
+
+/// Where it is to run.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// On a directory of this host.
+    Directory {
+        /// The directory, absolute.
+        path: PathBuf,
+        /// The row's name in tables.
+        label: String,
+    },
+    /// In the lab.
+    Lab(LabPlace),
+}
+
+/// What the lab is to be.
+#[derive(Clone, Debug)]
+pub struct LabPlace {
+    /// Names of disks.
+    pub disks: Vec<String>,
+    /// Releases of kernels.
+    pub kernels: Vec<String>,
+    /// RAM of the guest.
+    pub ram: Bytes,
+    /// Block scheduler; none takes the disk file's.
+    pub scheduler: Option<String>,
+    /// Size of the partition; none takes the whole disk.
+    pub size: Option<Bytes>,
+}
+
+/// One plan, and what can be said of it without running it.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The plan.
+    pub plan: Plan,
+    /// What the work needs of its file system.
+    pub needs: Needs,
+    /// Exact op counts by phase.
+    pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
+}
+
+impl Cell {
+    /// Ops of the whole trial.
+    pub fn ops(&self) -> u64 {
+        self.phases.iter().flat_map(|(_, counts)| counts.values()).sum()
+    }
+}
+
+/// What is wrong with a question, in one line that says what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum MatrixError {
+    /// Nothing to run.
+    #[error("no workload is named; {0}")]
+    NoWorkload(String),
+    /// No workload has the name.
+    #[error(transparent)]
+    Workload(#[from] workloads::Unknown),
+    /// A `--set` cannot be meant.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A parameter has a wrong value.
+    #[error(transparent)]
+    Param(#[from] fsdyno_workload::params::ParamError),
+    /// A spec cannot be meant.
+    #[error("--fs '{spec}': {error}")]
+    Spec {
+        /// As typed.
+        spec: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// No disk has the name.
+    #[error("{0}")]
+    Disk(String),
+    /// Two rows of the table would have one name.
+    #[error("two file systems are called '{0}'; give one a name of its own: --fs 'NAME={0}'")]
+    SameLabel(String),
+    /// Something else that was typed is wrong.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl MatrixError {
+    fn spec(spec: &str) -> impl FnOnce(SpecError) -> MatrixError + '_ {
+        move |error| MatrixError::Spec { spec: spec.to_string(), error: error.to_string() }
+    }
+}
+
+/// The plans, ordered as the user gave workloads, kernels, disks and file systems.
+///
+/// # Errors
+/// The first thing that cannot be meant.
+pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixError> {
+    let works = works(question)?;
+    let sysctls = sysctls(&question.sysctls)?;
+    let rows = rows(question, place)?;
+    // The agent issues from one thread; a plan that says otherwise would be a false record.
+    if question.threads != 1 {
+        return Err(MatrixError::Wrong(format!(
+            "--threads {} is not possible: these workloads run in one thread; leave it at 1",
+            question.threads
+        )));
+    }
+    let mut cells = Vec::new();
+    for work in &works {
+        for row in &rows {
+            fits(work, row)?;
+            let plan = Plan {
+                label: row.label.clone(),
+                workload: work.plan.clone(),
+                filesystem: row.filesystem.clone(),
+                medium: row.medium.clone(),
+                threads: question.threads,
+                verify: question.verify,
+                sysctls: sysctls.clone(),
+                hash: String::new(),
+            };
+            cells.push(Cell {
+                plan: plan.sealed(),
+                needs: work.needs,
+                phases: work.phases.clone(),
+            });
+        }
+    }
+    Ok(cells)
+}
+
+/// A workload with its parameters bound.
+struct Work {
+    plan: WorkloadPlan,
+    needs: Needs,
+    phases: Vec<(String, BTreeMap<OpKind, u64>)>,
+}
+
+fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
+    let mut kinds = Vec::new();
+    for name in &question.workloads {
+        let kind = workloads::find(name)?;
+        if kinds.iter().any(|known: &&workloads::Kind| known.name == kind.name) {
+            return Err(MatrixError::Wrong(format!("workload '{name}' is named twice")));
+        }
+        kinds.push(kind);
+    }
+    if kinds.is_empty() {
+        let names: Vec<&str> = workloads::ALL.iter().map(|kind| kind.name).collect();
+        return Err(MatrixError::NoWorkload(format!("there are: {}", names.join(", "))));
+    }
+    let settings = settings(&kinds, &question.sets)?;
+    kinds.into_iter().zip(&settings).map(|(kind, settings)| work(kind, settings)).collect()
+}
+
+fn work(kind: &workloads::Kind, settings: &Settings) -> Result<Work, MatrixError> {
+    let set: Vec<(&str, &str)> =
+        settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let params = kind.resolve(&set)?;
+    // Needs and counts are the same under every seed; any will do.
+    let workload = kind.build(&params, 0)?;
+    let phases = workload.phases();
+    let counts = (0..phases.len()).map(|phase| workload.counts(phase));
+    let phases = phases.iter().map(|phase| phase.name.to_string()).zip(counts).collect();
+    let plan = WorkloadPlan { name: kind.name.to_string(), params };
+    Ok(Work { plan, needs: workload.needs(), phases })
+}
+
+/// A row of the table: what the work runs on.
+struct Row {
+    label: String,
+    filesystem: Option<FilesystemPlan>,
+    medium: MediumPlan,
+    longest_name: Option<usize>,
+    room: Option<Bytes>,
+}
+
+fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
+    match place {
+        Place::Directory { path, label } => {
+            if let Some(spec) = question.filesystems.first() {
+                return Err(MatrixError::Wrong(format!(
+                    "--fs '{spec}' cannot be made in a directory, which is used as it is; \
+                     leave --fs out, or use --on lab"
+                )));
+            }
+            let Some(path) = path.to_str() else {
+                return Err(MatrixError::Wrong(format!(
+                    "the path '{}' is not UTF-8 and cannot be recorded; name another directory",
+                    path.display()
+                )));
+            };
+            let medium = MediumPlan::Directory { path: path.to_string() };
+            let label = label.clone();
+            Ok(vec![Row { label, filesystem: None, medium, longest_name: None, room: None }])
+        }
+        Place::Lab(lab) => lab_rows(question, lab),
+    }
+}
+
+fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
+    check_lab(lab)?;
+    let specs = specs(question)?;
+    let mut disks = Vec::new();
+    for name in &lab.disks {
+        let spec = fsdyno_disk::catalog::get(name)
+            .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
+        disks.push((name, spec));
+    }
+    let mut rows = Vec::new();
+    for kernel in &lab.kernels {
+        for (disk, spec) in &disks {
+            for known in &specs {
+                let mut row = lab_row(question, lab, known, (disk, spec), kernel)?;
+                if lab.kernels.len() > 1 {
+                    row.label = format!("{} on {kernel}", row.label);
+                }
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
+    let mut labels = BTreeSet::new();
+    let mut specs = Vec::new();
+    for text in &question.filesystems {
+        let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
+        if !labels.insert(spec.name()) {
+            return Err(MatrixError::SameLabel(spec.name()));
+        }
+        specs.push((text.clone(), spec));
+    }
+    Ok(specs)
+}
+
+fn lab_row(
+    question: &Question,
+    lab: &LabPlace,
+    (text, spec): &(String, Spec),
+    (disk, disk_spec): (&str, &DiskSpec),
+    kernel: &str,
+) -> Result<Row, MatrixError> {
+    let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
+        .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
+    let version = question.tool_versions.get(&spec.kind).map(String::as_str);
+    let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
+    let room = lab.size.unwrap_or(disk_spec.capacity);
+    if room > disk_spec.capacity {
+        return Err(MatrixError::Wrong(format!(
+            "--size {room} is more than disk '{disk}' has: {}",
+            disk_spec.capacity
+        )));
+    }
+    if room < filesystem.minimum_size {
+        return Err(MatrixError::Wrong(format!(
+            "--size {room} is too small for {}, which takes at least {}",
+            spec.kind, filesystem.minimum_size
+        )));
+    }
+    let spec_json = serde_json::to_value(disk_spec)
+        .map_err(|error| MatrixError::Wrong(format!("disk '{disk}': {error}")))?;
+    Ok(Row {
+        label: spec.name(),
+        filesystem: Some(plan),
+        medium: MediumPlan::Lab {
+            disk: DiskPlan { name: disk.to_string(), spec: spec_json },
+            size: lab.size,
+            ram: lab.ram,
+            scheduler: lab.scheduler.clone(),
+            kernel: kernel.to_string(),
+        },
+        longest_name: Some(filesystem.longest_name),
+        room: Some(room),
+    })
+}
+
+/// Block schedulers of Linux since 5.0.
+const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
+
+/// Less RAM than this does not hold the guest's initramfs beside its kernel.
+const LEAST_RAM: Bytes = Bytes(96 << 20);
+
+fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
+    if let Some(scheduler) = &lab.scheduler
+        && !SCHEDULERS.contains(&scheduler.as_str())
+    {
+        let hint = suggest::hint(scheduler, SCHEDULERS.iter().copied());
+        return Err(MatrixError::Wrong(format!("there is no scheduler '{scheduler}'; {hint}")));
+    }
+    if lab.ram < LEAST_RAM || lab.ram.0 % (1 << 20) != 0 {
+        return Err(MatrixError::Wrong(format!(
+            "--ram {} is not right: it takes whole mebibytes, at least {LEAST_RAM}",
+            lab.ram
+        )));
+    }
+    for (what, names) in [("disk", &lab.disks), ("kernel", &lab.kernels)] {
+        let unique: BTreeSet<&String> = names.iter().collect();
+        if unique.len() < names.len() {
+            return Err(MatrixError::Wrong(format!("--{what} names one {what} twice")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the work fits what it runs on; a directory is asked itself, by the media crate.
+fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
+    let name = &work.plan.name;
+    if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
+        return Err(MatrixError::Wrong(format!(
+            "workload '{name}' has names of {} bytes and {} takes {longest}",
+            work.needs.longest_name, row.label
+        )));
+    }
+    if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
+        return Err(MatrixError::Wrong(format!(
+            "workload '{name}' writes {} at once and {} has {room}; make it smaller with --set \
+             or the file system larger with --size",
+            work.needs.bytes, row.label
+        )));
+    }
+    Ok(())
+}
+
+fn sysctls(typed: &[String]) -> Result<BTreeMap<String, String>, MatrixError> {
+    let mut sysctls = BTreeMap::new();
+    for text in typed {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        match text.split_once('=') {
+            // The key becomes a path below /proc/sys in the guest.
+            Some((key, value))
+                if key.contains('.') && key.bytes().all(plain) && !key.contains("..") =>
+            {
+                sysctls.insert(key.trim().to_string(), value.trim().to_string());
+            }
+            _ => {
+                return Err(MatrixError::Wrong(format!(
+                    "--sysctl '{text}' is not right; write it as KEY=VALUE, such as \
+                     vm.dirty_ratio=10"
+                )));
+            }
+        }
+    }
+    Ok(sysctls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab() -> LabPlace {
+        LabPlace {
+            disks: vec!["hdd-7200".into()],
+            kernels: vec!["6.1.0".into()],
+            ram: Bytes(1 << 30),
+            scheduler: None,
+            size: None,
+        }
+    }
+
+    fn ask(workloads: &[&str], filesystems: &[&str]) -> Question {
+        let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        Question {
+            workloads: strings(workloads),
+            filesystems: strings(filesystems),
+            threads: 1,
+            ..Question::default()
+        }
+    }
+
+    fn refusal(question: &Question, lab: LabPlace) -> String {
+        matrix(question, &Place::Lab(lab)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_combination_becomes_a_cell_with_a_hash_of_its_own() {
+        let question = ask(&["dirops", "tarball"], &["ext4", "small=ext4 -I 128", "xfs"]);
+        let disks = vec!["hdd-7200".into(), "instant".into()];
+        let cells = matrix(&question, &Place::Lab(LabPlace { disks, ..lab() })).unwrap();
+        assert_eq!(cells.len(), 2 * 2 * 3);
+        let hashes: BTreeSet<&String> = cells.iter().map(|cell| &cell.plan.hash).collect();
+        assert_eq!(hashes.len(), cells.len());
+        assert_eq!(cells[1].plan.label, "small");
+        assert!(cells.iter().all(|cell| cell.ops() > 0));
+    }
+
+    #[test]
+    fn wrong_names_are_refused_with_the_nearest_right_one() {
+        assert!(refusal(&ask(&["dirop"], &["ext4"]), lab()).contains("'dirops'"));
+        assert!(refusal(&ask(&["dirops"], &["ext5"]), lab()).contains("ext"));
+        let disks = vec!["hdd-720".into()];
+        let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { disks, ..lab() });
+        assert!(text.contains("'hdd-7200'"), "{text}");
+        let scheduler = Some("mq-dedline".into());
+        let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { scheduler, ..lab() });
+        assert!(text.contains("'mq-deadline'"), "{text}");
+    }
+
+    #[test]
+    fn one_label_for_two_rows_is_refused() {
+        let text = refusal(&ask(&["dirops"], &["a=ext4", "a=xfs"]), lab());
+        assert!(text.contains("called 'a'"), "{text}");
+    }
+
+    #[test]
+    fn a_directory_takes_no_file_system() {
+        let place = Place::Directory { path: "/tmp".into(), label: "tmpfs".into() };
+        assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
+        assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        let question = ask(&["dirops"], &["ext4"]);
+        let size = Some(Bytes(1 << 50));
+        assert!(refusal(&question, LabPlace { size, ..lab() }).contains("more than disk"));
+        let size = Some(Bytes(4096));
+        assert!(refusal(&question, LabPlace { size, ..lab() }).contains("too small"));
+        assert!(refusal(&question, LabPlace { ram: Bytes(1000), ..lab() }).contains("--ram"));
+    }
+
+    #[test]
+    fn a_sysctl_that_could_leave_proc_sys_is_refused() {
+        for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
+            assert!(sysctls(&[bad.to_string()]).is_err(), "{bad}");
+        }
+        assert_eq!(sysctls(&["vm.dirty_ratio=10".into()]).unwrap()["vm.dirty_ratio"], "10");
+    }
+}

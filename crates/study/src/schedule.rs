@@ -1,0 +1,62 @@
+//! The order of trials: rounds over all cells, each round shuffled by the stored seed.
+//!
+//! A repeat is a seed. Every cell gets the same seeds, so that two cells are compared pair by
+//! pair; the rounds interleave the cells, so that whatever drifts on a host drifts for all.
+
+use fsdyno_record::seed;
+
+/// One trial to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Index of the cell.
+    pub cell: usize,
+    /// The seed of the trial.
+    pub seed: u64,
+    /// The round, from zero.
+    pub round: u32,
+}
+
+/// Every cell once in each of `repeat` rounds; round r runs under seed `first_seed + r`.
+pub fn schedule(cells: usize, repeat: u32, first_seed: u64) -> Vec<Slot> {
+    let mut slots = Vec::with_capacity(cells * repeat as usize);
+    for round in 0..repeat {
+        let mut order: Vec<usize> = (0..cells).collect();
+        let mut draws = seed::stream(first_seed, &format!("order of round {round}"));
+        // Fisher and Yates's shuffle, from the end (Knuth, vol. 2, algorithm 3.4.2P).
+        for last in (1..cells).rev() {
+            order.swap(last, draws.below(last as u64 + 1) as usize);
+        }
+        let seed = first_seed.wrapping_add(u64::from(round));
+        slots.extend(order.into_iter().map(|cell| Slot { cell, seed, round }));
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn every_cell_runs_once_in_each_round_under_the_rounds_seed(
+            cells in 1usize..20, repeat in 1u32..6, first in 0u64..1000,
+        ) {
+            let slots = schedule(cells, repeat, first);
+            assert_eq!(slots.len(), cells * repeat as usize);
+            for (round, chunk) in slots.chunks(cells).enumerate() {
+                let mut seen: Vec<usize> = chunk.iter().map(|slot| slot.cell).collect();
+                seen.sort_unstable();
+                assert!(seen.into_iter().eq(0..cells));
+                assert!(chunk.iter().all(|slot| slot.seed == first + round as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_is_the_seeds_and_differs_between_rounds() {
+        let order = |seed| schedule(12, 2, seed).iter().map(|slot| slot.cell).collect::<Vec<_>>();
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        assert_ne!(order(1)[..12], order(1)[12..]);
+    }
+}

@@ -1,0 +1,143 @@
+//! `--set [WORKLOAD.]KEY=VALUE`: which parameter of which workload is meant.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::suggest;
+use fsdyno_workload::workloads::Kind;
+
+/// What is wrong with a setting, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// There is no `=`.
+    #[error("--set '{0}' has no value; write it as [WORKLOAD.]KEY=VALUE, such as files=1000")]
+    NoValue(String),
+    /// The workload before the dot is not one that runs.
+    #[error("--set '{setting}' is for workload '{workload}', which is not run; {hint}")]
+    OtherWorkload {
+        /// As typed.
+        setting: String,
+        /// The part before the dot.
+        workload: String,
+        /// The nearest workload that is run.
+        hint: String,
+    },
+    /// No workload that runs has such a parameter.
+    #[error("no workload that is run has a parameter '{key}'; {hint}")]
+    UnknownKey {
+        /// The key as typed.
+        key: String,
+        /// The nearest right key.
+        hint: String,
+    },
+    /// One parameter is given two values.
+    #[error("--set gives {workload}.{key} two values, '{first}' and '{second}'; keep one")]
+    Twice {
+        /// Whose parameter.
+        workload: &'static str,
+        /// Which.
+        key: String,
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
+}
+
+/// Key → value for one workload.
+pub type Settings = BTreeMap<String, String>;
+
+/// The settings of each workload in `kinds`, in its order.
+///
+/// A key with a workload before it is for that one and wins over the bare key; a bare key is for
+/// every workload that has such a parameter.
+///
+/// # Errors
+/// The first setting that cannot be meant.
+pub fn settings(kinds: &[&'static Kind], sets: &[String]) -> Result<Vec<Settings>, SettingError> {
+    let mut bare = vec![Settings::new(); kinds.len()];
+    let mut named = bare.clone();
+    for setting in sets {
+        let no_value = || SettingError::NoValue(setting.clone());
+        let (left, value) = setting.split_once('=').ok_or_else(no_value)?;
+        match left.split_once('.') {
+            Some((workload, key)) => {
+                let at = position(kinds, setting, workload)?;
+                put(&mut named[at], kinds[at], key, value)?;
+            }
+            None => {
+                let owners = owners(kinds, left)?;
+                for at in owners {
+                    put(&mut bare[at], kinds[at], left, value)?;
+                }
+            }
+        }
+    }
+    for (bare, named) in bare.iter_mut().zip(named) {
+        bare.extend(named);
+    }
+    Ok(bare)
+}
+
+fn position(kinds: &[&Kind], setting: &str, workload: &str) -> Result<usize, SettingError> {
+    kinds.iter().position(|kind| kind.name == workload).ok_or_else(|| {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+        SettingError::OtherWorkload {
+            setting: setting.to_string(),
+            workload: workload.to_string(),
+            hint: suggest::hint(workload, names),
+        }
+    })
+}
+
+fn owners(kinds: &[&Kind], key: &str) -> Result<Vec<usize>, SettingError> {
+    let has = |kind: &Kind| kind.params.iter().any(|param| param.name == key);
+    let owners: Vec<usize> = (0..kinds.len()).filter(|at| has(kinds[*at])).collect();
+    if owners.is_empty() {
+        let mut keys: Vec<&str> =
+            kinds.iter().flat_map(|kind| kind.params.iter().map(|param| param.name)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let hint = suggest::hint(key, keys);
+        return Err(SettingError::UnknownKey { key: key.to_string(), hint });
+    }
+    Ok(owners)
+}
+
+fn put(to: &mut Settings, kind: &Kind, key: &str, value: &str) -> Result<(), SettingError> {
+    match to.insert(key.to_string(), value.to_string()) {
+        Some(first) if first != value => Err(SettingError::Twice {
+            workload: kind.name,
+            key: key.to_string(),
+            first,
+            second: value.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_workload::workloads::find;
+
+    use super::*;
+
+    fn both(sets: &[&str]) -> Result<Vec<Settings>, SettingError> {
+        let kinds = [find("dirops").unwrap(), find("tarball").unwrap()];
+        settings(&kinds, &sets.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_bare_key_is_for_all_that_have_it_and_a_named_one_wins() {
+        let got = both(&["tarball.files=7", "files=5"]).unwrap();
+        assert_eq!(got[0]["files"], "5");
+        assert_eq!(got[1]["files"], "7");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_the_nearest_right_name() {
+        assert!(both(&["fils=5"]).unwrap_err().to_string().contains("'files'"));
+        assert!(both(&["tarbal.files=5"]).unwrap_err().to_string().contains("'tarball'"));
+        assert!(matches!(both(&["files"]), Err(SettingError::NoValue(_))));
+        assert!(matches!(both(&["files=1", "files=2"]), Err(SettingError::Twice { .. })));
+    }
+}

@@ -1,0 +1,329 @@
+//! The result folder: `trials.ndjson`, one line a trial, kept as each trial ends.
+//!
+//! Every line is on the disk before the next trial starts. A line that a crash tore off is cut
+//! before the next one is written; any other line that cannot be read means that the file is not
+//! ours, and it is left alone.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::SCHEMA;
+use fsdyno_record::trial::{Outcome, Trial};
+use rustix::fs::{FlockOperation, flock};
+
+/// The file in the folder.
+pub const FILE: &str = "trials.ndjson";
+
+/// Why a folder cannot take results.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It holds something else.
+    #[error(
+        "'{}' is not empty and holds no {FILE}; give --out a new folder or one of results",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// There is a file where the folder should be.
+    #[error("'{}' is not a folder; give --out a folder", .0.display())]
+    NotAFolder(PathBuf),
+    /// Another run writes to it.
+    #[error("'{}' is in use by another fsdyno; give --out another folder", .0.display())]
+    InUse(PathBuf),
+    /// A line that is not the last cannot be read.
+    #[error("'{}' line {line} is not a trial: {error}; give --out a new folder", .path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// A system call failed.
+    #[error("{what} '{}': {source}", .path.display())]
+    Io {
+        /// The attempt.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+/// A result folder that is open for writing, locked against other runs.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    file: File,
+    length: u64,
+    trials: Vec<Trial>,
+    torn: Option<usize>,
+    fresh: bool,
+}
+
+impl Store {
+    /// Opens a result folder, or makes it.
+    ///
+    /// # Errors
+    /// Why results cannot be kept there; nothing has been changed then.
+    pub fn open(folder: &Path) -> Result<Store, StoreError> {
+        let fresh = prepare(folder)?;
+        let path = folder.join(FILE);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(io("write", &path))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
+            return Err(StoreError::InUse(folder.into()));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(io("read", &path))?;
+        let Lines { trials, good, torn } = read(&path, &bytes)?;
+        let mut store =
+            Store { folder: folder.into(), file, length: good as u64, trials, torn, fresh };
+        if torn.is_some() {
+            store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
+        }
+        store.file.seek(SeekFrom::End(0)).map_err(io("write", &path))?;
+        Ok(store)
+    }
+
+    /// Appends a trial and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// What the kernel refused; what was written of the line is taken back.
+    pub fn append(&mut self, trial: Trial) -> Result<(), StoreError> {
+        let path = self.folder.join(FILE);
+        let mut line = serde_json::to_vec(&trial)
+            .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return Err(io("write", &path)(error));
+        }
+        self.length += line.len() as u64;
+        self.trials.push(trial);
+        Ok(())
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// All trials, those of earlier runs too, in the order in which they ended.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// How many bytes of a torn last line were cut off when it was opened.
+    pub fn torn(&self) -> Option<usize> {
+        self.torn
+    }
+
+    /// The trials that ended well and need not run again.
+    pub fn finished(&self) -> BTreeSet<String> {
+        let ok = self.trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
+        ok.map(|trial| trial.trial_id.clone()).collect()
+    }
+
+    /// Removes the folder again if this store made it and nothing was stored.
+    pub fn discard_if_empty(self) {
+        if self.trials.is_empty() && self.length == 0 {
+            let _ = std::fs::remove_file(self.folder.join(FILE));
+            if self.fresh {
+                let _ = std::fs::remove_dir(&self.folder);
+            }
+        }
+    }
+}
+
+/// The trials that count: a failed one gives way to a later good one of the same identity.
+pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
+    let key = |trial: &Trial| (trial.trial_id.clone(), trial.lab_id.clone());
+    let good: BTreeSet<_> =
+        trials.iter().filter(|trial| trial.outcome == Outcome::Ok).map(key).collect();
+    let mut failed = BTreeSet::new();
+    let mut kept: Vec<Trial> = Vec::new();
+    // From the end, so that of several failures the last one stays.
+    for trial in trials.iter().rev() {
+        let ok = trial.outcome == Outcome::Ok;
+        if ok || (!good.contains(&key(trial)) && failed.insert(key(trial))) {
+            kept.push(trial.clone());
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// Makes the folder if need be; true if it did.
+fn prepare(folder: &Path) -> Result<bool, StoreError> {
+    match std::fs::metadata(folder) {
+        Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
+        Ok(_) => {
+            let mut entries = std::fs::read_dir(folder).map_err(io("read", folder))?;
+            if !folder.join(FILE).exists() && entries.next().is_some() {
+                return Err(StoreError::Foreign(folder.into()));
+            }
+            Ok(false)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            std::fs::create_dir_all(folder).map_err(io("make", folder))?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(StoreError::NotAFolder(folder.into()))
+        }
+        Err(error) => Err(io("read", folder)(error)),
+    }
+}
+
+struct Lines {
+    trials: Vec<Trial>,
+    /// Bytes of whole lines.
+    good: usize,
+    /// Bytes of a torn last line.
+    torn: Option<usize>,
+}
+
+fn read(path: &Path, bytes: &[u8]) -> Result<Lines, StoreError> {
+    // A whole line ends in a newline; a crash can only leave a last one without.
+    let good = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let torn = (good < bytes.len()).then_some(bytes.len() - good);
+    if torn.is_some() && good == 0 && bytes[0] != b'{' {
+        let (path, error) = (path.into(), "it does not begin with '{'".to_string());
+        return Err(StoreError::BadLine { path, line: 1, error });
+    }
+    let mut trials = Vec::new();
+    for (at, line) in bytes[..good].split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let bad = |error: String| StoreError::BadLine { path: path.into(), line: at + 1, error };
+        let trial: Trial = serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
+        if trial.schema > SCHEMA {
+            let error = format!("schema {}, and this fsdyno knows {SCHEMA}", trial.schema);
+            return Err(bad(error));
+        }
+        trials.push(trial);
+    }
+    Ok(Lines { trials, good, torn })
+}
+
+fn io<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> StoreError + 'a {
+    move |source| StoreError::Io { what, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Plan;
+    use fsdyno_record::plan::{MediumPlan, VerifyMode, WorkloadPlan};
+
+    use super::*;
+
+    pub fn trial(id: &str, outcome: Outcome) -> Trial {
+        let workload = WorkloadPlan { name: "dirops".into(), params: Default::default() };
+        Trial {
+            schema: SCHEMA,
+            trial_id: id.into(),
+            lab_id: None,
+            lab: Default::default(),
+            seed: 1,
+            version: "0".into(),
+            outcome,
+            reason: None,
+            plan: Plan {
+                label: "x".into(),
+                workload,
+                filesystem: None,
+                medium: MediumPlan::Directory { path: "/x".into() },
+                threads: 1,
+                verify: VerifyMode::Full,
+                sysctls: Default::default(),
+                hash: "h".into(),
+            },
+            conditions: Default::default(),
+            measured: Default::default(),
+            host: Default::default(),
+        }
+    }
+
+    #[test]
+    fn what_was_stored_is_there_when_the_folder_is_opened_again() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("a/b");
+        let mut store = Store::open(&folder).unwrap();
+        store.append(trial("one", Outcome::Ok)).unwrap();
+        store.append(trial("two", Outcome::Failed)).unwrap();
+        drop(store);
+        let again = Store::open(&folder).unwrap();
+        assert_eq!(again.trials().len(), 2);
+        assert_eq!(again.finished(), ["one".to_string()].into());
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_and_said() {
+        let base = tempfile::tempdir().unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        store.append(trial("one", Outcome::Ok)).unwrap();
+        drop(store);
+        let path = base.path().join(FILE);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], b"{\"schema\":1,\"tri"].concat()).unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        assert_eq!(store.torn(), Some(16));
+        store.append(trial("two", Outcome::Ok)).unwrap();
+        drop(store);
+        assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);
+    }
+
+    #[test]
+    fn a_foreign_folder_or_file_is_left_as_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("thesis"), "mine").unwrap();
+        assert!(matches!(Store::open(base.path()), Err(StoreError::Foreign(_))));
+        let file = base.path().join("thesis");
+        assert!(matches!(Store::open(&file), Err(StoreError::NotAFolder(_))));
+        assert!(matches!(Store::open(&file.join("x")), Err(StoreError::NotAFolder(_))));
+        let other = tempfile::tempdir().unwrap();
+        for text in ["not ours\n", "not ours", "{}\n{}\n"] {
+            std::fs::write(other.path().join(FILE), text).unwrap();
+            let error = Store::open(other.path()).unwrap_err();
+            assert!(matches!(error, StoreError::BadLine { line: 1, .. }), "{text}");
+            assert_eq!(std::fs::read_to_string(other.path().join(FILE)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn two_runs_never_mix() {
+        let base = tempfile::tempdir().unwrap();
+        let _first = Store::open(base.path()).unwrap();
+        assert!(matches!(Store::open(base.path()), Err(StoreError::InUse(_))));
+    }
+
+    #[test]
+    fn a_failure_gives_way_to_a_later_success() {
+        let all = [
+            trial("a", Outcome::Failed),
+            trial("b", Outcome::Failed),
+            trial("a", Outcome::Ok),
+            trial("b", Outcome::Failed),
+        ];
+        let kept = without_superseded(&all);
+        let ids: Vec<&str> = kept.iter().map(|trial| trial.trial_id.as_str()).collect();
+        assert_eq!(ids, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_folder_made_for_nothing_is_taken_away_again() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("new");
+        Store::open(&folder).unwrap().discard_if_empty();
+        assert!(!folder.exists());
+    }
+}
