@@ -1,1 +1,20 @@
 //! Issue ops, time them, record latencies: the only place that loops over system calls.
+//!
+//! The hot path is [`run_phase`]: a generator rewrites one op in place, an issuer makes the call, a
+//! meter reads the clock once and counts the latency. Nothing in it allocates.
+
+pub mod calibrate;
+pub mod clock;
+pub mod errno;
+pub mod issue;
+pub mod recorder;
+pub mod run;
+pub mod scan;
+pub mod verify;
+
+pub use calibrate::{OwnCost, calibrate};
+pub use errno::Errno;
+pub use issue::Issuer;
+pub use recorder::Recorder;
+pub use run::{Failure, Meter, Outcome, run_phase};
+pub use verify::verify;

@@ -1,6 +1,8 @@
 //! Every workload against a file system in memory: each op is legal, the counts are exact, and the
 //! tree it leaves is the tree it says.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::OpKind;

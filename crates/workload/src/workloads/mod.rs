@@ -24,8 +24,10 @@ pub struct Kind {
     pub source: &'static str,
     /// Its parameters, in the order in which they are shown.
     pub params: &'static [Param],
-    build: fn(&Values, u64) -> Result<Box<dyn Workload>, ParamError>,
+    build: fn(&Values, u64) -> Built,
 }
+
+type Built = Result<Box<dyn Workload>, ParamError>;
 
 /// No workload has that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

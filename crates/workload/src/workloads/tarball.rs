@@ -178,12 +178,12 @@ impl Tarball {
         }
         let draw = mix(file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed);
         let within = draw & 0xffff_ffff;
-        if (draw >> 32) * 100 >> 32 < 85 {
-            return 1 + (within * 4096 >> 32);
+        if ((draw >> 32) * 100) >> 32 < 85 {
+            return 1 + ((within * 4096) >> 32);
         }
         // Four octaves, 4 KiB to 64 KiB, each as likely, evenly within: log-uniform in whole numbers.
         let octave = 4096 << (within >> 30);
-        octave + 1 + ((within & 0x3fff_ffff) * octave >> 30)
+        octave + 1 + (((within & 0x3fff_ffff) * octave) >> 30)
     }
 
     /// The directory of a file: neighbours by number share one.

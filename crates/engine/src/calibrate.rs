@@ -1,0 +1,69 @@
+//! What the engine itself costs: the whole loop with an issuer that makes no call.
+
+use fsdyno_record::Nanos;
+use fsdyno_workload::{Call, DirSlot, Op, OpSource};
+
+use crate::issue::null::Null;
+use crate::recorder::Recorder;
+use crate::run::run_phase;
+
+/// Ops of one round.
+const OPS: u64 = 16_384;
+/// Rounds; the fastest counts, for whatever else runs only adds.
+const ROUNDS: u32 = 5;
+
+/// The engine's own time for a number of ops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnCost {
+    ops: u64,
+    elapsed: Nanos,
+}
+
+impl OwnCost {
+    /// The engine's own time in `ops` ops: clock, name, histogram, loop.
+    pub fn of(&self, ops: u64) -> Nanos {
+        Nanos((u128::from(self.elapsed.0) * u128::from(ops) / u128::from(self.ops.max(1))) as u64)
+    }
+}
+
+/// Measures the engine's own cost where it runs; takes about a million instructions a round.
+pub fn calibrate() -> OwnCost {
+    let mut recorder = Recorder::new();
+    let elapsed = (0..ROUNDS)
+        .filter_map(|_| {
+            run_phase(&mut Names { next: 0 }, &mut Null, &mut recorder, &mut |_| {}).ok()
+        })
+        .map(|outcome| outcome.returned.since(outcome.started))
+        .min();
+    OwnCost { ops: OPS, elapsed: elapsed.unwrap_or_default() }
+}
+
+/// Ops with a name each, as a workload makes them.
+struct Names {
+    next: u64,
+}
+
+impl OpSource for Names {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.next == 0 {
+            op.name.push(b"f");
+        }
+        op.name.set_number(1, self.next, 7);
+        op.call = Call::Stat { dir: DirSlot::ROOT };
+        self.next += 1;
+        self.next <= OPS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_costs_something_and_twice_the_ops_cost_twice_as_much() {
+        let cost = calibrate();
+        assert!(cost.of(1_000_000) > Nanos(0));
+        assert!(cost.of(2_000_000).0.abs_diff(2 * cost.of(1_000_000).0) <= 1);
+        assert_eq!(cost.of(0), Nanos(0));
+    }
+}

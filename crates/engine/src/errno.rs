@@ -1,0 +1,66 @@
+//! Error numbers with their names, for messages that an administrator knows how to read.
+
+use std::fmt;
+
+/// An error number of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// What the last failed call of this thread left.
+    pub fn last() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    /// Its name in errno.h; none for those that no file system returns.
+    pub fn name(self) -> Option<&'static str> {
+        NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
+    }
+
+    /// What a user can do about it, where that can be said.
+    pub fn hint(self) -> Option<&'static str> {
+        match self.0 {
+            libc::ENOSPC => Some("use a larger medium, or fewer or smaller files"),
+            libc::EDQUOT => Some("raise the quota, or use fewer or smaller files"),
+            libc::EACCES | libc::EPERM => Some("use a directory that this user may write to"),
+            libc::EROFS => Some("use a file system that is mounted writable"),
+            libc::EMFILE | libc::ENFILE => Some("raise the limit of open files (ulimit -n)"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    /// `No space left on device (ENOSPC)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        match self.name() {
+            Some(name) => write!(f, "{text} ({name})"),
+            None => write!(f, "{text} (error {})", self.0),
+        }
+    }
+}
+
+macro_rules! names {
+    ($($name:ident)+) => { &[$((libc::$name, stringify!($name))),+] };
+}
+
+/// What file system calls return.
+const NAMES: &[(i32, &str)] = names!(
+    EPERM ENOENT EINTR EIO ENXIO E2BIG EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EXDEV ENODEV
+    ENOTDIR EISDIR EINVAL ENFILE EMFILE ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK ERANGE
+    ENAMETOOLONG ENOTEMPTY ELOOP ENODATA EOVERFLOW EOPNOTSUPP ESTALE EUCLEAN EDQUOT
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_and_its_name() {
+        assert_eq!(Errno(libc::ENOSPC).to_string(), "No space left on device (ENOSPC)");
+        assert_eq!(Errno(libc::EUCLEAN).name(), Some("EUCLEAN"));
+        assert!(Errno(9999).to_string().ends_with("(error 9999)"));
+    }
+}

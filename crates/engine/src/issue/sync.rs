@@ -1,0 +1,341 @@
+//! One system call after the other, straight through libc, relative to open directories.
+
+use std::ffi::{CStr, c_int};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::{Call, Contents, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+
+use crate::errno::Errno;
+use crate::issue::Issuer;
+use crate::run::{Failure, Meter};
+use crate::scan;
+
+/// A slot that nothing is open in; the kernel answers EBADF.
+const CLOSED: RawFd = -1;
+
+/// Issues every call at once and waits for its answer.
+pub struct Sync {
+    /// Keeps slot 0 open.
+    _root: OwnedFd,
+    contents: Arc<Contents>,
+    dirs: Vec<RawFd>,
+    files: Vec<RawFd>,
+    /// Name of each open directory, for messages.
+    dir_names: Vec<String>,
+    buffer: Vec<u8>,
+    owner: (libc::uid_t, libc::gid_t),
+    /// The last flags of an open and what they are for the kernel: a workload uses few.
+    flags: (OpenFlags, c_int),
+}
+
+impl Sync {
+    /// Issues calls below `root`, the trial's own directory.
+    pub fn new(root: OwnedFd, contents: Arc<Contents>) -> Sync {
+        // SAFETY: these two calls take nothing and cannot fail.
+        let owner = unsafe { (libc::geteuid(), libc::getegid()) };
+        let flags = OpenFlags::default();
+        Sync {
+            dirs: vec![root.as_raw_fd()],
+            _root: root,
+            contents,
+            files: Vec::new(),
+            dir_names: vec![String::new()],
+            buffer: vec![0; LONGEST_SLICE],
+            owner,
+            flags: (flags, kernel_flags(flags)),
+        }
+    }
+
+    #[inline]
+    fn dir(&self, slot: DirSlot) -> RawFd {
+        self.dirs.get(slot.0 as usize).copied().unwrap_or(CLOSED)
+    }
+
+    #[inline]
+    fn file(&self, slot: FileSlot) -> RawFd {
+        self.files.get(slot.0 as usize).copied().unwrap_or(CLOSED)
+    }
+
+    #[inline]
+    fn flags(&mut self, flags: OpenFlags) -> c_int {
+        if self.flags.0 != flags {
+            self.flags = (flags, kernel_flags(flags));
+        }
+        self.flags.1
+    }
+
+    #[inline]
+    fn open(&mut self, dir: DirSlot, name: &Name, slot: FileSlot, flags: c_int, mode: u32) -> i64 {
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        let fd = unsafe { libc::openat(self.dir(dir), text(name), flags | libc::O_CLOEXEC, mode) };
+        if fd < 0 {
+            return failed();
+        }
+        match self.files.get_mut(slot.0 as usize) {
+            Some(place) if *place == CLOSED => *place = fd,
+            _ => put(&mut self.files, slot.0 as usize, fd),
+        }
+        0
+    }
+
+    #[inline]
+    fn close(slots: &mut [RawFd], slot: u16) -> i64 {
+        let fd = match slots.get_mut(slot as usize) {
+            Some(place) => std::mem::replace(place, CLOSED),
+            None => CLOSED,
+        };
+        // SAFETY: the slot owned this descriptor and has just given it up.
+        done(unsafe { libc::close(fd) })
+    }
+
+    fn open_dir(&mut self, dir: DirSlot, op: &Op, slot: DirSlot) -> i64 {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        let fd = unsafe { libc::openat(self.dir(dir), text(&op.name), flags) };
+        if fd < 0 {
+            return failed();
+        }
+        let path = self.path_below(dir, &op.name);
+        let slot = slot.0 as usize;
+        put(&mut self.dirs, slot, fd);
+        self.dir_names.resize(self.dirs.len(), String::new());
+        self.dir_names[slot] = path;
+        0
+    }
+
+    /// Writes all of it: a write that takes less than it was given is continued until it is done or
+    /// fails, as every program that cares does; payloads above 1 MiB take several calls so.
+    #[inline]
+    fn write(&self, file: FileSlot, payload: Payload) -> i64 {
+        let fd = self.file(file);
+        let mut done = 0;
+        loop {
+            let bytes = self.contents.slice(Contents::rest(payload, done));
+            // SAFETY: the slice is valid for its length.
+            let taken = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+            if taken < 0 {
+                return failed();
+            }
+            done += taken as u32;
+            if done >= payload.length {
+                return i64::from(done);
+            }
+            if taken == 0 {
+                return -i64::from(libc::ENOSPC);
+            }
+        }
+    }
+
+    fn read(&mut self, file: FileSlot, length: u32) -> i64 {
+        let length = (length as usize).min(self.buffer.len());
+        // SAFETY: the buffer is valid for writing `length` bytes.
+        let got = unsafe { libc::read(self.file(file), self.buffer.as_mut_ptr().cast(), length) };
+        if got < 0 { failed() } else { got as i64 }
+    }
+
+    fn set_xattr(&self, file: FileSlot, length: u32) -> i64 {
+        const NAME: &CStr = c"user.fsdyno";
+        let value = self.contents.slice(Payload { id: 0, offset: 0, length });
+        // SAFETY: name and value live as long as the call, the value is valid for its length.
+        done(unsafe {
+            let value_at = value.as_ptr().cast();
+            libc::fsetxattr(self.file(file), NAME.as_ptr(), value_at, value.len(), 0)
+        })
+    }
+
+    fn path_below(&self, dir: DirSlot, name: &Name) -> String {
+        match self.dir_names.get(dir.0 as usize) {
+            Some(parent) if !parent.is_empty() => format!("{parent}/{}", name.display()),
+            _ => name.display(),
+        }
+    }
+
+    /// The calls that no workload's inner loop is made of.
+    fn issue_other(&mut self, op: &Op) -> i64 {
+        let (name, other) = (text(&op.name), text(&op.other));
+        let (uid, gid) = self.owner;
+        const NOFOLLOW: c_int = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: names end in NUL; names and times live as long as the calls.
+        let answer = unsafe {
+            match op.call {
+                Call::OpenDir { dir, slot } => return self.open_dir(dir, op, slot),
+                Call::CloseDir { slot: DirSlot::ROOT } => return -i64::from(libc::EBADF),
+                Call::CloseDir { slot } => return Sync::close(&mut self.dirs, slot.0),
+                Call::Read { file, length } => return self.read(file, length),
+                Call::Setxattr { file, length } => return self.set_xattr(file, length),
+                Call::Mkdir { dir, mode } => libc::mkdirat(self.dir(dir), name, mode),
+                Call::Rename { dir, to } => {
+                    libc::renameat(self.dir(dir), name, self.dir(to), other)
+                }
+                Call::Link { dir, to } => libc::linkat(self.dir(dir), name, self.dir(to), other, 0),
+                Call::Symlink { dir } => libc::symlinkat(other, self.dir(dir), name),
+                Call::Fsync { file } => libc::fsync(self.file(file)),
+                Call::FsyncDir { dir } => libc::fsync(self.dir(dir)),
+                Call::Truncate { file, length } => {
+                    libc::ftruncate(self.file(file), length as libc::off_t)
+                }
+                Call::Fallocate { file, length } => {
+                    libc::fallocate(self.file(file), 0, 0, length as libc::off_t)
+                }
+                Call::Chmod { dir, mode } => libc::fchmodat(self.dir(dir), name, mode, 0),
+                Call::Utimes { dir, mtime } => {
+                    libc::utimensat(self.dir(dir), name, times(mtime).as_ptr(), NOFOLLOW)
+                }
+                Call::Chown { dir } => libc::fchownat(self.dir(dir), name, uid, gid, NOFOLLOW),
+                _ => return -i64::from(libc::EOPNOTSUPP),
+            }
+        };
+        done(answer)
+    }
+}
+
+impl Issuer for Sync {
+    fn issue(&mut self, op: &Op) -> i64 {
+        match op.call {
+            Call::Create { dir, file, flags, mode } => {
+                let flags = self.flags(flags) | libc::O_CREAT;
+                self.open(dir, &op.name, file, flags, mode)
+            }
+            Call::Open { dir, file, flags } => {
+                let flags = self.flags(flags);
+                self.open(dir, &op.name, file, flags, 0)
+            }
+            Call::Close { file } => Sync::close(&mut self.files, file.0),
+            Call::Write { file, payload } | Call::Append { file, payload } => {
+                self.write(file, payload)
+            }
+            Call::Unlink { dir } => {
+                // SAFETY: the name ends in NUL and lives as long as the call.
+                done(unsafe { libc::unlinkat(self.dir(dir), text(&op.name), 0) })
+            }
+            Call::Rmdir { dir } => {
+                // SAFETY: the name ends in NUL and lives as long as the call.
+                done(unsafe { libc::unlinkat(self.dir(dir), text(&op.name), libc::AT_REMOVEDIR) })
+            }
+            Call::Stat { dir } => {
+                let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+                let (dir, name, at) = (self.dir(dir), text(&op.name), status.as_mut_ptr());
+                // SAFETY: the name ends in NUL, `at` is valid for writing one stat.
+                done(unsafe { libc::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) })
+            }
+            Call::StatFile { file } => {
+                let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+                // SAFETY: `status` is valid for writing one stat.
+                done(unsafe { libc::fstat(self.file(file), status.as_mut_ptr()) })
+            }
+            Call::UtimesFile { file, mtime } => {
+                // SAFETY: the times live as long as the call.
+                done(unsafe { libc::futimens(self.file(file), times(mtime).as_ptr()) })
+            }
+            Call::ChownFile { file } => {
+                // SAFETY: takes numbers only.
+                done(unsafe { libc::fchown(self.file(file), self.owner.0, self.owner.1) })
+            }
+            Call::ChmodFile { file, mode } => {
+                // SAFETY: takes numbers only.
+                done(unsafe { libc::fchmod(self.file(file), mode) })
+            }
+            _ => self.issue_other(op),
+        }
+    }
+
+    fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
+        let path = self.path_of(op);
+        let name = CStr::from_bytes_until_nul(op.name.as_bytes_with_nul()).unwrap_or_default();
+        match op.call {
+            Call::Scan { dir } => scan::scan(self.dir(dir), name, path, meter),
+            Call::RemoveTree { dir, order } => {
+                scan::remove_tree(self.dir(dir), name, path, order, meter)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn path_of(&self, op: &Op) -> String {
+        match op.call {
+            Call::Create { dir, .. }
+            | Call::Open { dir, .. }
+            | Call::OpenDir { dir, .. }
+            | Call::Mkdir { dir, .. }
+            | Call::Stat { dir }
+            | Call::Rename { dir, .. }
+            | Call::Link { dir, .. }
+            | Call::Symlink { dir }
+            | Call::Unlink { dir }
+            | Call::Rmdir { dir }
+            | Call::Chmod { dir, .. }
+            | Call::Utimes { dir, .. }
+            | Call::Chown { dir }
+            | Call::Scan { dir }
+            | Call::RemoveTree { dir, .. } => self.path_below(dir, &op.name),
+            _ => op.name.display(),
+        }
+    }
+}
+
+impl Drop for Sync {
+    /// Closes what a phase that failed has left open.
+    fn drop(&mut self) {
+        for fd in self.dirs.iter().skip(1).chain(&self.files).filter(|fd| **fd != CLOSED) {
+            // SAFETY: the slots own their descriptors and are never used again.
+            unsafe { libc::close(*fd) };
+        }
+    }
+}
+
+/// Puts a descriptor into a slot that is new or in use; what was there is closed.
+#[cold]
+fn put(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
+    if slots.len() <= slot {
+        slots.resize(slot + 1, CLOSED);
+    }
+    let before = std::mem::replace(&mut slots[slot], fd);
+    if before != CLOSED {
+        // SAFETY: the slot owned it and has just given it up.
+        unsafe { libc::close(before) };
+    }
+}
+
+#[inline]
+fn text(name: &Name) -> *const libc::c_char {
+    name.as_bytes_with_nul().as_ptr().cast()
+}
+
+#[cold]
+fn failed() -> i64 {
+    -i64::from(Errno::last().0)
+}
+
+/// The answer of a call that gives zero or -1.
+#[inline]
+fn done(result: c_int) -> i64 {
+    if result < 0 { failed() } else { 0 }
+}
+
+/// The access time left alone, the modification time in whole seconds.
+fn times(mtime: i64) -> [libc::timespec; 2] {
+    let omit = libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT };
+    [omit, libc::timespec { tv_sec: mtime as libc::time_t, tv_nsec: 0 }]
+}
+
+fn kernel_flags(flags: OpenFlags) -> c_int {
+    let access = match (flags.read, flags.write) {
+        (true, true) => libc::O_RDWR,
+        (false, true) => libc::O_WRONLY,
+        _ => libc::O_RDONLY,
+    };
+    [
+        (flags.exclusive, libc::O_EXCL),
+        (flags.truncate, libc::O_TRUNC),
+        (flags.append, libc::O_APPEND),
+        (flags.directory, libc::O_DIRECTORY),
+        (flags.nofollow, libc::O_NOFOLLOW),
+        (flags.nonblock, libc::O_NONBLOCK),
+        (flags.noctty, libc::O_NOCTTY),
+    ]
+    .iter()
+    .filter(|(set, _)| *set)
+    .fold(access, |bits, (_, bit)| bits | bit)
+}

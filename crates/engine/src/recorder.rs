@@ -1,0 +1,102 @@
+//! Latencies by kind of op.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::trial::OpStats;
+use fsdyno_record::{Nanos, OpKind};
+use fsdyno_stats::Histogram;
+
+const KINDS: usize = OpKind::ALL.len();
+
+/// One histogram for each kind of op; a constant 700 KiB, of which only what is used is touched.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    histograms: [Histogram; KINDS],
+}
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        Recorder::new()
+    }
+}
+
+impl Recorder {
+    /// Nothing recorded yet.
+    pub fn new() -> Recorder {
+        Recorder { histograms: std::array::from_fn(|_| Histogram::new()) }
+    }
+
+    /// Counts one op.
+    #[inline]
+    pub fn record(&mut self, kind: OpKind, latency: Nanos) {
+        self.histograms[kind as usize].record(latency.0);
+    }
+
+    /// Adds what another thread has counted.
+    pub fn merge(&mut self, other: &Recorder) {
+        for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// Forgets everything, for the next phase.
+    pub fn clear(&mut self) {
+        self.histograms.iter_mut().for_each(Histogram::clear);
+    }
+
+    /// How many ops of each kind there were, without their latencies.
+    pub fn counts(&self) -> BTreeMap<OpKind, u64> {
+        self.used().map(|(kind, histogram)| (kind, histogram.count())).collect()
+    }
+
+    /// What was recorded, by kind; kinds without an op are left out.
+    pub fn ops(&self) -> BTreeMap<OpKind, OpStats> {
+        self.used().map(|(kind, histogram)| (kind, stats(histogram))).collect()
+    }
+
+    fn used(&self) -> impl Iterator<Item = (OpKind, &Histogram)> {
+        let all = OpKind::ALL.iter().copied().zip(&self.histograms);
+        all.filter(|(_, histogram)| histogram.count() > 0)
+    }
+}
+
+fn stats(histogram: &Histogram) -> OpStats {
+    let percentile = |p| Nanos(histogram.percentile(p));
+    OpStats {
+        count: histogram.count(),
+        total_ns: Nanos(histogram.total()),
+        p50_ns: percentile(50.0),
+        p90_ns: percentile(90.0),
+        p99_ns: percentile(99.0),
+        p999_ns: percentile(99.9),
+        max_ns: Nanos(histogram.max()),
+        histogram: histogram.buckets().into_iter().map(|(upper, n)| (Nanos(upper), n)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_account() {
+        let mut recorder = Recorder::new();
+        recorder.record(OpKind::Create, Nanos(100));
+        recorder.record(OpKind::Create, Nanos(300));
+        recorder.record(OpKind::Chown, Nanos(7));
+        let ops = recorder.ops();
+        assert_eq!(ops.len(), 2);
+        assert_eq!((ops[&OpKind::Create].count, ops[&OpKind::Create].total_ns), (2, Nanos(400)));
+        assert_eq!(ops[&OpKind::Chown].max_ns, Nanos(7));
+        let mut sum = recorder.clone();
+        sum.merge(&recorder);
+        assert_eq!(sum.counts()[&OpKind::Create], 4);
+        sum.clear();
+        assert!(sum.ops().is_empty());
+    }
+
+    #[test]
+    fn the_table_of_kinds_is_in_the_order_of_their_numbers() {
+        assert!(OpKind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
+    }
+}

@@ -1,0 +1,282 @@
+//! Reading directories with getdents64(2), and removing trees in an order only they know.
+//!
+//! The removal makes the calls that the work needs: openat, getdents64, unlinkat of each name,
+//! close, unlinkat(AT_REMOVEDIR) for every directory. GNU rm 9.1 opens each directory twice (once
+//! to see whether it is empty, for its question to the user) and asks for a few fstat more; these
+//! are left out. Sorting is done between two calls, and its time is in the latency of the next.
+
+use std::ffi::{CStr, CString, c_int};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use fsdyno_record::OpKind;
+use fsdyno_workload::RemoveOrder;
+
+use crate::errno::Errno;
+use crate::run::{Failure, Meter};
+
+/// Size of the buffer for getdents64(2): that of glibc's readdir(3), hence of rm's and ls's.
+const BUFFER: usize = 32 << 10;
+
+/// What getdents64(2) says an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A directory.
+    Directory,
+    /// Anything else.
+    Other,
+    /// The file system does not say.
+    Unknown,
+}
+
+/// One name of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Inode number.
+    pub inode: u64,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its name.
+    pub name: &'a CStr,
+}
+
+/// An open directory and the names last read from it.
+pub struct Directory {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+    filled: usize,
+    at: usize,
+}
+
+impl Directory {
+    /// Opens a directory, with `flags` beside the usual ones.
+    ///
+    /// # Errors
+    /// What openat(2) says.
+    pub fn open(parent: RawFd, name: &CStr, flags: c_int) -> Result<Directory, Errno> {
+        let flags = flags | libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        let fd = unsafe { libc::openat(parent, name.as_ptr(), flags) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Directory { fd, buffer: vec![0; BUFFER], filled: 0, at: 0 })
+    }
+
+    /// The descriptor, for calls relative to it.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Reads the next names; false at the end.
+    ///
+    /// # Errors
+    /// What getdents64(2) says.
+    pub fn fill(&mut self) -> Result<bool, Errno> {
+        // SAFETY: the buffer is valid for writing its length.
+        let got = unsafe {
+            let buffer = self.buffer.as_mut_ptr();
+            libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), buffer, self.buffer.len())
+        };
+        if got < 0 {
+            return Err(Errno::last());
+        }
+        self.filled = got as usize;
+        self.at = 0;
+        Ok(got > 0)
+    }
+
+    /// The next name among those read, without `.` and `..`.
+    pub fn entry(&mut self) -> Option<Entry<'_>> {
+        // The loop finds where the entry lies, and only then is it borrowed.
+        let (from, to) = loop {
+            let from = self.at;
+            let header = self.buffer.get(from..self.filled)?.get(..NAME_AT)?;
+            let length = usize::from(u16::from_ne_bytes([header[16], header[17]]));
+            self.at += length.max(NAME_AT);
+            let name = self.buffer.get(from + NAME_AT..self.at.min(self.filled))?;
+            if !name.starts_with(b".\0") && !name.starts_with(b"..\0") {
+                break (from, self.at.min(self.filled));
+            }
+        };
+        let bytes = &self.buffer[from..to];
+        let inode = u64::from_ne_bytes(bytes.first_chunk().copied().unwrap_or_default());
+        let kind = match bytes[18] {
+            libc::DT_DIR => EntryKind::Directory,
+            libc::DT_UNKNOWN => EntryKind::Unknown,
+            _ => EntryKind::Other,
+        };
+        let name = CStr::from_bytes_until_nul(&bytes[NAME_AT..]).ok()?;
+        Some(Entry { inode, kind, name })
+    }
+}
+
+/// Where the name lies in a linux_dirent64: behind d_ino (8), d_off (8), d_reclen (2), d_type (1).
+const NAME_AT: usize = 19;
+
+/// Reads the directory `name` to its end: open, getdents64 until nothing comes, close.
+///
+/// # Errors
+/// The first call that fails.
+pub fn scan(
+    parent: RawFd,
+    name: &CStr,
+    path: String,
+    meter: &mut Meter<'_>,
+) -> Result<(), Failure> {
+    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir };
+    let mut directory = walk.open(parent, name)?;
+    while walk.fill(&mut directory)? {}
+    walk.close(directory);
+    Ok(())
+}
+
+/// Removes the tree `name` below `parent`; `path` is its path below the trial's root.
+///
+/// # Errors
+/// The first call that fails.
+pub fn remove_tree(
+    parent: RawFd,
+    name: &CStr,
+    path: String,
+    order: RemoveOrder,
+    meter: &mut Meter<'_>,
+) -> Result<(), Failure> {
+    Walk { meter, path, order }.remove(parent, name)
+}
+
+/// The names of one directory, where they have to be sorted.
+type Names = Vec<(u64, EntryKind, CString)>;
+
+struct Walk<'a, 'm> {
+    meter: &'a mut Meter<'m>,
+    /// Path of the current directory.
+    path: String,
+    order: RemoveOrder,
+}
+
+impl Walk<'_, '_> {
+    fn fail<T>(&self, op: OpKind, name: Option<&CStr>, errno: Errno) -> Result<T, Failure> {
+        let path = match name {
+            Some(name) => format!("{}/{}", self.path, name.to_string_lossy()),
+            None => self.path.clone(),
+        };
+        Err(Failure { op, path, errno: Some(errno), done: self.meter.done() })
+    }
+
+    fn open(&mut self, parent: RawFd, name: &CStr) -> Result<Directory, Failure> {
+        match Directory::open(parent, name, 0) {
+            Ok(directory) => {
+                self.meter.returned(OpKind::Open);
+                Ok(directory)
+            }
+            Err(errno) => self.fail(OpKind::Open, None, errno),
+        }
+    }
+
+    fn fill(&mut self, directory: &mut Directory) -> Result<bool, Failure> {
+        match directory.fill() {
+            Ok(more) => {
+                self.meter.returned(OpKind::Readdir);
+                Ok(more)
+            }
+            Err(errno) => self.fail(OpKind::Readdir, None, errno),
+        }
+    }
+
+    fn close(&mut self, directory: Directory) {
+        drop(directory);
+        self.meter.returned(OpKind::Close);
+    }
+
+    /// Removes the directory at `self.path`.
+    fn remove(&mut self, parent: RawFd, name: &CStr) -> Result<(), Failure> {
+        loop {
+            let removed = self.empty(parent, name)?;
+            // SAFETY: the name ends in NUL and lives as long as the call.
+            let answer = unsafe { libc::unlinkat(parent, name.as_ptr(), libc::AT_REMOVEDIR) };
+            if answer == 0 {
+                self.meter.returned(OpKind::Rmdir);
+                return Ok(());
+            }
+            let errno = Errno::last();
+            // A file system may skip names while others are removed; then there is more to do.
+            if errno != Errno(libc::ENOTEMPTY) || removed == 0 {
+                return self.fail(OpKind::Rmdir, None, errno);
+            }
+            self.meter.returned(OpKind::Rmdir);
+        }
+    }
+
+    /// Removes what is in the directory at `self.path`; how many names it removed.
+    fn empty(&mut self, parent: RawFd, name: &CStr) -> Result<u64, Failure> {
+        let mut directory = self.open(parent, name)?;
+        let mut removed = 0;
+        if self.order == RemoveOrder::Readdir {
+            let fd = directory.fd();
+            while self.fill(&mut directory)? {
+                while let Some(entry) = directory.entry() {
+                    self.remove_entry(fd, entry.kind, entry.name)?;
+                    removed += 1;
+                }
+            }
+        } else {
+            let mut names = Names::new();
+            while self.fill(&mut directory)? {
+                while let Some(entry) = directory.entry() {
+                    names.push((entry.inode, entry.kind, entry.name.to_owned()));
+                }
+            }
+            match self.order {
+                RemoveOrder::Inode => names.sort_unstable_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2))),
+                _ => names.sort_unstable_by(|a, b| a.2.cmp(&b.2)),
+            }
+            for (_, kind, name) in &names {
+                self.remove_entry(directory.fd(), *kind, name)?;
+            }
+            removed = names.len() as u64;
+        }
+        self.close(directory);
+        Ok(removed)
+    }
+
+    #[inline]
+    fn remove_entry(&mut self, dir: RawFd, kind: EntryKind, name: &CStr) -> Result<(), Failure> {
+        let directory = match kind {
+            EntryKind::Directory => true,
+            EntryKind::Other => false,
+            EntryKind::Unknown => self.is_directory(dir, name)?,
+        };
+        if directory {
+            let length = self.path.len();
+            self.path.push('/');
+            self.path.push_str(&name.to_string_lossy());
+            self.remove(dir, name)?;
+            self.path.truncate(length);
+            return Ok(());
+        }
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        if unsafe { libc::unlinkat(dir, name.as_ptr(), 0) } != 0 {
+            return self.fail(OpKind::Unlink, Some(name), Errno::last());
+        }
+        self.meter.returned(OpKind::Unlink);
+        Ok(())
+    }
+
+    /// Asks what the directory does not say, as rm has to as well.
+    fn is_directory(&mut self, dir: RawFd, name: &CStr) -> Result<bool, Failure> {
+        let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: the name ends in NUL, `status` is valid for writing one stat.
+        let answer = unsafe {
+            libc::fstatat(dir, name.as_ptr(), status.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
+        };
+        if answer != 0 {
+            return self.fail(OpKind::Stat, Some(name), Errno::last());
+        }
+        self.meter.returned(OpKind::Stat);
+        // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
+        let mode = unsafe { status.assume_init() }.st_mode;
+        Ok(mode & libc::S_IFMT == libc::S_IFDIR)
+    }
+}

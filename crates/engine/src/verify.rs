@@ -1,0 +1,267 @@
+//! Reads back what is on disk and compares it with what the workload says must be there.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::seed::mix;
+use fsdyno_record::trial::VerifyReport;
+use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::{Contents, Expected, Payload, Tree};
+
+use crate::clock;
+use crate::errno::Errno;
+use crate::scan::Directory;
+
+/// How many differences are told in full.
+const EXAMPLES: usize = 10;
+
+/// Of how many files one is read with [`VerifyMode::Sampled`].
+const SAMPLE: u64 = 64;
+
+/// Names at the root that file systems make for themselves.
+const OF_THE_FILE_SYSTEM: &[&[u8]] = &[b"lost+found", b".nilfs", b".reiserfs_priv"];
+
+/// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (as `mode` says),
+/// and the totals, so that nothing lost and nothing extra can hide. `seed` picks the sample.
+///
+/// It needs the memory of one directory's buffer for each level of the tree, however many files
+/// there are. Access times are left alone where the caller may ask for that.
+///
+/// # Errors
+/// Where the root itself cannot be read; all that goes wrong below it is a difference.
+pub fn verify(
+    root: BorrowedFd<'_>,
+    tree: &dyn Tree,
+    contents: &Contents,
+    mode: VerifyMode,
+    seed: u64,
+) -> io::Result<VerifyReport> {
+    let started = clock::now();
+    let mut walk = Walk {
+        tree,
+        contents,
+        seed,
+        report: VerifyReport { mode, ..VerifyReport::default() },
+        path: Vec::new(),
+        buffer: vec![0; LONGEST_SLICE],
+        files: 0,
+        directories: 0,
+    };
+    let root =
+        open_directory(root.as_raw_fd(), c".").map_err(|e| io::Error::from_raw_os_error(e.0))?;
+    walk.directory(root);
+    walk.totals();
+    walk.report.elapsed_ns = clock::now().since(started);
+    Ok(walk.report)
+}
+
+struct Walk<'a> {
+    tree: &'a dyn Tree,
+    contents: &'a Contents,
+    seed: u64,
+    report: VerifyReport,
+    /// Path of what is looked at, below the root.
+    path: Vec<u8>,
+    buffer: Vec<u8>,
+    /// Files that must be there and whose name is.
+    files: u64,
+    /// Directories that must be there and whose name is.
+    directories: u64,
+}
+
+impl Walk<'_> {
+    fn problem(&mut self, what: &str) {
+        let path = String::from_utf8_lossy(&self.path).into_owned();
+        self.tell(1, format!("{path}: {what}"));
+    }
+
+    fn tell(&mut self, count: u64, sentence: String) {
+        self.report.problems += count;
+        if self.report.examples.len() < EXAMPLES {
+            self.report.examples.push(sentence);
+        }
+    }
+
+    fn directory(&mut self, mut directory: Directory) {
+        loop {
+            match directory.fill() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(errno) => return self.problem(&format!("cannot be read: {errno}")),
+            }
+            let fd = directory.fd();
+            while let Some(entry) = directory.entry() {
+                let length = self.path.len();
+                if length > 0 {
+                    self.path.push(b'/');
+                }
+                self.path.extend_from_slice(entry.name.to_bytes());
+                self.entry(fd, entry.name);
+                self.path.truncate(length);
+            }
+        }
+    }
+
+    fn entry(&mut self, parent: RawFd, name: &CStr) {
+        let expected = self.tree.lookup(&self.path);
+        if expected.is_none() && OF_THE_FILE_SYSTEM.contains(&self.path.as_slice()) {
+            return;
+        }
+        let status = match status(parent, name) {
+            Ok(status) => status,
+            Err(errno) => return self.problem(&format!("has no status: {errno}")),
+        };
+        match expected {
+            Some(Expected::Directory) => self.directories += 1,
+            Some(_) => self.files += 1,
+            None => {}
+        }
+        let kind = status.st_mode & libc::S_IFMT;
+        match kind {
+            libc::S_IFDIR => self.report.directories += 1,
+            _ => self.report.files += 1,
+        }
+        match (expected, kind) {
+            (Some(Expected::Directory), libc::S_IFDIR) => match open_directory(parent, name) {
+                Ok(directory) => self.directory(directory),
+                Err(errno) => self.problem(&format!("cannot be opened: {errno}")),
+            },
+            (Some(Expected::Symlink), libc::S_IFLNK) => {}
+            (Some(Expected::File(payload)), libc::S_IFREG) => {
+                self.file(parent, name, payload, status.st_size as u64);
+            }
+            (Some(expected), kind) => {
+                self.problem(&format!("is {}, not {}", kind_name(kind), expected_name(expected)));
+            }
+            (None, _) => self.problem("should not be there"),
+        }
+    }
+
+    fn file(&mut self, parent: RawFd, name: &CStr, payload: Payload, size: u64) {
+        if size != u64::from(payload.length) {
+            self.problem(&format!("is {size} bytes long, not {}", payload.length));
+        } else if size > 0 && self.is_read() {
+            match self.compare(parent, name, payload) {
+                Ok(None) => {}
+                Ok(Some(at)) => self.problem(&format!("byte {at} is not what was written")),
+                Err(errno) => self.problem(&format!("cannot be read: {errno}")),
+            }
+        }
+    }
+
+    /// Whether the bytes of the file at the current path are compared.
+    fn is_read(&self) -> bool {
+        match self.report.mode {
+            VerifyMode::Full => true,
+            VerifyMode::Names => false,
+            VerifyMode::Sampled => {
+                let hash =
+                    self.path.iter().fold(self.seed, |hash, byte| mix(hash ^ u64::from(*byte)));
+                hash % SAMPLE == 0
+            }
+        }
+    }
+
+    /// The first place at which the file differs from its payload, if any.
+    fn compare(
+        &mut self,
+        parent: RawFd,
+        name: &CStr,
+        payload: Payload,
+    ) -> Result<Option<u64>, Errno> {
+        let file = open(parent, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC)?;
+        let mut done = 0u32;
+        while done < payload.length {
+            // SAFETY: the buffer is valid for writing its length.
+            let got = unsafe {
+                libc::read(file.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len())
+            };
+            match got {
+                0 => return Ok(Some(u64::from(done))),
+                1.. => {}
+                _ => return Err(Errno::last()),
+            }
+            let found = &self.buffer[..got as usize];
+            self.report.bytes.0 += got as u64;
+            if let Some(at) = self.contents.difference(Contents::rest(payload, done), found) {
+                return Ok(Some(u64::from(done) + at));
+            }
+            done = done.saturating_add(got as u32);
+        }
+        Ok(None)
+    }
+
+    /// What is lost is known by number only: the tree can be asked for a path, not for all of them.
+    fn totals(&mut self) {
+        let accounts = [
+            ("files", self.files, self.tree.files()),
+            ("directories", self.directories, self.tree.directories()),
+        ];
+        for (what, found, right) in accounts {
+            if found < right {
+                let sentence = format!("{} of {right} {what} are lost", right - found);
+                self.tell(right - found, sentence);
+            } else if found > right {
+                let sentence = format!("{found} {what} were seen where {right} must be");
+                self.tell(found - right, sentence);
+            }
+        }
+    }
+}
+
+fn kind_name(mode: libc::mode_t) -> &'static str {
+    match mode {
+        libc::S_IFDIR => "a directory",
+        libc::S_IFREG => "a file",
+        libc::S_IFLNK => "a symbolic link",
+        _ => "a special file",
+    }
+}
+
+fn expected_name(expected: Expected) -> &'static str {
+    match expected {
+        Expected::Directory => "a directory",
+        Expected::File(_) => "a file",
+        Expected::Symlink => "a symbolic link",
+    }
+}
+
+fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the name ends in NUL, `status` is valid for writing one stat.
+    let answer = unsafe {
+        libc::fstatat(parent, name.as_ptr(), status.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
+    };
+    if answer != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
+    Ok(unsafe { status.assume_init() })
+}
+
+/// Opens without touching the access time, which only the owner and root may ask for.
+fn open_directory(parent: RawFd, name: &CStr) -> Result<Directory, Errno> {
+    match Directory::open(parent, name, libc::O_NOATIME) {
+        Err(Errno(libc::EPERM)) => Directory::open(parent, name, 0),
+        other => other,
+    }
+}
+
+fn open(parent: RawFd, name: &CStr, flags: libc::c_int) -> Result<OwnedFd, Errno> {
+    let mut last = Errno(libc::EPERM);
+    for flags in [flags | libc::O_NOATIME, flags] {
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        let fd = unsafe { libc::openat(parent, name.as_ptr(), flags) };
+        if fd >= 0 {
+            // SAFETY: the descriptor is new and nobody else's.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        last = Errno::last();
+        if last != Errno(libc::EPERM) {
+            break;
+        }
+    }
+    Err(last)
+}

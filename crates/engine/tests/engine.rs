@@ -1,0 +1,441 @@
+//! The engine on a real directory: every call once, what verification finds, what failures say.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::VecDeque;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use fsdyno_engine::issue::null::Null;
+use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::{Failure, Issuer, Outcome, Recorder, run_phase, verify};
+use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::trial::VerifyReport;
+use fsdyno_record::{Bytes, Nanos, OpKind};
+use fsdyno_workload::{
+    Call, Contents, DirSlot, Expect, FileSlot, Op, OpSource, OpenFlags, Payload, RemoveOrder,
+    Share, Workload, workloads,
+};
+
+/// Ops from a list.
+struct List(VecDeque<Op>);
+
+impl OpSource for List {
+    fn next(&mut self, op: &mut Op) -> bool {
+        self.0.pop_front().map(|next| *op = next).is_some()
+    }
+}
+
+const ROOT: DirSlot = DirSlot::ROOT;
+const FILE: FileSlot = FileSlot(0);
+const WRITE: OpenFlags = OpenFlags {
+    read: false,
+    write: true,
+    exclusive: false,
+    truncate: false,
+    append: false,
+    directory: false,
+    nofollow: false,
+    nonblock: false,
+    noctty: false,
+};
+
+fn op(call: Call, name: &str) -> Op {
+    let mut op = Op { call, ..Op::default() };
+    op.name.push(name.as_bytes());
+    op
+}
+
+fn op2(call: Call, name: &str, other: &str) -> Op {
+    let mut op = op(call, name);
+    op.other.push(other.as_bytes());
+    op
+}
+
+fn root(path: &Path) -> OwnedFd {
+    fs::File::open(path).unwrap().into()
+}
+
+fn contents() -> Arc<Contents> {
+    Arc::new(Contents::new(1))
+}
+
+fn issue(path: &Path, ops: Vec<Op>) -> (Result<Outcome, Failure>, Recorder) {
+    let mut issuer = Sync::new(root(path), contents());
+    let mut recorder = Recorder::new();
+    let outcome = run_phase(&mut List(ops.into()), &mut issuer, &mut recorder, &mut |_| {});
+    (outcome, recorder)
+}
+
+fn create(name: &str) -> [Op; 2] {
+    [
+        op(Call::Create { dir: ROOT, file: FILE, flags: WRITE, mode: 0o640 }, name),
+        op(Call::Close { file: FILE }, name),
+    ]
+}
+
+#[test]
+fn every_call_does_what_its_name_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = DirSlot(3);
+    let append = OpenFlags { append: true, ..WRITE };
+    let read = OpenFlags { read: true, write: false, ..WRITE };
+    let payload = |offset, length| Payload { id: 7, offset, length };
+    let ops = vec![
+        op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d"),
+        op(Call::OpenDir { dir: ROOT, slot: dir }, "d"),
+        op(Call::Create { dir, file: FILE, flags: WRITE, mode: 0o600 }, "a"),
+        op(Call::Write { file: FILE, payload: payload(0, 5000) }, "a"),
+        op(Call::Fallocate { file: FILE, length: 8192 }, "a"),
+        op(Call::Truncate { file: FILE, length: 5000 }, "a"),
+        op(Call::Setxattr { file: FILE, length: 16 }, "a"),
+        op(Call::UtimesFile { file: FILE, mtime: 1_000_000_000 }, "a"),
+        op(Call::ChownFile { file: FILE }, "a"),
+        op(Call::ChmodFile { file: FILE, mode: 0o644 }, "a"),
+        op(Call::StatFile { file: FILE }, "a"),
+        op(Call::Fsync { file: FILE }, "a"),
+        op(Call::Close { file: FILE }, "a"),
+        op(Call::Open { dir, file: FileSlot(9), flags: append }, "a"),
+        op(Call::Append { file: FileSlot(9), payload: payload(5000, 1000) }, "a"),
+        op(Call::Close { file: FileSlot(9) }, "a"),
+        op(Call::Open { dir, file: FILE, flags: read }, "a"),
+        op(Call::Read { file: FILE, length: 1 << 20 }, "a"),
+        op(Call::Read { file: FILE, length: 100 }, "a"),
+        op(Call::Close { file: FILE }, "a"),
+        op2(Call::Link { dir, to: ROOT }, "a", "hard"),
+        op2(Call::Symlink { dir: ROOT }, "soft", "d/a"),
+        op2(Call::Rename { dir: ROOT, to: dir }, "hard", "b"),
+        op(Call::Stat { dir }, "b"),
+        op(Call::Utimes { dir: ROOT, mtime: 5 }, "soft"),
+        op(Call::Chmod { dir, mode: 0o600 }, "b"),
+        op(Call::Chown { dir: ROOT }, "soft"),
+        op(Call::FsyncDir { dir }, "d"),
+        op(Call::Scan { dir: ROOT }, "d"),
+        op(Call::Unlink { dir }, "b"),
+        op(Call::Mkdir { dir, mode: 0o700 }, "sub"),
+        op(Call::Rmdir { dir }, "sub"),
+        op(Call::CloseDir { slot: dir }, "d"),
+    ];
+    let total = ops.len() as u64;
+    let (outcome, recorder) = issue(folder.path(), ops);
+    let outcome = match outcome {
+        Err(failure) if failure.op == OpKind::Setxattr => {
+            eprintln!("skipped: no user.* attributes here ({failure})");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    assert_eq!((outcome.bytes_written, outcome.bytes_read), (Bytes(6000), Bytes(6000)));
+    // The scan is open, at least one getdents64 with names and one without, close.
+    assert!(outcome.ops >= total + 3);
+    assert_eq!(recorder.ops().values().map(|stats| stats.count).sum::<u64>(), outcome.ops);
+    let time: u64 = recorder.ops().values().map(|stats| stats.total_ns.0).sum();
+    assert_eq!(time, outcome.returned.since(outcome.started).0, "latencies add up to the phase");
+    assert_eq!(recorder.ops().len(), OpKind::ALL.len(), "every kind was there");
+
+    let file = folder.path().join("d/a");
+    assert_eq!(fs::read(&file).unwrap(), contents().slice(payload(0, 6000)));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_link(folder.path().join("soft")).unwrap(), Path::new("d/a"));
+    assert_eq!(fs::symlink_metadata(folder.path().join("soft")).unwrap().mtime(), 5);
+    assert!(!folder.path().join("d/b").exists() && !folder.path().join("hard").exists());
+}
+
+#[test]
+fn a_write_above_one_mebibyte_is_written_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let payload = Payload { id: 3, offset: 0, length: 3_000_001 };
+    let [open, close] = create("big");
+    let write = op(Call::Write { file: FILE, payload }, "big");
+    let (outcome, _) = issue(folder.path(), vec![open, write, close]);
+    assert_eq!(outcome.unwrap().bytes_written, Bytes(3_000_001));
+    let bytes = fs::read(folder.path().join("big")).unwrap();
+    assert_eq!(bytes.len(), 3_000_001);
+    assert_eq!(contents().difference(payload, &bytes), None);
+}
+
+#[test]
+fn a_failure_says_what_where_why_and_when() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ops = create("x").to_vec();
+    ops.push(op(Call::Unlink { dir: ROOT }, "no/f00017"));
+    let failure = issue(folder.path(), ops).0.unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "unlink no/f00017: No such file or directory (ENOENT) after 2 ops"
+    );
+}
+
+#[test]
+fn a_failure_below_an_open_directory_gives_the_whole_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let slot = DirSlot(1);
+    let ops = vec![
+        op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d"),
+        op(Call::OpenDir { dir: ROOT, slot }, "d"),
+        op(Call::Stat { dir: slot }, "gone"),
+    ];
+    let failure = issue(folder.path(), ops).0.unwrap_err();
+    assert_eq!(failure.path, "d/gone");
+}
+
+#[test]
+fn a_full_device_is_named_and_has_a_hint() {
+    // Every write to /dev/full fails with ENOSPC, whatever file system is below.
+    let payload = Payload { id: 0, offset: 0, length: 100 };
+    let ops = vec![
+        op(Call::Open { dir: ROOT, file: FILE, flags: WRITE }, "full"),
+        op(Call::Write { file: FILE, payload }, "full"),
+    ];
+    let failure = issue(Path::new("/dev"), ops).0.unwrap_err();
+    assert_eq!(failure.to_string(), "write full: No space left on device (ENOSPC) after 1 ops");
+    assert!(failure.hint().unwrap().contains("fewer or smaller files"));
+}
+
+#[test]
+fn a_call_that_must_fail_and_does_not_is_a_failure_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mkdir = |expect| Op { expect, ..op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d") };
+    let ops = vec![mkdir(Expect::Success), mkdir(Expect::Exists), mkdir(Expect::Missing)];
+    let failure = issue(folder.path(), ops).0.unwrap_err();
+    assert_eq!(
+        (failure.done, failure.to_string()),
+        (2, "mkdir d: File exists (EEXIST) after 2 ops".to_string())
+    );
+    let ops = vec![Op { expect: Expect::Exists, ..create("new")[0].clone() }];
+    let failure = issue(folder.path(), ops).0.unwrap_err();
+    assert!(failure.to_string().contains("though the workload says that it fails"));
+}
+
+#[test]
+fn a_slot_that_nothing_is_open_in_is_a_bad_descriptor() {
+    let folder = tempfile::tempdir().unwrap();
+    for call in [
+        Call::Close { file: FileSlot(60_000) },
+        Call::CloseDir { slot: DirSlot(60_000) },
+        Call::CloseDir { slot: ROOT },
+        Call::Fsync { file: FILE },
+    ] {
+        let failure = issue(folder.path(), vec![op(call, "x")]).0.unwrap_err();
+        assert!(failure.to_string().contains("EBADF"), "{failure}");
+    }
+}
+
+#[test]
+fn a_phase_that_failed_leaves_no_descriptor_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap();
+        let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(folder.path())).count()
+    };
+    let ops = vec![
+        op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d"),
+        op(Call::OpenDir { dir: ROOT, slot: DirSlot(1) }, "d"),
+        create("f")[0].clone(),
+        op(Call::Stat { dir: ROOT }, "none"),
+    ];
+    assert!(issue(folder.path(), ops).0.is_err());
+    assert_eq!(open(), 0);
+}
+
+#[test]
+fn thinking_is_in_the_phase_and_not_in_the_latency() {
+    let folder = tempfile::tempdir().unwrap();
+    let think = Nanos(20_000_000);
+    let ops = vec![Op { think, ..create("f")[0].clone() }];
+    let (outcome, recorder) = issue(folder.path(), ops);
+    let outcome = outcome.unwrap();
+    let elapsed = outcome.returned.since(outcome.started);
+    assert!(elapsed >= think + recorder.ops()[&OpKind::Create].total_ns);
+}
+
+#[test]
+fn the_beat_comes_every_256_ops_and_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f"), b"").unwrap();
+    let ops = vec![op(Call::Stat { dir: ROOT }, "f"); 600];
+    let mut beats = Vec::new();
+    let mut issuer = Sync::new(root(folder.path()), contents());
+    let mut recorder = Recorder::new();
+    let mut beat = |done| beats.push(done);
+    run_phase(&mut List(ops.into()), &mut issuer, &mut recorder, &mut beat).unwrap();
+    assert_eq!(beats, [256, 512, 600]);
+}
+
+fn build(name: &str, set: &[(&str, &str)]) -> Box<dyn Workload> {
+    let kind = workloads::find(name).unwrap();
+    kind.build(&kind.resolve(set).unwrap(), 5).unwrap()
+}
+
+fn run(work: &dyn Workload, phase: usize, issuer: &mut dyn Issuer) -> Recorder {
+    let mut recorder = Recorder::new();
+    let mut ops = work.ops(phase, Share::WHOLE);
+    run_phase(ops.as_mut(), issuer, &mut recorder, &mut |_| {}).unwrap();
+    recorder
+}
+
+fn verified(path: &Path, work: &dyn Workload, phase: usize, mode: VerifyMode) -> VerifyReport {
+    verify(root(path).as_fd(), work.tree(phase).as_ref(), &contents(), mode, 5).unwrap()
+}
+
+/// What was recorded of the kinds that the workload counts.
+fn counted(work: &dyn Workload, phase: usize, recorder: &Recorder) -> bool {
+    let counts = recorder.counts();
+    work.counts(phase).iter().all(|(kind, count)| counts.get(kind) == Some(count))
+}
+
+#[test]
+fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
+    let mut sets: Vec<(&str, Vec<(&str, &str)>)> =
+        vec![("dirops", vec![("files", "300"), ("stat", "yes"), ("size", "100")])];
+    for order in ["readdir", "inode", "name", "creation", "reverse", "random"] {
+        sets.push(("tarball", vec![("files", "300"), ("order", order)]));
+    }
+    for (name, set) in sets {
+        let folder = tempfile::tempdir().unwrap();
+        let work = build(name, &set);
+        for phase in 0..work.phases().len() {
+            let mut issuer = Sync::new(root(folder.path()), contents());
+            let recorder = run(work.as_ref(), phase, &mut issuer);
+            assert!(counted(work.as_ref(), phase, &recorder), "{name} {set:?}");
+            let report = verified(folder.path(), work.as_ref(), phase, VerifyMode::Full);
+            assert_eq!(report.examples, Vec::<String>::new(), "{name} {set:?} phase {phase}");
+            assert_eq!(report.files, work.tree(phase).files());
+        }
+    }
+}
+
+#[test]
+fn without_calls_the_null_issuer_makes_the_same_account() {
+    let work = build("tarball", &[("files", "200"), ("order", "random")]);
+    for phase in 0..2 {
+        assert!(counted(work.as_ref(), phase, &run(work.as_ref(), phase, &mut Null)));
+    }
+}
+
+#[test]
+fn a_directory_of_many_blocks_is_removed_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("t/a/b/c");
+    fs::create_dir_all(&deep).unwrap();
+    for number in 0..5000 {
+        fs::write(deep.join(format!("a name long enough to fill blocks {number}")), b"").unwrap();
+    }
+    let call = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Readdir };
+    let (outcome, recorder) = issue(folder.path(), vec![op(call, "t")]);
+    outcome.unwrap();
+    assert_eq!(recorder.counts()[&OpKind::Unlink], 5000);
+    assert_eq!(recorder.counts()[&OpKind::Rmdir], 4);
+    assert!(recorder.counts()[&OpKind::Readdir] > 5);
+    assert!(!folder.path().join("t").exists());
+}
+
+#[test]
+fn a_tree_that_is_not_there_cannot_be_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let call = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Name };
+    let failure = issue(folder.path(), vec![op(call, "t")]).0.unwrap_err();
+    assert_eq!(failure.to_string(), "open t: No such file or directory (ENOENT) after 0 ops");
+}
+
+/// Extracts 100 files, spoils something, and gives the sentences of the verifier.
+fn spoiled(mode: VerifyMode, spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let work = build("tarball", &[("files", "100"), ("directories", "2"), ("size", "5000")]);
+    run(work.as_ref(), 0, &mut Sync::new(root(folder.path()), contents()));
+    spoil(folder.path());
+    let report = verified(folder.path(), work.as_ref(), 0, mode);
+    assert_eq!(report.mode, mode);
+    (report.problems, report.examples)
+}
+
+#[test]
+fn whatever_is_wrong_on_disk_is_found_and_told() {
+    let full = |spoil: fn(&Path)| spoiled(VerifyMode::Full, spoil);
+    assert_eq!(full(|_| {}), (0, vec![]));
+    assert_eq!(
+        full(|at| fs::remove_file(at.join("t/d0/f07")).unwrap()),
+        (1, vec!["1 of 100 files are lost".into()])
+    );
+    assert_eq!(
+        full(|at| fs::write(at.join("t/extra"), b"").unwrap()),
+        (1, vec!["t/extra: should not be there".into()])
+    );
+    assert_eq!(
+        full(|at| fs::rename(at.join("t/d0/f07"), at.join("t/d1/f07")).unwrap()),
+        (2, vec!["t/d1/f07: should not be there".into(), "1 of 100 files are lost".into()])
+    );
+    assert_eq!(
+        full(|at| {
+            let mut bytes = fs::read(at.join("t/d1/f99")).unwrap();
+            bytes[4321] ^= 0x10;
+            fs::write(at.join("t/d1/f99"), bytes).unwrap();
+        }),
+        (1, vec!["t/d1/f99: byte 4321 is not what was written".into()])
+    );
+    assert_eq!(
+        full(|at| fs::write(at.join("t/d0/f00"), b"short").unwrap()),
+        (1, vec!["t/d0/f00: is 5 bytes long, not 5000".into()])
+    );
+    assert_eq!(
+        full(|at| {
+            fs::remove_file(at.join("t/d0/f00")).unwrap();
+            fs::create_dir(at.join("t/d0/f00")).unwrap();
+        }),
+        (1, vec!["t/d0/f00: is a directory, not a file".into()])
+    );
+    let (problems, _) = full(|at| {
+        let (a, b) = (at.join("t/d0/f00"), at.join("t/d0/f01"));
+        let bytes = fs::read(&a).unwrap();
+        fs::copy(&b, &a).unwrap();
+        fs::write(&b, bytes).unwrap();
+    });
+    assert_eq!(problems, 2, "two swapped contents are two differences");
+    let (problems, examples) = full(|at| fs::remove_dir_all(at.join("t/d1")).unwrap());
+    assert_eq!((problems, examples.len()), (51, 2));
+    assert_eq!(full(|at| fs::create_dir(at.join("lost+found")).unwrap()).0, 0);
+}
+
+#[test]
+fn names_looks_at_no_byte_and_a_sample_at_some() {
+    let spoil = |at: &Path| {
+        for number in 0..50 {
+            fs::write(at.join(format!("t/d0/f{number:02}")), vec![0; 5000]).unwrap();
+        }
+    };
+    assert_eq!(spoiled(VerifyMode::Names, spoil).0, 0);
+    assert_eq!(spoiled(VerifyMode::Full, spoil).0, 50);
+    let folder = tempfile::tempdir().unwrap();
+    let work = build("dirops", &[("files", "2000"), ("size", "10")]);
+    run(work.as_ref(), 0, &mut Sync::new(root(folder.path()), contents()));
+    let bytes = verified(folder.path(), work.as_ref(), 0, VerifyMode::Sampled).bytes.0;
+    // 2,000 / 64 files of 10 bytes; five standard deviations are 280 bytes.
+    assert!((32..=600).contains(&bytes), "{bytes} bytes of the sample");
+}
+
+#[test]
+fn many_problems_are_counted_and_ten_are_told() {
+    let (problems, examples) = spoiled(VerifyMode::Full, |at| {
+        for number in 0..30 {
+            fs::write(at.join(format!("t/d0/x{number}")), b"").unwrap();
+        }
+    });
+    assert_eq!((problems, examples.len()), (30, 10));
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(folder.path().join("probe"), b"").is_ok() {
+        eprintln!("skipped: this user may write everywhere");
+        return;
+    }
+    let failure = issue(folder.path(), create("f").to_vec()).0.unwrap_err();
+    assert_eq!(failure.to_string(), "create f: Permission denied (EACCES) after 0 ops");
+    assert!(failure.hint().unwrap().contains("may write to"));
+}
