@@ -1,5 +1,11 @@
 //! Pure statistics of trials, every constant with its source.
 
+pub mod compare;
+pub mod growth;
 pub mod histogram;
+pub mod interval;
+pub mod student;
+pub mod validity;
 
 pub use histogram::Histogram;
+pub use interval::Summary;

@@ -1,0 +1,98 @@
+//! A sample in brief: mean, spread, median, and the 95 % interval of the mean.
+
+use crate::student::two_sided_quantile;
+
+/// The confidence level of every interval that fsdyno shows.
+pub const LEVEL: f64 = 0.95;
+
+/// A sample in brief, in the unit of its values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// How many values.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Middle value; the mean of the two middle ones if there is an even number.
+    pub median: f64,
+    /// Sample standard deviation (divisor n - 1); none for a single value.
+    pub sd: Option<f64>,
+    /// Half the width of the 95 % interval of the mean; none for a single value, because one
+    /// value says nothing about spread.
+    pub half_width: Option<f64>,
+}
+
+impl Summary {
+    /// The summary of some finite values; none if there are no values or one is not finite.
+    ///
+    /// The interval is mean +- t * sd / sqrt(n) with Student's t of n - 1 degrees of freedom
+    /// ("Student" 1908, The probable error of a mean).
+    pub fn of(values: &[f64]) -> Option<Summary> {
+        let n = values.len();
+        if n == 0 || values.iter().any(|v| !v.is_finite()) {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let sd = (n > 1).then(|| {
+            let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+            (squares / (n - 1) as f64).sqrt()
+        });
+        let half_width =
+            sd.map(|sd| two_sided_quantile(LEVEL, (n - 1) as f64) * sd / (n as f64).sqrt());
+        Some(Summary { n, mean, median: median(values), sd, half_width })
+    }
+
+    /// The 95 % interval of the mean; none for a single value.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.half_width.map(|half| (self.mean - half, self.mean + half))
+    }
+
+    /// Half the interval as a share of the mean (0.004 for "+- 0.4 %"); none for a single value or
+    /// a mean of zero.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        self.half_width.filter(|_| self.mean != 0.0).map(|half| half / self.mean.abs())
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_of_five_has_the_interval_of_the_textbook() {
+        // sd = sqrt(2.5), t(4) = 2.776445, half width = 2.776445 * sqrt(2.5 / 5).
+        let summary = Summary::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!((summary.n, summary.mean, summary.median), (5, 3.0, 3.0));
+        assert!((summary.sd.unwrap() - 2.5f64.sqrt()).abs() < 1e-12);
+        assert!((summary.half_width.unwrap() - 1.963_243).abs() < 1e-6);
+        assert!((summary.relative_half_width().unwrap() - 0.654_414).abs() < 1e-6);
+    }
+
+    #[test]
+    fn one_value_has_no_interval() {
+        let summary = Summary::of(&[7.0]).unwrap();
+        assert_eq!((summary.mean, summary.sd, summary.interval()), (7.0, None, None));
+    }
+
+    #[test]
+    fn identical_values_have_an_interval_of_no_width() {
+        assert_eq!(Summary::of(&[2.0, 2.0, 2.0]).unwrap().interval(), Some((2.0, 2.0)));
+    }
+
+    #[test]
+    fn nothing_and_nonsense_have_no_summary() {
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn the_median_of_an_even_sample_lies_between_its_middle_values() {
+        assert_eq!(Summary::of(&[9.0, 1.0, 2.0, 4.0]).unwrap().median, 3.0);
+    }
+}

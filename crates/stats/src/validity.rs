@@ -1,0 +1,268 @@
+//! Whether a result is what it seems, judged from the record of a phase alone.
+
+use fsdyno_record::trial::{Phase, Trial};
+use fsdyno_record::{Nanos, OpKind};
+
+use crate::interval::Summary;
+
+/// Share of the elapsed time above which the instrument, not the file system, may be what was
+/// measured (design.md, Rules).
+pub const INSTRUMENT_LIMIT: f64 = 0.03;
+
+/// A phase on a host that returned sooner is too short for its clock, scheduler and caches to even
+/// out: bonnie++ prints `+++++` below this (its MinTime, 0.5 s).
+pub const SHORTEST_ON_HOST: Nanos = Nanos(500_000_000);
+
+/// Virtual time has no jitter, so the lab may go lower, but periodic work (jbd2, write-back) must
+/// still be small beside a phase: the least time that pyperf lets a sample take (`--min-time`).
+pub const SHORTEST_IN_LAB: Nanos = Nanos(100_000_000);
+
+/// Relative standard deviation above which pyperf warns that a benchmark is unstable.
+pub const NOISE_LIMIT: f64 = 0.10;
+
+/// A reason not to take a number at face value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Flag {
+    /// The file system's own check, or the comparison of what is on disk, found a fault.
+    CheckFailed,
+    /// Work was done but the device saw none of it.
+    Cached,
+    /// It could not be shown that the device's own cache was empty.
+    NotDurable,
+    /// The phase returned too soon to mean anything.
+    TooShort,
+    /// The instrument took over [`INSTRUMENT_LIMIT`] of the time.
+    InstrumentBound,
+    /// The repeats scatter by more than [`NOISE_LIMIT`] of their mean.
+    Noisy,
+}
+
+impl Flag {
+    /// Every flag, the gravest first.
+    pub const ALL: &[Flag] = &[
+        Flag::CheckFailed,
+        Flag::Cached,
+        Flag::NotDurable,
+        Flag::TooShort,
+        Flag::InstrumentBound,
+        Flag::Noisy,
+    ];
+
+    /// The words in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Flag::CheckFailed => "CHECK FAILED",
+            Flag::Cached => "CACHED",
+            Flag::NotDurable => "NOT DURABLE",
+            Flag::TooShort => "TOO SHORT",
+            Flag::InstrumentBound => "INSTRUMENT-BOUND",
+            Flag::Noisy => "NOISY",
+        }
+    }
+
+    /// What it means, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Flag::CheckFailed => {
+                "The file system's own check or the verification found a fault; the numbers of \
+                 this trial count for nothing."
+            }
+            Flag::Cached => {
+                "The work never reached the device: no request was counted up to the last time \
+                 stamp, so this is the speed of memory."
+            }
+            Flag::NotDurable => {
+                "It could not be shown that the device's own cache was empty at the end, so there \
+                 is no time to durable."
+            }
+            Flag::TooShort => {
+                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab); fixed costs \
+                 and periodic work weigh too much in it."
+            }
+            Flag::InstrumentBound => {
+                "The instrument itself took more than 3 % of the elapsed time; the differences \
+                 between file systems are blurred by it."
+            }
+            Flag::Noisy => {
+                "The standard deviation over the repeats is more than 10 % of their mean; look at \
+                 the interval before the mean."
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Flag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The flags of one phase of a trial, the gravest first.
+pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
+    let shortest = if trial.conditions.venue == "lab" { SHORTEST_IN_LAB } else { SHORTEST_ON_HOST };
+    let judge = |flag: &Flag| match flag {
+        Flag::CheckFailed => check_failed(trial),
+        Flag::Cached => cached(phase),
+        Flag::NotDurable => phase.durable_ns.is_none(),
+        Flag::TooShort => phase.returned_ns < shortest,
+        Flag::InstrumentBound => instrument_share(phase) > INSTRUMENT_LIMIT,
+        // A matter of several trials; see `noisy`.
+        Flag::Noisy => false,
+    };
+    Flag::ALL.iter().copied().filter(judge).collect()
+}
+
+/// Whether repeats scatter too much to be read as one number.
+pub fn noisy(summary: &Summary) -> bool {
+    summary.sd.is_some_and(|sd| sd > NOISE_LIMIT * summary.mean.abs())
+}
+
+/// Elapsed time to the last stamp there is: durable, else synced, else returned.
+pub fn elapsed(phase: &Phase) -> Nanos {
+    phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
+}
+
+/// CPU time of the disk's server and of the engine's own work as a share of [`elapsed`].
+pub fn instrument_share(phase: &Phase) -> f64 {
+    let cost = phase.instrument.server_cpu_ns + phase.instrument.engine_ns;
+    if cost.0 == 0 { 0.0 } else { cost.seconds() / elapsed(phase).seconds() }
+}
+
+fn check_failed(trial: &Trial) -> bool {
+    trial.measured.check.as_ref().is_some_and(|check| !check.clean)
+        || trial.measured.verify.problems > 0
+}
+
+/// Changes must cause writes, and data read must cause reads, or memory was measured.
+fn cached(phase: &Phase) -> bool {
+    let Some(device) = phase.device else { return false };
+    let changed = phase.bytes_written.0 > 0 || phase.ops.keys().any(|kind| changes(*kind));
+    let silent_write = changed && device.writes == 0;
+    let silent_read = phase.bytes_read.0 > 0 && device.reads == 0 && !changed;
+    silent_write || silent_read
+}
+
+/// Whether an op leaves something that a sync must bring to the device.
+fn changes(kind: OpKind) -> bool {
+    use OpKind::*;
+    !matches!(kind, Open | Close | Read | Stat | Readdir | Fsync)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_record::Bytes;
+    use fsdyno_record::plan::{MediumPlan, Plan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::trial::{CheckReport, Conditions, Device, Host, Measured, OpStats, Outcome};
+
+    fn trial(venue: &str) -> Trial {
+        Trial {
+            schema: 1,
+            trial_id: String::new(),
+            lab_id: None,
+            lab: Default::default(),
+            seed: 1,
+            version: String::new(),
+            outcome: Outcome::Ok,
+            reason: None,
+            plan: Plan {
+                label: String::new(),
+                workload: WorkloadPlan { name: String::new(), params: Default::default() },
+                filesystem: None,
+                medium: MediumPlan::Directory { path: String::new() },
+                threads: 1,
+                verify: VerifyMode::Full,
+                sysctls: Default::default(),
+                hash: String::new(),
+            },
+            conditions: Conditions { venue: venue.into(), ..Default::default() },
+            measured: Measured::default(),
+            host: Host::default(),
+        }
+    }
+
+    fn sound() -> Phase {
+        Phase {
+            returned_ns: Nanos(1_000_000_000),
+            synced_ns: Some(Nanos(1_500_000_000)),
+            durable_ns: Some(Nanos(2_000_000_000)),
+            ops: [(OpKind::Create, OpStats { count: 10, ..Default::default() })].into(),
+            bytes_written: Bytes(4096),
+            device: Some(Device { writes: 3, ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_sound_phase_has_no_flag() {
+        assert_eq!(flags(&trial("lab"), &sound()), []);
+    }
+
+    #[test]
+    fn a_change_that_the_device_never_saw_is_cached() {
+        let silent = Phase { device: Some(Device::default()), ..sound() };
+        assert_eq!(flags(&trial("lab"), &silent), [Flag::Cached]);
+        let blind = Phase { device: None, ..sound() };
+        assert_eq!(flags(&trial("host"), &blind), [], "without counters nothing is claimed");
+    }
+
+    #[test]
+    fn data_read_without_a_device_read_is_cached_and_a_stat_is_not() {
+        let only = |kind| [(kind, OpStats { count: 10, ..Default::default() })].into();
+        let device = Some(Device::default());
+        let read = Phase {
+            ops: only(OpKind::Read),
+            bytes_read: Bytes(1),
+            bytes_written: Bytes(0),
+            device,
+            ..sound()
+        };
+        let stat = Phase { ops: only(OpKind::Stat), bytes_read: Bytes(0), ..read.clone() };
+        assert_eq!(flags(&trial("lab"), &read), [Flag::Cached]);
+        assert_eq!(flags(&trial("lab"), &stat), []);
+    }
+
+    #[test]
+    fn a_phase_without_a_durable_stamp_is_not_durable() {
+        assert_eq!(
+            flags(&trial("host"), &Phase { durable_ns: None, ..sound() }),
+            [Flag::NotDurable]
+        );
+    }
+
+    #[test]
+    fn the_lab_may_be_shorter_than_a_host() {
+        let short = Phase { returned_ns: Nanos(200_000_000), ..sound() };
+        assert_eq!(flags(&trial("host"), &short), [Flag::TooShort]);
+        assert_eq!(flags(&trial("lab"), &short), []);
+        let shorter = Phase { returned_ns: Nanos(99_999_999), ..sound() };
+        assert_eq!(flags(&trial("lab"), &shorter), [Flag::TooShort]);
+    }
+
+    #[test]
+    fn the_instrument_may_take_three_percent_to_the_durable_stamp_and_no_more() {
+        let mut phase = sound();
+        phase.instrument.server_cpu_ns = Nanos(40_000_000);
+        phase.instrument.engine_ns = Nanos(20_000_000);
+        assert_eq!(flags(&trial("lab"), &phase), []);
+        phase.instrument.engine_ns = Nanos(20_000_001);
+        assert_eq!(flags(&trial("lab"), &phase), [Flag::InstrumentBound]);
+    }
+
+    #[test]
+    fn a_dirty_check_or_a_difference_on_disk_fails() {
+        let mut dirty = trial("lab");
+        dirty.measured.check = Some(CheckReport { clean: false, ..Default::default() });
+        assert_eq!(flags(&dirty, &sound()), [Flag::CheckFailed]);
+        let mut differs = trial("lab");
+        differs.measured.verify.problems = 1;
+        assert_eq!(flags(&differs, &sound()), [Flag::CheckFailed]);
+    }
+
+    #[test]
+    fn repeats_that_scatter_are_noisy_and_one_is_not() {
+        assert!(noisy(&Summary::of(&[1.0, 1.3, 0.8]).unwrap()));
+        assert!(!noisy(&Summary::of(&[1.0, 1.01, 0.99]).unwrap()));
+        assert!(!noisy(&Summary::of(&[1.0]).unwrap()));
+    }
+}
