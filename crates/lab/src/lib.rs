@@ -1,1 +1,261 @@
 //! A real kernel in QEMU in virtual time: kernel, modules, initramfs, QEMU, the identity of a lab.
+//!
+//! [`Lab::find`] finds (or brings) a kernel and a QEMU; [`Lab::prepare`] packs agent, tools and
+//! modules into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest
+//! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
+//! dies with the thread that waits for it, so nothing is left however a run ends.
+
+mod elf;
+mod error;
+mod fetch;
+mod identity;
+mod initramfs;
+mod kernel;
+mod memory;
+mod modules;
+mod payload;
+mod probe;
+mod process;
+mod qemu;
+mod run;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::canonical::sha256_hex;
+use fsdyno_record::guest::{MODULE_LIST, TOOL_FOLDER};
+use fsdyno_record::mailbox::Progress;
+
+pub use error::{LabError, RunError};
+pub use kernel::{Kernel, here as kernels_here};
+pub use probe::{Qemu, probe_qemu};
+pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
+pub use run::{Finished, Watch};
+
+use identity::Components;
+use initramfs::Archive;
+use modules::Modules;
+
+/// What a user can say about a lab.
+#[derive(Clone, Debug)]
+pub struct LabOptions {
+    /// A release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image, or `IMAGE:MODULES`;
+    /// see `kernel.rs`.
+    pub kernel: Option<String>,
+    /// A QEMU other than the one in PATH.
+    pub qemu: Option<PathBuf>,
+    /// Where kernels are kept, such as ~/.cache/fsdyno.
+    pub cache: PathBuf,
+    /// Nothing may be downloaded.
+    pub offline: bool,
+}
+
+/// A kernel and a QEMU that can run it.
+#[derive(Debug)]
+pub struct Lab {
+    qemu: Qemu,
+    kernel: Kernel,
+    modules: Modules,
+    /// What QEMU boots: the vmlinux, or the bzImage where that vmlinux cannot be entered directly.
+    boots: PathBuf,
+    boots_sha256: String,
+}
+
+/// What goes into a guest.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// The fsdyno executable itself; it becomes /init.
+    pub agent: PathBuf,
+    /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
+    pub tools: Vec<String>,
+    /// Kernel modules; what they need comes along. `nbd nbds_max=1` gives a parameter.
+    pub modules: Vec<String>,
+    /// More files: path in the guest, contents.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// A guest that is ready to run, as often as one likes.
+#[derive(Debug)]
+pub struct Guest {
+    qemu: PathBuf,
+    boots: PathBuf,
+    initramfs: File,
+    components: Components,
+    lab_id: String,
+}
+
+impl Lab {
+    /// Finds QEMU and the kernel that is wanted, bringing the kernel if it must. `say` is told
+    /// what takes long.
+    ///
+    /// # Errors
+    /// [`LabError`]; its `hint` says what brings what is missing.
+    pub fn find(options: &LabOptions, say: &dyn Fn(&str)) -> Result<Lab, LabError> {
+        let qemu = probe_qemu(options.qemu.as_deref())?;
+        let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
+        let modules = Modules::open(&kernel.modules, &kernel.release)?;
+        let (boots, boots_sha256) = bootable(&kernel, &options.cache)?;
+        Ok(Lab { qemu, kernel, modules, boots, boots_sha256 })
+    }
+
+    /// The kernel's release, as `uname -r` prints it.
+    pub fn kernel_release(&self) -> &str {
+        &self.kernel.release
+    }
+
+    /// The kernel's files.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The QEMU.
+    pub fn qemu(&self) -> &Qemu {
+        &self.qemu
+    }
+
+    /// Whether the kernel has a module, or has it built in.
+    pub fn has_module(&self, name: &str) -> bool {
+        self.modules.has(name)
+    }
+
+    /// Packs the parts of a guest and computes its identity.
+    ///
+    /// # Errors
+    /// [`LabError`] for a tool, library or module that is not there.
+    pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
+        let mut components =
+            identity::of_machine(&self.qemu, &self.kernel.release, &self.boots_sha256);
+        let mut archive = Archive::new();
+        let mut add = |kind: &str, path: &str, contents: Vec<u8>| {
+            identity::add_file(&mut components, kind.to_string(), &contents);
+            archive.file(path, contents);
+        };
+        add("agent", "/init", read(&parts.agent)?);
+        let mut libraries = tools::Files::new();
+        tools::add_libraries(&parts.agent, &mut libraries)?;
+        for tool in &parts.tools {
+            let program = tools::find(tool)?;
+            tools::add_libraries(&program, &mut libraries)?;
+            add(&format!("tool {tool}"), &format!("{TOOL_FOLDER}/{tool}"), read(&program)?);
+        }
+        for (path, file) in &libraries {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            add(&format!("library {name}"), path, read(file)?);
+        }
+        let (names, parameters) = split_parameters(&parts.modules);
+        let mut list = String::new();
+        for module in self.modules.resolve(&names)? {
+            let path = format!("/lab/ko/{}.ko", module.name);
+            let words = parameters.get(&module.name).map(|words| format!(" {words}"));
+            list.push_str(&format!("{path}{}\n", words.unwrap_or_default()));
+            add(&format!("module {}", module.name), &path, module.contents);
+        }
+        add("modules", MODULE_LIST, list.into_bytes());
+        for (path, contents) in &parts.files {
+            add(&format!("file {path}"), path, contents.clone());
+        }
+        self.seal(&archive, components)
+    }
+
+    fn seal(&self, archive: &Archive, mut components: Components) -> Result<Guest, LabError> {
+        let bytes = archive.bytes();
+        identity::add_file(&mut components, "initramfs".into(), &bytes);
+        let memory = Path::new("memory for the initramfs");
+        let mut initramfs =
+            memory::memory_file(c"fsdyno-initramfs").map_err(LabError::io("create", memory))?;
+        initramfs.write_all(&bytes).map_err(LabError::io("write", memory))?;
+        Ok(Guest {
+            qemu: self.qemu.path.clone(),
+            boots: self.boots.clone(),
+            initramfs,
+            lab_id: identity::lab_id(&components),
+            components,
+        })
+    }
+}
+
+impl Guest {
+    /// The identity: SHA-256, in hex, of the canonical JSON of [`Guest::components`].
+    pub fn lab_id(&self) -> &str {
+        &self.lab_id
+    }
+
+    /// What the identity was computed from, by readable names.
+    pub fn components(&self) -> &BTreeMap<String, String> {
+        &self.components
+    }
+
+    /// Runs one job. `watch` is called about a hundred times a second of host time, from the
+    /// calling thread.
+    ///
+    /// # Errors
+    /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+    pub fn run(
+        &self,
+        machine: &Machine,
+        job: &[u8],
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Finished, RunError> {
+        run::run(&self.qemu, &self.boots, &self.initramfs, machine, job, watch)
+    }
+}
+
+/// What QEMU boots, with its hash: the vmlinux, cut out of the image once and kept in the cache.
+fn bootable(kernel: &Kernel, cache: &Path) -> Result<(PathBuf, String), LabError> {
+    let wrong =
+        |reason: String| LabError::WrongKernel { what: kernel.image.display().to_string(), reason };
+    let image = read(&kernel.image)?;
+    let image_sha256 = sha256_hex(&image);
+    let is_elf = image.starts_with(b"\x7fELF");
+    let folder = cache.join("vmlinux");
+    let kept = folder.join(&image_sha256);
+    if !is_elf {
+        // A kept file is complete: it was renamed into place.
+        if let Ok(bytes) = fs::read(&kept) {
+            return Ok((kept, sha256_hex(&bytes)));
+        }
+    }
+    let vmlinux = payload::vmlinux(&image).map_err(|error| wrong(error.to_string()))?;
+    match (payload::has_pvh_entry(&vmlinux), is_elf) {
+        (true, true) => Ok((kernel.image.clone(), image_sha256)),
+        (true, false) => {
+            write_atomically(&folder, &kept, &vmlinux)?;
+            Ok((kept, sha256_hex(&vmlinux)))
+        }
+        // Slower, since the guest unpacks it, and just as exact.
+        (false, false) => Ok((kernel.image.clone(), image_sha256)),
+        (false, true) => {
+            Err(wrong("it was built without CONFIG_PVH; give its bzImage instead".into()))
+        }
+    }
+}
+
+fn write_atomically(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    fs::create_dir_all(folder).map_err(LabError::io("create", folder))?;
+    let mut file =
+        tempfile::NamedTempFile::new_in(folder).map_err(LabError::io("write", folder))?;
+    file.write_all(bytes).map_err(LabError::io("write", path))?;
+    file.persist(path).map_err(|error| LabError::io("write", path)(error.error))?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LabError> {
+    fs::read(path).map_err(LabError::io("read", path))
+}
+
+/// `nbd nbds_max=1` → the name, and the parameters by name.
+fn split_parameters(modules: &[String]) -> (Vec<String>, BTreeMap<String, String>) {
+    let mut names = Vec::new();
+    let mut parameters = BTreeMap::new();
+    for module in modules {
+        let (name, words) = module.split_once(' ').unwrap_or((module, ""));
+        names.push(name.to_string());
+        if !words.is_empty() {
+            parameters.insert(name.replace('-', "_"), words.to_string());
+        }
+    }
+    (names, parameters)
+}

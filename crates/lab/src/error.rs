@@ -1,0 +1,242 @@
+//! What can go wrong before a guest runs ([`LabError`]) and while it runs ([`RunError`]).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why no guest could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// There is no QEMU.
+    #[error("find QEMU: {0}")]
+    NoQemu(String),
+    /// There is a QEMU, but it cannot run a lab.
+    #[error("use {path}: {reason}")]
+    WrongQemu {
+        /// The program.
+        path: PathBuf,
+        /// What it lacks.
+        reason: String,
+    },
+    /// No kernel fits, and none could be brought.
+    #[error("find a kernel: {0}")]
+    NoKernel(String),
+    /// `--kernel` was understood, but what it names is unusable.
+    #[error("use the kernel {what}: {reason}")]
+    WrongKernel {
+        /// What was typed or found.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The kernel has no such module.
+    #[error(
+        "find the module '{module}' of kernel {release}: it is neither in {folder} nor built in"
+    )]
+    NoModule {
+        /// Its name.
+        module: String,
+        /// The kernel's release.
+        release: String,
+        /// Where modules were looked for.
+        folder: PathBuf,
+    },
+    /// A program that the guest needs is not installed.
+    #[error("find the program '{0}' in PATH, /usr/sbin or /sbin")]
+    NoTool(String),
+    /// A shared library that a program needs is not installed.
+    #[error("find the library '{library}' that {needed_by} needs")]
+    NoLibrary {
+        /// Its soname.
+        library: String,
+        /// The file that needs it.
+        needed_by: PathBuf,
+    },
+    /// A file is not what it should be.
+    #[error("read {path}: {reason}")]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file or folder could not be read or written.
+    #[error("{action} {path}: {error}")]
+    Io {
+        /// `read`, `write`, `create`, ...
+        action: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+impl LabError {
+    /// An [`LabError::Io`], for `map_err`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
+        let path = path.to_path_buf();
+        move |error| LabError::Io { action, path, error }
+    }
+
+    /// Whether something needed is missing (exit code 3), rather than used wrongly or broken.
+    pub fn is_missing(&self) -> bool {
+        use LabError::*;
+        match self {
+            NoQemu(_) | WrongQemu { .. } | NoKernel(_) | NoTool(_) | NoLibrary { .. } => true,
+            NoModule { .. } => true,
+            WrongKernel { .. } | BadFile { .. } | Io { .. } => false,
+        }
+    }
+
+    /// What brings what is missing or mends what is wrong: a command or a sentence.
+    pub fn hint(&self) -> Option<String> {
+        use LabError::*;
+        Some(match self {
+            NoQemu(_) => "apt-get install qemu-system-x86".into(),
+            WrongQemu { .. } => "install QEMU 7.1 or newer for x86 (apt-get install qemu-system-x86) \
+                                 or name another with --qemu"
+                .into(),
+            NoKernel(_) => "apt-get update, so that apt knows linux-image-amd64 (Debian) or \
+                            linux-image-generic (Ubuntu); or name a kernel with --kernel IMAGE:MODULES"
+                .into(),
+            WrongKernel { .. } => "--kernel takes a release (6.1.0-56-amd64), the beginning of one \
+                                   (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"
+                .into(),
+            NoModule { module, .. } => format!(
+                "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left \
+                 Linux with 6.13)"
+            ),
+            NoTool(tool) => match package_of(tool) {
+                Some(package) => format!("apt-get install {package}"),
+                None => format!("install the package that brings {tool}"),
+            },
+            NoLibrary { .. } => "reinstall the package of the program; ldd shows what it misses".into(),
+            BadFile { .. } | Io { .. } => return None,
+        })
+    }
+}
+
+/// The Debian package of a program that the catalog of file systems uses.
+fn package_of(tool: &str) -> Option<&'static str> {
+    const PACKAGES: &[(&str, &[&str])] = &[
+        ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
+        ("e2fsprogs", &["mke2fs", "e2fsck", "dumpe2fs", "tune2fs", "debugfs"]),
+        ("jfsutils", &["jfs_mkfs", "mkfs.jfs", "jfs_fsck", "fsck.jfs", "jfs_tune"]),
+        ("reiserfsprogs", &["mkreiserfs", "mkfs.reiserfs", "reiserfsck", "debugreiserfs"]),
+        ("xfsprogs", &["mkfs.xfs", "xfs_repair", "xfs_db", "xfs_info"]),
+    ];
+    PACKAGES.iter().find(|(_, tools)| tools.contains(&tool)).map(|(package, _)| *package)
+}
+
+/// Why a guest that ran brought no report. `Display` carries the last lines of its console.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The guest's kernel panicked.
+    #[error("run the guest: its kernel panicked{}", tail(console))]
+    Panicked {
+        /// Lines of its console.
+        console: Vec<String>,
+    },
+    /// The guest showed no sign of life.
+    #[error("run the guest: no sign of life for {} s{}", after.as_secs(), tail(console))]
+    Stalled {
+        /// How long, in host time.
+        after: Duration,
+        /// Lines of its console.
+        console: Vec<String>,
+    },
+    /// The guest took too long altogether.
+    #[error("run the guest: not done after {} s of host time{}", after.as_secs(), tail(console))]
+    Deadline {
+        /// The limit, in host time.
+        after: Duration,
+        /// Lines of its console.
+        console: Vec<String>,
+    },
+    /// QEMU ended without a report.
+    #[error("run the guest: QEMU {how} before the report was complete{}", tail(console))]
+    Died {
+        /// `was killed by signal 9`, `ended with status 1`, ...
+        how: String,
+        /// Lines of its console and of QEMU's own messages.
+        console: Vec<String>,
+    },
+    /// The folder of the disks' bytes is full.
+    #[error("keep the modelled disk's bytes: no space left in {workdir}")]
+    OutOfSpace {
+        /// The folder.
+        workdir: PathBuf,
+    },
+    /// The watcher asked to stop.
+    #[error("finish: stopped on request")]
+    Stopped,
+    /// The job does not fit into the mailbox.
+    #[error("hand over the job: {0}")]
+    Job(#[from] fsdyno_record::mailbox::MailboxError),
+    /// The host refused something.
+    #[error("{action}: {error}")]
+    Host {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+impl RunError {
+    /// The last lines of the guest's console, if it had one.
+    pub fn console(&self) -> &[String] {
+        use RunError::*;
+        match self {
+            Panicked { console }
+            | Stalled { console, .. }
+            | Deadline { console, .. }
+            | Died { console, .. } => console,
+            OutOfSpace { .. } | Stopped | Job(_) | Host { .. } => &[],
+        }
+    }
+
+    /// What may help.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            RunError::OutOfSpace { .. } => {
+                Some("free some space, or set TMPDIR to a larger file system")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The last lines of a console, ready to follow a sentence. A panic prints about fifteen lines;
+/// the reason is in the first of them.
+fn tail(console: &[String]) -> String {
+    const LINES: usize = 20;
+    if console.is_empty() {
+        return "; its console is empty".into();
+    }
+    let shown = &console[console.len().saturating_sub(LINES)..];
+    format!("; its console ends with:\n    {}", shown.join("\n    "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_names_its_package_and_counts_as_missing() {
+        let error = LabError::NoTool("mkfs.xfs".into());
+        assert_eq!(error.hint().unwrap(), "apt-get install xfsprogs");
+        assert!(error.is_missing());
+    }
+
+    #[test]
+    fn a_panic_shows_the_last_twenty_lines_of_the_console() {
+        let console: Vec<String> = (1..=30).map(|n| format!("line {n}.")).collect();
+        let text = RunError::Panicked { console }.to_string();
+        assert!(text.starts_with("run the guest: its kernel panicked; its console ends with:"));
+        assert!(
+            text.contains("line 30.") && text.contains("line 11.") && !text.contains("line 10.")
+        );
+    }
+}

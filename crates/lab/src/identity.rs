@@ -1,0 +1,78 @@
+//! The identity of a lab: a hash over everything that decides its digits.
+//!
+//! Equal identities mean equal digits. Each part is a component with a readable name, so that a
+//! comparison of two labs can name what differs. What belongs to the plan (RAM, disks, workload)
+//! is left out, and so is what only carries bytes in and out (numbers of open files).
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::canonical;
+
+use crate::probe::Qemu;
+use crate::qemu::{MACHINE_WORDS, kernel_command_line};
+
+/// Name → what it is: a version, a hash, or the words themselves.
+pub type Components = BTreeMap<String, String>;
+
+/// The components of the machine itself, without what is in the initramfs.
+pub fn of_machine(qemu: &Qemu, kernel_release: &str, kernel_sha256: &str) -> Components {
+    let mut components: Components = MACHINE_WORDS
+        .iter()
+        .map(|(name, _, value)| (name.to_string(), value.to_string()))
+        .collect();
+    components.insert("qemu".into(), format!("{} sha256:{}", qemu.version, qemu.sha256));
+    components.insert("kernel".into(), format!("{kernel_release} sha256:{kernel_sha256}"));
+    components.insert("cmdline".into(), kernel_command_line());
+    for (name, sha256) in &qemu.firmware {
+        components.insert(format!("firmware {name}"), format!("sha256:{sha256}"));
+    }
+    components
+}
+
+/// Adds a file of the initramfs.
+pub fn add_file(components: &mut Components, name: String, contents: &[u8]) {
+    components.insert(name, format!("sha256:{}", canonical::sha256_hex(contents)));
+}
+
+/// SHA-256, in hex, of the canonical JSON of the components.
+pub fn lab_id(components: &Components) -> String {
+    // A map of strings always has a JSON form; an empty text would only make another hash.
+    let text = canonical::to_string(components).unwrap_or_default();
+    canonical::sha256_hex(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qemu() -> Qemu {
+        Qemu {
+            path: "/usr/bin/qemu-system-x86_64".into(),
+            version: "7.2.22".into(),
+            sha256: "aa".into(),
+            firmware: [("bios-256k.bin".to_string(), "bb".to_string())].into(),
+        }
+    }
+
+    #[test]
+    fn the_same_parts_at_another_path_are_the_same_lab() {
+        let moved = Qemu { path: "/opt/qemu".into(), ..qemu() };
+        let one = of_machine(&qemu(), "6.1", "cc");
+        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc")));
+        assert_eq!(lab_id(&one).len(), 64);
+    }
+
+    #[test]
+    fn any_other_part_is_another_lab_and_its_name_says_which() {
+        let one = of_machine(&qemu(), "6.1", "cc");
+        let mut two = one.clone();
+        add_file(&mut two, "tool mke2fs".into(), b"bytes");
+        assert_ne!(lab_id(&one), lab_id(&two));
+        let differing: Vec<_> = two.iter().filter(|(k, v)| one.get(*k) != Some(v)).collect();
+        assert_eq!(differing.len(), 1);
+        assert_eq!(differing[0].0, "tool mke2fs");
+        for name in ["qemu", "kernel", "cmdline", "cpu", "firmware bios-256k.bin", "clock"] {
+            assert!(one.contains_key(name), "no component {name}");
+        }
+    }
+}

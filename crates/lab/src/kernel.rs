@@ -1,0 +1,245 @@
+//! Which kernel a lab runs, and where its image and its modules are.
+//!
+//! `--kernel` takes a release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image (a
+//! bzImage or a vmlinux) whose modules lie where they usually do, or `IMAGE:MODULES`, where
+//! MODULES is the folder that holds `kernel/` or the root that `make modules_install` was given.
+//!
+//! Without it the lab stays with the kernel that it brought the first time; else it takes the
+//! newest installed one; else it brings the distribution's default. So a lab changes its kernel,
+//! and with it its digits, only when the host's installed kernel or the wish changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::fetch;
+use crate::payload;
+
+/// A kernel on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// As `uname -r` prints it.
+    pub release: String,
+    /// The bzImage or vmlinux.
+    pub image: PathBuf,
+    /// The folder that holds `kernel/` and modules.dep.
+    pub modules: PathBuf,
+}
+
+/// Finds the kernel that is wanted, or brings it.
+///
+/// # Errors
+/// [`LabError::WrongKernel`] for a wish that cannot be met, [`LabError::NoKernel`] where none is
+/// here and none can be brought.
+pub fn find(
+    wish: Option<&str>,
+    cache: &Path,
+    offline: bool,
+    say: &dyn Fn(&str),
+) -> Result<Kernel, LabError> {
+    match wish {
+        Some(wish) if wish.contains('/') => at_path(wish),
+        Some(wish) => {
+            let here = newest(here(cache), |kernel| begins(&kernel.release, wish));
+            here.map_or_else(|| bring(Some(wish), cache, offline, say), Ok)
+        }
+        None => default(cache, offline, say),
+    }
+}
+
+/// The kernels that need no download: installed ones and those in the cache, newest first.
+pub fn here(cache: &Path) -> Vec<Kernel> {
+    let mut kernels = in_root(Path::new("/"));
+    for root in folders(&kernel_folder(cache)) {
+        kernels.extend(in_root(&root));
+    }
+    kernels.sort_by(|a, b| by_version(&b.release, &a.release));
+    kernels.dedup_by(|a, b| a.release == b.release);
+    kernels
+}
+
+/// Where kernels are unpacked: one root folder each.
+fn kernel_folder(cache: &Path) -> PathBuf {
+    cache.join("kernels")
+}
+
+fn default(cache: &Path, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, LabError> {
+    let mark = kernel_folder(cache).join("default");
+    let kept = fs::read_to_string(&mark).unwrap_or_default();
+    if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == kept.trim()) {
+        return Ok(kernel);
+    }
+    if let Some(kernel) = newest(in_root(Path::new("/")), |_| true) {
+        return Ok(kernel);
+    }
+    let kernel = bring(None, cache, offline, say)?;
+    fs::write(&mark, &kernel.release).map_err(LabError::io("write", &mark))?;
+    Ok(kernel)
+}
+
+fn bring(
+    wish: Option<&str>,
+    cache: &Path,
+    offline: bool,
+    say: &dyn Fn(&str),
+) -> Result<Kernel, LabError> {
+    if offline {
+        let wanted = wish.map_or("no kernel".into(), |wish| format!("no kernel {wish}"));
+        return Err(LabError::NoKernel(format!(
+            "{wanted} is here, and --offline forbids a download"
+        )));
+    }
+    let folder = kernel_folder(cache);
+    fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
+    let (release, unpacked) = fetch::kernel(wish, cache, say)?;
+    let root = folder.join(&release);
+    // Whoever is first wins; a rename is atomic, and both brought the same package.
+    let kept = unpacked.keep();
+    if fs::rename(&kept, &root).is_err() {
+        fs::remove_dir_all(&kept).map_err(LabError::io("remove", &kept))?;
+    }
+    let found = in_root(&root).into_iter().find(|kernel| kernel.release == release);
+    found.ok_or_else(|| {
+        LabError::NoKernel(format!("the package of {release} holds no kernel image"))
+    })
+}
+
+/// The kernels below a root folder: a readable boot/vmlinuz-RELEASE with lib/modules/RELEASE.
+fn in_root(root: &Path) -> Vec<Kernel> {
+    let mut kernels = Vec::new();
+    // Debian moved its modules below usr/ in 2024.
+    for modules in ["usr/lib/modules", "lib/modules"] {
+        for modules in folders(&root.join(modules)) {
+            let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let image = root.join("boot").join(format!("vmlinuz-{release}"));
+            // Ubuntu lets only root read its images.
+            let usable = modules.join("kernel").is_dir() && fs::File::open(&image).is_ok();
+            if usable && kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
+                kernels.push(Kernel { release, image, modules });
+            }
+        }
+    }
+    kernels
+}
+
+/// `IMAGE` or `IMAGE:MODULES`.
+fn at_path(wish: &str) -> Result<Kernel, LabError> {
+    let wrong = |reason: String| LabError::WrongKernel { what: wish.to_string(), reason };
+    let (image, modules) = match wish.split_once(':') {
+        Some((image, modules)) => (PathBuf::from(image), Some(PathBuf::from(modules))),
+        None => (PathBuf::from(wish), None),
+    };
+    let bytes = fs::read(&image).map_err(|error| wrong(format!("{}: {error}", image.display())))?;
+    let release = payload::release(&bytes)
+        .ok_or_else(|| wrong(format!("{} is neither a bzImage nor a vmlinux", image.display())))?;
+    let folder = image.parent().unwrap_or(Path::new("."));
+    let candidates = match &modules {
+        Some(folder) => vec![folder.clone(), folder.join("lib/modules").join(&release)],
+        None => ["lib/modules", "../lib/modules", "../usr/lib/modules", "/lib/modules"]
+            .map(|below| folder.join(below).join(&release))
+            .to_vec(),
+    };
+    let found = candidates.iter().find(|folder| folder.join("kernel").is_dir()).cloned();
+    let modules = found.ok_or_else(|| {
+        let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+        wrong(format!("no modules of {release} in any of {}", tried.join(", ")))
+    })?;
+    Ok(Kernel { release, image, modules })
+}
+
+fn newest(kernels: Vec<Kernel>, wanted: impl Fn(&Kernel) -> bool) -> Option<Kernel> {
+    kernels.into_iter().filter(wanted).max_by(|a, b| by_version(&a.release, &b.release))
+}
+
+/// Whether a release begins with what was typed, at a boundary: 6.1 begins 6.1.0-56, not 6.12.
+pub(crate) fn begins(release: &str, wish: &str) -> bool {
+    let rest = release.strip_prefix(wish);
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Order of releases: runs of digits compare as numbers, all else as text.
+pub(crate) fn by_version(a: &str, b: &str) -> std::cmp::Ordering {
+    fn parts(release: &str) -> Vec<(u64, &str)> {
+        release.split(['.', '-', '+', '~']).map(|part| (part.parse().unwrap_or(0), part)).collect()
+    }
+    parts(a).cmp(&parts(b))
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(releases: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("boot")).unwrap();
+        for release in releases {
+            let modules = root.path().join("lib/modules").join(release).join("kernel");
+            fs::create_dir_all(modules).unwrap();
+            let image = root.path().join("boot").join(format!("vmlinuz-{release}"));
+            fs::write(image, b"\x7fELF Linux version 6.1.0-9-amd64 (me)").unwrap();
+        }
+        root
+    }
+
+    fn silent(_: &str) {}
+
+    #[test]
+    fn releases_are_ordered_as_numbers_and_matched_at_boundaries() {
+        assert!(by_version("6.1.0-9-amd64", "6.1.0-56-amd64").is_lt());
+        assert!(by_version("6.12.1", "6.9.1").is_gt());
+        assert!(begins("6.1.0-56-amd64", "6.1") && begins("6.1.0-56-amd64", "6.1.0-56-amd64"));
+        assert!(!begins("6.12.0-1-amd64", "6.1") && !begins("6.1.0-56-amd64", "6.1.0-5"));
+    }
+
+    #[test]
+    fn the_newest_kernel_in_the_cache_that_fits_is_taken() {
+        let cache = tempfile::tempdir().unwrap();
+        for release in ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.12.3-amd64"] {
+            let kept = root(&[release]).keep();
+            fs::create_dir_all(kernel_folder(cache.path())).unwrap();
+            fs::rename(kept, kernel_folder(cache.path()).join(release)).unwrap();
+        }
+        let kernel = find(Some("6.1"), cache.path(), true, &silent).unwrap();
+        assert_eq!(kernel.release, "6.1.0-56-amd64");
+        assert!(kernel.image.is_file() && kernel.modules.ends_with("6.1.0-56-amd64"));
+    }
+
+    #[test]
+    fn without_a_kernel_and_without_a_network_the_error_says_what_brings_one() {
+        let cache = tempfile::tempdir().unwrap();
+        let error = find(Some("0.99"), cache.path(), true, &silent).unwrap_err();
+        assert!(error.to_string().contains("no kernel 0.99 is here"), "{error}");
+        assert!(error.is_missing() && error.hint().unwrap().contains("apt-get update"));
+    }
+
+    #[test]
+    fn an_image_finds_its_modules_beside_it_or_where_it_is_told() {
+        let root = root(&["6.1.0-9-amd64"]);
+        let cache = tempfile::tempdir().unwrap();
+        let image = root.path().join("boot/vmlinuz-6.1.0-9-amd64");
+        let image = image.to_str().unwrap();
+        let kernel = find(Some(image), cache.path(), true, &silent).unwrap();
+        assert_eq!(kernel.release, "6.1.0-9-amd64");
+        let told = format!("{image}:{}", root.path().display());
+        assert_eq!(
+            find(Some(&told), cache.path(), true, &silent).unwrap().modules,
+            root.path().join("lib/modules/6.1.0-9-amd64")
+        );
+        let error = find(Some(&format!("{image}:/nowhere")), cache.path(), true, &silent);
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("no modules of 6.1.0-9-amd64"), "{error}");
+        assert!(!error.is_missing());
+    }
+
+    #[test]
+    fn a_path_to_something_else_is_refused() {
+        let cache = tempfile::tempdir().unwrap();
+        let error = find(Some("/etc/passwd"), cache.path(), true, &silent).unwrap_err();
+        assert!(error.to_string().contains("neither a bzImage nor a vmlinux"), "{error}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Kernel modules: which files to load, in which order, for the names that a trial asks for.
+//!
+//! Where depmod has run, its modules.dep, modules.softdep and modules.alias are read. Debian's
+//! packages come without them; then the same is worked out from each module's .modinfo section,
+//! of only those modules that are needed (a compressed module costs 20 ms to look into, and a
+//! kernel has 4,000).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::elf::Elf;
+use crate::error::LabError;
+use crate::payload;
+
+/// The modules of one kernel: a folder such as /lib/modules/6.1.0-56-amd64.
+#[derive(Debug)]
+pub struct Modules {
+    folder: PathBuf,
+    release: String,
+    files: BTreeMap<String, PathBuf>,
+    built_in: BTreeSet<String>,
+    depmod: Option<Depmod>,
+}
+
+/// A module that goes into the guest.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its name, with underscores.
+    pub name: String,
+    /// Its bytes, unpacked.
+    pub contents: Vec<u8>,
+}
+
+/// What depmod wrote.
+#[derive(Debug, Default)]
+struct Depmod {
+    needs: BTreeMap<String, Needs>,
+    aliases: BTreeMap<String, Vec<String>>,
+}
+
+/// What a module needs: before it, and after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Needs {
+    depends: Vec<String>,
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+impl Modules {
+    /// Reads what modules there are in `folder`.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] where the folder cannot be read.
+    pub fn open(folder: &Path, release: &str) -> Result<Modules, LabError> {
+        let mut files = BTreeMap::new();
+        walk(&folder.join("kernel"), &mut files)?;
+        // Modules that were built apart (DKMS and its like) lie beside the kernel's own.
+        for extra in ["updates", "extra"] {
+            if folder.join(extra).is_dir() {
+                walk(&folder.join(extra), &mut files)?;
+            }
+        }
+        let built_in = read_lines(&folder.join("modules.builtin"));
+        Ok(Modules {
+            folder: folder.to_path_buf(),
+            release: release.to_string(),
+            files,
+            built_in: built_in.iter().map(|line| module_name(Path::new(line))).collect(),
+            depmod: Depmod::read(folder),
+        })
+    }
+
+    /// The modules to load for `names`, each after what it needs. A module that is built into the
+    /// kernel is skipped; a soft dependency that this kernel does not have is left out, as
+    /// modprobe does.
+    ///
+    /// # Errors
+    /// [`LabError::NoModule`] for an unknown name, or a damaged file.
+    pub fn resolve(&self, names: &[String]) -> Result<Vec<Module>, LabError> {
+        let mut resolver = Resolver { modules: self, seen: BTreeSet::new(), order: Vec::new() };
+        for name in names {
+            let name = underscored(name);
+            let found = self.lookup(&name)?;
+            if found.is_empty() && !self.built_in.contains(&name) {
+                return Err(self.unknown(&name));
+            }
+            for module in found {
+                resolver.visit(&module)?;
+            }
+        }
+        Ok(resolver.order)
+    }
+
+    /// Whether this kernel can drive `name`, as a module or built in.
+    pub fn has(&self, name: &str) -> bool {
+        let name = underscored(name);
+        self.files.contains_key(&name) || self.built_in.contains(&name)
+    }
+
+    fn unknown(&self, name: &str) -> LabError {
+        LabError::NoModule {
+            module: name.to_string(),
+            release: self.release.clone(),
+            folder: self.folder.clone(),
+        }
+    }
+
+    /// The modules that a name or an alias means; none, if it is built in or unknown.
+    fn lookup(&self, name: &str) -> Result<Vec<String>, LabError> {
+        if self.built_in.contains(name) {
+            return Ok(Vec::new());
+        }
+        if self.files.contains_key(name) {
+            return Ok(vec![name.to_string()]);
+        }
+        let mut found = match &self.depmod {
+            Some(depmod) => depmod.aliases.get(name).cloned().unwrap_or_default(),
+            None => self.aliased(name)?,
+        };
+        found.retain(|module| self.is_crypto(module));
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Aliases are followed for the kernel's ciphers and checksums only (crc32c, xxhash64, ...):
+    /// those are what file systems name. Drivers of crypto hardware carry the same aliases and
+    /// find no hardware in the guest.
+    fn is_crypto(&self, module: &str) -> bool {
+        self.files.get(module).is_some_and(|path| {
+            let path = path.to_string_lossy();
+            path.contains("/crypto/") && !path.contains("/drivers/")
+        })
+    }
+
+    fn aliased(&self, alias: &str) -> Result<Vec<String>, LabError> {
+        let mut found = Vec::new();
+        for (name, path) in self.files.iter().filter(|(name, _)| self.is_crypto(name)) {
+            let info = modinfo(&contents(path)?, path)?;
+            let mut aliases = info.iter().filter(|(key, _)| key == "alias");
+            if aliases.any(|(_, value)| underscored(value) == alias) {
+                found.push(name.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    fn needs(&self, name: &str, path: &Path, bytes: &[u8]) -> Result<Needs, LabError> {
+        match &self.depmod {
+            Some(depmod) => Ok(depmod.needs.get(name).cloned().unwrap_or_default()),
+            None => Ok(Needs::of_modinfo(&modinfo(bytes, path)?)),
+        }
+    }
+}
+
+/// A walk over what modules need, depth first.
+struct Resolver<'a> {
+    modules: &'a Modules,
+    seen: BTreeSet<String>,
+    order: Vec<Module>,
+}
+
+impl Resolver<'_> {
+    fn visit(&mut self, name: &str) -> Result<(), LabError> {
+        if self.modules.built_in.contains(name) || !self.seen.insert(name.to_string()) {
+            return Ok(());
+        }
+        let path = self.modules.files.get(name).ok_or_else(|| self.modules.unknown(name))?;
+        let contents = contents(path)?;
+        let needs = self.modules.needs(name, path, &contents)?;
+        for soft in &needs.before {
+            self.visit_soft(soft)?;
+        }
+        for depend in &needs.depends {
+            self.visit(depend)?;
+        }
+        self.order.push(Module { name: name.to_string(), contents });
+        for soft in &needs.after {
+            self.visit_soft(soft)?;
+        }
+        Ok(())
+    }
+
+    fn visit_soft(&mut self, name: &str) -> Result<(), LabError> {
+        self.modules.lookup(name)?.iter().try_for_each(|module| self.visit(module))
+    }
+}
+
+impl Needs {
+    fn of_modinfo(info: &[(String, String)]) -> Needs {
+        let mut needs = Needs::default();
+        for (key, value) in info {
+            match key.as_str() {
+                "depends" => {
+                    let names = value.split(',').filter(|name| !name.is_empty());
+                    needs.depends.extend(names.map(underscored));
+                }
+                "softdep" => needs.add_soft(value),
+                _ => {}
+            }
+        }
+        needs
+    }
+
+    /// Takes `pre: a b post: c`, the form of both modinfo and modules.softdep.
+    fn add_soft(&mut self, text: &str) {
+        let mut after = false;
+        for word in text.split_whitespace() {
+            match word {
+                "pre:" => after = false,
+                "post:" => after = true,
+                name if after => self.after.push(underscored(name)),
+                name => self.before.push(underscored(name)),
+            }
+        }
+    }
+}
+
+impl Depmod {
+    fn read(folder: &Path) -> Option<Depmod> {
+        let mut depmod = Depmod::default();
+        // Each line: `path: path path`, where what is needed first stands last.
+        for line in fs::read_to_string(folder.join("modules.dep")).ok()?.lines() {
+            let Some((file, needed)) = line.split_once(':') else { continue };
+            let needed = needed.split_whitespace().rev();
+            let depends = needed.map(|path| module_name(Path::new(path))).collect();
+            let name = module_name(Path::new(file));
+            depmod.needs.insert(name, Needs { depends, ..Needs::default() });
+        }
+        for line in read_lines(&folder.join("modules.softdep")) {
+            let mut words = line.splitn(3, ' ');
+            if let (Some("softdep"), Some(name), Some(rest)) =
+                (words.next(), words.next(), words.next())
+            {
+                depmod.needs.entry(underscored(name)).or_default().add_soft(rest);
+            }
+        }
+        for line in read_lines(&folder.join("modules.alias")) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let ["alias", alias, module] = words[..] {
+                let modules = depmod.aliases.entry(underscored(alias)).or_default();
+                modules.push(underscored(module));
+            }
+        }
+        Some(depmod)
+    }
+}
+
+/// A module's file, unpacked where the distribution packs it.
+fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
+    let bytes = fs::read(path).map_err(LabError::io("read", path))?;
+    payload::unpack_by_magic(bytes).map_err(|error| bad(path, &error))
+}
+
+/// The `key=value` strings of a module.
+fn modinfo(bytes: &[u8], path: &Path) -> Result<Vec<(String, String)>, LabError> {
+    let section = Elf::parse(bytes).and_then(|elf| elf.section(".modinfo"));
+    let section = section.map_err(|error| bad(path, &error))?.unwrap_or_default();
+    let pairs = section.split(|byte| *byte == 0).filter_map(|text| {
+        let text = String::from_utf8_lossy(text);
+        text.split_once('=').map(|(key, value)| (key.to_string(), value.to_string()))
+    });
+    Ok(pairs.collect())
+}
+
+fn bad(path: &Path, error: &dyn std::fmt::Display) -> LabError {
+    LabError::BadFile { path: path.to_path_buf(), reason: error.to_string() }
+}
+
+/// Modules are named with dashes or underscores at will; the kernel itself uses underscores.
+fn underscored(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// `kernel/fs/ext4/ext4.ko.xz` → `ext4`.
+fn module_name(path: &Path) -> String {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    underscored(file.split(".ko").next().unwrap_or_default())
+}
+
+fn is_module(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    [".ko", ".ko.xz", ".ko.zst", ".ko.gz"].iter().any(|end| name.ends_with(end))
+}
+
+fn walk(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), LabError> {
+    for entry in fs::read_dir(folder).map_err(LabError::io("read", folder))? {
+        let entry = entry.map_err(LabError::io("read", folder))?;
+        let kind = entry.file_type().map_err(LabError::io("read", folder))?;
+        let path = entry.path();
+        if kind.is_dir() {
+            walk(&path, files)?;
+        } else if is_module(&path) {
+            files.insert(module_name(&path), path);
+        }
+    }
+    Ok(())
+}
+
+fn read_lines(path: &Path) -> Vec<String> {
+    fs::read_to_string(path).unwrap_or_default().lines().map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests;

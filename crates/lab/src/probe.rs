@@ -1,0 +1,140 @@
+//! The QEMU on this host: where it is, which version, and the files that decide its digits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fsdyno_record::canonical::sha256_hex;
+
+use crate::error::LabError;
+use crate::qemu::MACHINE_TYPE;
+use crate::tools;
+
+/// A QEMU that can run a lab.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// Its first line of `--version`, without "QEMU emulator version".
+    pub version: String,
+    /// SHA-256 of the program.
+    pub sha256: String,
+    /// Name of each file of firmware that a guest executes → its SHA-256.
+    pub firmware: BTreeMap<String, String>,
+}
+
+/// The firmware that a machine without a screen and a network loads (seen with strace): the BIOS,
+/// the APIC's option ROM, and the ROM that enters the kernel (pvh for an ELF, linuxboot for a
+/// bzImage).
+const FIRMWARE: &[&str] = &["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxboot_dma.bin"];
+
+/// Finds QEMU and asks it what it can do.
+///
+/// # Errors
+/// [`LabError::NoQemu`] where there is none; [`LabError::WrongQemu`] where it does not run, lacks
+/// the machine type or emulation, or its firmware is not found.
+pub fn probe_qemu(wish: Option<&Path>) -> Result<Qemu, LabError> {
+    let path = match wish {
+        Some(path) if path.is_file() => path.to_path_buf(),
+        Some(path) => return Err(LabError::NoQemu(format!("{} is no file", path.display()))),
+        None => tools::find("qemu-system-x86_64").map_err(|_| {
+            LabError::NoQemu("qemu-system-x86_64 is neither in PATH nor in /usr/sbin".into())
+        })?,
+    };
+    let wrong = |reason: String| LabError::WrongQemu { path: path.clone(), reason };
+    let version = version_of(&ask(&path, "--version").map_err(&wrong)?)
+        .ok_or_else(|| wrong("it does not say its version as QEMU does".into()))?;
+    let has = |question: [&str; 2], word: &str| -> Result<bool, LabError> {
+        let answer = ask(&path, &question.join(" ")).map_err(&wrong)?;
+        Ok(answer.split_whitespace().any(|found| found == word))
+    };
+    if !has(["-accel", "help"], "tcg")? {
+        return Err(wrong("it was built without emulation (tcg)".into()));
+    }
+    if !has(["-machine", "help"], MACHINE_TYPE)? {
+        return Err(wrong(format!("version {version} does not know the machine {MACHINE_TYPE}")));
+    }
+    let folders = ask(&path, "-L help").map_err(&wrong)?;
+    let folders: Vec<PathBuf> = folders.lines().map(PathBuf::from).collect();
+    let firmware = firmware_in(&folders).map_err(&wrong)?;
+    let program = fs::read(&path).map_err(LabError::io("read", &path))?;
+    Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware })
+}
+
+fn ask(path: &Path, arguments: &str) -> Result<String, String> {
+    let mut command = Command::new(path);
+    command.args(arguments.split(' ')).env("LC_ALL", "C");
+    let output = command.output().map_err(|error| format!("it does not run: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{arguments}: {}", said.lines().last().unwrap_or("no message")))
+    }
+}
+
+fn version_of(text: &str) -> Option<String> {
+    Some(text.lines().next()?.strip_prefix("QEMU emulator version ")?.trim().to_string())
+}
+
+fn firmware_in(folders: &[PathBuf]) -> Result<BTreeMap<String, String>, String> {
+    FIRMWARE
+        .iter()
+        .map(|name| {
+            let file = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+            let file = file.ok_or_else(|| format!("its firmware {name} is not installed"))?;
+            let bytes = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            Ok((name.to_string(), sha256_hex(&bytes)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn fake(script: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("qemu");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_missing_qemu_is_missing_and_its_hint_installs_it() {
+        let error = probe_qemu(Some(Path::new("/no/qemu"))).unwrap_err();
+        assert!(error.is_missing());
+        assert_eq!(error.hint().unwrap(), "apt-get install qemu-system-x86");
+    }
+
+    #[test]
+    fn a_qemu_without_the_machine_is_refused_with_its_version() {
+        let (_folder, path) = fake(
+            "case \"$*\" in --version) echo QEMU emulator version 5.2.0;; \
+             '-accel help') echo tcg;; '-machine help') echo pc-q35-5.2;; esac",
+        );
+        let error = probe_qemu(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("version 5.2.0 does not know the machine pc-q35-7.1"), "{error}");
+    }
+
+    #[test]
+    fn something_that_is_no_qemu_is_refused() {
+        let (_folder, path) = fake("echo hello");
+        let error = probe_qemu(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("does not say its version"), "{error}");
+    }
+
+    #[test]
+    fn the_qemu_of_this_host_has_all_four_files_of_firmware() {
+        match probe_qemu(None) {
+            Ok(qemu) => assert_eq!(qemu.firmware.len(), FIRMWARE.len()),
+            Err(error) => {
+                assert!(error.is_missing(), "{error}");
+                println!("skipped: {error}");
+            }
+        }
+    }
+}

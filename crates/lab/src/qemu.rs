@@ -1,0 +1,218 @@
+//! The machine: QEMU's and the kernel's command lines, each word with its reason.
+//!
+//! Everything here decides digits, so it is fixed, and its parts are components of the lab
+//! identity. Only RAM and disks differ from trial to trial; those belong to the plan.
+
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, MAILBOX_SLOT};
+use fsdyno_record::mailbox;
+
+/// What differs from trial to trial.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// RAM of the guest.
+    pub ram: Bytes,
+    /// The modelled disks' bytes, in the order of their PCI slots.
+    pub disks: Vec<DiskRegion>,
+    /// Where the disks' bytes are kept on the host, in files without a name.
+    pub workdir: PathBuf,
+    /// Host time without any sign of life after which the guest counts as hung.
+    pub stall: Duration,
+    /// Host time in all.
+    pub deadline: Duration,
+}
+
+/// Memory of the host that is a disk of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRegion {
+    /// How much the guest can address; rounded up to a power of two for a PCI region. It takes
+    /// room on the host only as it is written.
+    pub region: Bytes,
+    /// How the guest sees it.
+    pub attach: Attach,
+}
+
+/// How the guest sees a disk's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// As a PCI memory region, which the agent serves through nbd.
+    Nbd,
+    /// As an NVDIMM (/dev/pmem0, ...; modules nfit and nd_pmem): an instant disk without a server.
+    Pmem,
+}
+
+/// The words of the machine that an identity names: component, argument, value.
+///
+/// - `accel`, `icount`: one guest instruction is 1 ns, one vCPU, idle time jumps to the next timer.
+/// - `-M pc-q35-7.1`: later machines hand Linux a random seed. No controller that the guest would
+///   probe for, and hpet, since the kernel's APIC timer is off (see [`KERNEL_WORDS`]).
+/// - `-cpu`: a named model, so that another QEMU adds no feature; this one has neither rdrand nor
+///   rdseed (random) nor erms nor fsrm (`rep movsb` counts an instruction a byte).
+/// - `-rtc`: the same date in every trial.
+pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
+    ("accelerator", "-accel", "tcg,thread=single"),
+    ("clock", "-icount", "shift=0,sleep=off"),
+    ("machine", "-M", "pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on"),
+    ("cpu", "-cpu", "Nehalem-v1"),
+    ("rtc", "-rtc", "base=2020-01-01,clock=vm"),
+];
+
+/// The oldest machine that has what we need, without its options; QEMU must know it.
+pub const MACHINE_TYPE: &str = "pc-q35-7.1";
+
+/// The kernel's command line, word by word, with the reason for each.
+pub const KERNEL_WORDS: &[(&str, &str)] = &[
+    ("console=ttyS0", "where a panic is read; the trial itself writes nothing there"),
+    ("loglevel=1", "a console line costs 7 ms of guest time at 115200 baud"),
+    ("panic=-1", "a panic reboots at once, and a reboot ends QEMU"),
+    ("oops=panic", "a damaged kernel measures nothing"),
+    ("norandmaps", "the same addresses in every process of every trial"),
+    ("mitigations=off", "instruction counts nearer to those of a modern CPU"),
+    ("init_on_alloc=0", "clearing pages costs a create 2 % and a stat more"),
+    ("hardened_usercopy=off", "as above"),
+    ("lsm=", "no security module between a workload and its file system"),
+    ("audit=0", "as above"),
+    ("cgroup_disable=memory", "as above: no accounting of pages to groups"),
+    ("noapictimer", "calibrating it spins for 0.1 virtual seconds, 3 host seconds; hpet serves"),
+    ("tsc=reliable", "the clock of the guest is exact; no watchdog compares it"),
+    ("no_timer_check", "the timer works; no loop proves it"),
+    ("cryptomgr.notests", "self-tests of ciphers take 0.7 virtual seconds of boot"),
+    ("initcall_blacklist=load_system_certificate_list", "keys nobody asks for, 0.13 s of boot"),
+];
+
+/// The kernel's whole command line, with what it hands to PID 1.
+pub fn kernel_command_line() -> String {
+    let words: Vec<&str> = KERNEL_WORDS.iter().map(|(word, _)| *word).collect();
+    format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
+}
+
+/// Open files that QEMU inherits; it finds them below /proc/self/fd.
+#[derive(Debug)]
+pub struct Inherited {
+    /// The mailbox's memory.
+    pub mailbox: RawFd,
+    /// Where the serial console goes.
+    pub console: RawFd,
+    /// The initramfs.
+    pub initramfs: RawFd,
+    /// The disks' bytes, one for each of the machine's disks.
+    pub disks: Vec<RawFd>,
+}
+
+/// QEMU's arguments.
+pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut add = |key: &str, value: String| out.extend([key.to_string(), value]);
+    let pmem: u64 = pmem_disks(machine).map(|disk| region_size(disk.region)).sum();
+    for (component, key, value) in MACHINE_WORDS {
+        let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
+        add(key, format!("{value}{nvdimm}"));
+    }
+    let slots = pmem_disks(machine).count();
+    let more = match pmem {
+        0 => String::new(),
+        // Room between what is there and the first slot, for the alignment of each.
+        _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
+    };
+    add("-m", format!("size={}B{more}", machine.ram.0));
+    add("-display", "none".into());
+    add("-monitor", "none".into());
+    add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny".into());
+    add("-chardev", format!("file,id=console,path={}", path(files.console)));
+    add("-serial", "chardev:console".into());
+    add("-object", memory("mailbox", files.mailbox, mailbox::SIZE as u64));
+    add("-device", format!("ivshmem-plain,memdev=mailbox,addr={MAILBOX_SLOT:#x}"));
+    for (index, (disk, file)) in machine.disks.iter().zip(&files.disks).enumerate() {
+        let name = format!("disk{index}");
+        add("-object", memory(&name, *file, region_size(disk.region)));
+        match disk.attach {
+            Attach::Nbd => {
+                let slot = usize::from(DISK_SLOT) + index;
+                add("-device", format!("ivshmem-plain,memdev={name},addr={slot:#x}"));
+            }
+            Attach::Pmem => add("-device", format!("nvdimm,id=nv{index},memdev={name}")),
+        }
+    }
+    add("-kernel", kernel.display().to_string());
+    add("-initrd", path(files.initramfs));
+    add("-append", kernel_command_line());
+    out.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
+    out
+}
+
+/// The size of a region in the guest: a power of two, at least a page.
+pub fn region_size(region: Bytes) -> u64 {
+    region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63)
+}
+
+fn pmem_disks(machine: &Machine) -> impl Iterator<Item = &DiskRegion> {
+    machine.disks.iter().filter(|disk| disk.attach == Attach::Pmem)
+}
+
+fn memory(name: &str, file: RawFd, size: u64) -> String {
+    format!("memory-backend-file,id={name},mem-path={},size={size}B,share=on", path(file))
+}
+
+fn path(file: RawFd) -> String {
+    format!("/proc/self/fd/{file}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(disks: Vec<DiskRegion>) -> Machine {
+        Machine {
+            ram: Bytes(512 << 20),
+            disks,
+            workdir: "/tmp".into(),
+            stall: Duration::from_secs(60),
+            deadline: Duration::from_secs(600),
+        }
+    }
+
+    fn line(disks: Vec<DiskRegion>) -> String {
+        let files = Inherited { mailbox: 3, console: 4, initramfs: 5, disks: vec![6, 7] };
+        arguments(Path::new("/k/vmlinux"), &machine(disks), &files).join(" ")
+    }
+
+    #[test]
+    fn the_whole_command_line_of_a_guest_with_one_disk() {
+        let disk = DiskRegion { region: Bytes(5 << 30), attach: Attach::Nbd };
+        let expected = "-accel tcg,thread=single -icount shift=0,sleep=off \
+            -M pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on \
+            -cpu Nehalem-v1 -rtc base=2020-01-01,clock=vm -m size=536870912B -display none \
+            -monitor none -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny \
+            -chardev file,id=console,path=/proc/self/fd/4 -serial chardev:console \
+            -object memory-backend-file,id=mailbox,mem-path=/proc/self/fd/3,size=16777216B,share=on \
+            -device ivshmem-plain,memdev=mailbox,addr=0x10 \
+            -object memory-backend-file,id=disk0,mem-path=/proc/self/fd/6,size=8589934592B,share=on \
+            -device ivshmem-plain,memdev=disk0,addr=0x11 \
+            -kernel /k/vmlinux -initrd /proc/self/fd/5 -append console=ttyS0 loglevel=1 panic=-1 \
+            oops=panic norandmaps mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 \
+            cgroup_disable=memory noapictimer tsc=reliable no_timer_check cryptomgr.notests \
+            initcall_blacklist=load_system_certificate_list -- agent --guest \
+            -nodefaults -no-user-config -no-reboot";
+        assert_eq!(line(vec![disk]), expected);
+    }
+
+    #[test]
+    fn an_nvdimm_gets_a_slot_and_room_and_no_pci_address() {
+        let line = line(vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Pmem }]);
+        assert!(line.contains("hpet=on,nvdimm=on"), "{line}");
+        assert!(line.contains("-m size=536870912B,slots=1,maxmem=2684354560B"), "{line}");
+        assert!(line.contains("-device nvdimm,id=nv0,memdev=disk0"), "{line}");
+        assert!(!line.contains("addr=0x11"), "{line}");
+    }
+
+    #[test]
+    fn regions_are_powers_of_two() {
+        assert_eq!(region_size(Bytes(5 << 30)), 8 << 30);
+        assert_eq!(region_size(Bytes(0)), 4096);
+        assert_eq!(region_size(Bytes(u64::MAX)), 1 << 63);
+    }
+}

@@ -1,0 +1,201 @@
+//! Programs of the host for the guest: where they are, and the loader and libraries they need.
+//!
+//! What ldd would print is worked out from the ELF headers: ldd runs the loader of the program
+//! that it is asked about, and not every host has it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::elf::{Dynamic, Elf};
+use crate::error::LabError;
+
+/// Guest path → file on the host.
+pub type Files = BTreeMap<String, PathBuf>;
+
+/// Where a program lies: the folders of PATH, then those of the administrator.
+///
+/// # Errors
+/// [`LabError::NoTool`].
+pub fn find(name: &str) -> Result<PathBuf, LabError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    let administrator = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    folders
+        .chain(administrator)
+        .map(|folder| folder.join(name))
+        .find(|path| is_program(path))
+        .ok_or_else(|| LabError::NoTool(name.to_string()))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Adds to `files` the loader and the libraries of `program`, recursively.
+///
+/// All libraries go into the folder of the C library: its loader looks there without a cache.
+///
+/// # Errors
+/// [`LabError::NoLibrary`] for one that is not installed; an unreadable or damaged file.
+pub fn add_libraries(program: &Path, files: &mut Files) -> Result<(), LabError> {
+    let libraries = Libraries::of_host();
+    let home = libraries.find("libc.so.6", &[], program).ok();
+    let home = home.as_deref().and_then(Path::parent).unwrap_or(Path::new("/lib")).to_path_buf();
+    let mut waiting = vec![program.to_path_buf()];
+    while let Some(file) = waiting.pop() {
+        let (interpreter, dynamic) = headers(&file)?;
+        if let Some(loader) = interpreter {
+            files.insert(loader.clone(), PathBuf::from(loader));
+        }
+        for soname in dynamic.needed {
+            let found = libraries.find(&soname, &dynamic.search, &file)?;
+            // The loader itself is often among the libraries; it has a place already.
+            let at = home.join(&soname).to_string_lossy().into_owned();
+            if !soname.starts_with("ld-linux") && files.insert(at, found.clone()).is_none() {
+                waiting.push(found);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
+    let bytes = fs::read(file).map_err(LabError::io("read", file))?;
+    let read = || {
+        let elf = Elf::parse(&bytes)?;
+        Ok((elf.interpreter()?, elf.dynamic()?))
+    };
+    read().map_err(|error: crate::elf::ElfError| LabError::BadFile {
+        path: file.to_path_buf(),
+        reason: error.to_string(),
+    })
+}
+
+/// Where this host keeps its libraries.
+struct Libraries {
+    cached: BTreeMap<String, PathBuf>,
+}
+
+/// What ld.so(8) falls back to, with the folders of Debian's multiarch.
+const STANDARD_FOLDERS: &[&str] = &[
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+];
+
+impl Libraries {
+    fn of_host() -> Libraries {
+        let cache = fs::read("/etc/ld.so.cache").unwrap_or_default();
+        Libraries { cached: parse_cache(&cache) }
+    }
+
+    /// The file of a library, looked for as ld.so(8) does: the program's own folders, the cache,
+    /// the standard folders.
+    fn find(&self, soname: &str, own: &[String], user: &Path) -> Result<PathBuf, LabError> {
+        let real = user.canonicalize().unwrap_or_else(|_| user.to_path_buf());
+        let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        let own = own.iter().map(|folder| {
+            PathBuf::from(folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin))
+        });
+        let cached = self.cached.get(soname).cloned();
+        let standard = STANDARD_FOLDERS.iter().map(|folder| Path::new(folder).join(soname));
+        own.map(|folder| folder.join(soname))
+            .chain(cached)
+            .chain(standard)
+            .find(|path| path.is_file())
+            .ok_or_else(|| LabError::NoLibrary {
+                library: soname.to_string(),
+                needed_by: user.to_path_buf(),
+            })
+    }
+}
+
+/// Soname → path in ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1"), for x86-64 and
+/// without the variants for newer CPUs than the guest has. What cannot be read is left out: the
+/// standard folders are still there.
+fn parse_cache(cache: &[u8]) -> BTreeMap<String, PathBuf> {
+    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+    const HEADER: usize = 48;
+    const ENTRY: usize = 24;
+    // FLAG_ELF_LIBC6 | FLAG_X8664_LIB64.
+    const X86_64: u32 = 0x0303;
+    let mut found = BTreeMap::new();
+    // An older format may stand in front of this one.
+    let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC);
+    let Some(cache) = start.and_then(|start| cache.get(start..)) else { return found };
+    let word = |at: usize| -> Option<u32> {
+        Some(u32::from_le_bytes(cache.get(at..at + 4)?.try_into().ok()?))
+    };
+    let text = |at: u32| -> Option<String> {
+        let bytes = cache.get(at as usize..)?;
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    };
+    for index in 0..word(20).unwrap_or(0) as usize {
+        let at = HEADER + index * ENTRY;
+        let entry = (word(at), word(at + 4), word(at + 8), word(at + 16), word(at + 20));
+        let (Some(flags), Some(key), Some(value), Some(low), Some(high)) = entry else { break };
+        if flags == X86_64 && low == 0 && high == 0 {
+            if let (Some(key), Some(value)) = (text(key), text(value)) {
+                found.entry(key).or_insert_with(|| PathBuf::from(value));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dynamic_program_brings_its_loader_and_the_c_library() {
+        let mut files = Files::new();
+        add_libraries(&find("true").unwrap(), &mut files).unwrap();
+        assert!(files.keys().any(|path| path.contains("ld-linux")), "{files:?}");
+        assert!(files.keys().any(|path| path.ends_with("/libc.so.6")), "{files:?}");
+        assert!(files.values().all(|file| file.is_file()));
+    }
+
+    #[test]
+    fn libraries_of_libraries_come_along() {
+        let Ok(mke2fs) = find("mke2fs") else {
+            println!("skipped: mke2fs is not installed");
+            return;
+        };
+        let mut files = Files::new();
+        add_libraries(&mke2fs, &mut files).unwrap();
+        // mke2fs itself needs libext2fs, and that needs libcom_err.
+        for library in ["libext2fs.so.2", "libcom_err.so.2"] {
+            assert!(files.keys().any(|path| path.ends_with(library)), "{library}: {files:?}");
+        }
+    }
+
+    #[test]
+    fn programs_of_the_administrator_are_found_without_being_on_the_path() {
+        assert!(find("sh").unwrap().is_absolute());
+        let error = find("no-such-program-anywhere").unwrap_err();
+        assert!(matches!(error, LabError::NoTool(name) if name == "no-such-program-anywhere"));
+    }
+
+    #[test]
+    fn a_damaged_library_cache_is_no_cache() {
+        assert!(parse_cache(b"").is_empty());
+        let mut cache = b"glibc-ld.so.cache1.1".to_vec();
+        cache.extend_from_slice(&u32::MAX.to_le_bytes());
+        cache.resize(200, 3);
+        assert!(parse_cache(&cache).is_empty());
+    }
+
+    #[test]
+    fn a_missing_library_names_who_needs_it() {
+        let error = Libraries::of_host().find("libnone.so.9", &[], Path::new("/bin/true"));
+        let text = error.unwrap_err().to_string();
+        assert_eq!(text, "find the library 'libnone.so.9' that /bin/true needs");
+    }
+}
