@@ -121,9 +121,11 @@ fn kernel_threads() -> Vec<(Work, Nanos)> {
 /// The work that a kernel thread's name stands for: `jbd2/nbd0-8` is jbd2, `kworker/u2:1-flush` a
 /// pooled worker whose last work says little, so all of them are one.
 fn work_of(comm: &str) -> Work {
-    if let Some(worker) = comm.strip_prefix("kworker/") {
-        let recv = worker.contains("nbd") && worker.contains("recv");
-        return if recv { Work::BlockDriver } else { Work::Named("kworker".into()) };
+    if comm.contains("nbd") && comm.ends_with("-recv") {
+        return Work::BlockDriver;
+    }
+    if comm.starts_with("kworker/") {
+        return Work::Named("kworker".into());
     }
     let name = comm.split(['/', ':']).next().unwrap_or(comm);
     Work::Named(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_string())
@@ -194,7 +196,8 @@ mod tests {
         assert_eq!(work_of("xfsaild/nbd0"), named("xfsaild"));
         assert_eq!(work_of("btrfs-transaction"), named("btrfs-transaction"));
         assert_eq!(work_of("kworker/u2:0-flush-43:0"), named("kworker"));
-        assert_eq!(work_of("kworker/u3:0-knbd0-recv"), Work::BlockDriver);
+        assert_eq!(work_of("kworker/u3:0+nbd0-recv"), Work::BlockDriver);
+        assert_eq!(work_of("nbd0-recv"), Work::BlockDriver);
     }
 
     #[test]

@@ -1,0 +1,56 @@
+//! What the trial's tree lies on: a file system made for it, or a directory as it is.
+
+mod directory;
+mod formatted;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use fsdyno_record::trial::{CheckReport, Conditions, Device};
+use fsdyno_workload::GapKind;
+
+use crate::account::Instruments;
+
+pub use directory::Directory;
+pub use formatted::{Formatted, Medium};
+
+/// The place of a trial's tree and what can be done to it between phases.
+pub trait Target {
+    /// Makes it ready: mkfs, mount. Says into the conditions what was done and is in effect.
+    ///
+    /// # Errors
+    /// A command that failed, with its own words.
+    fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()>;
+
+    /// The root of the trial's tree.
+    fn root(&self) -> BorrowedFd<'_>;
+
+    /// Does what lies between two phases; what was really done, in the words of `Gap::done`.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str>;
+
+    /// Empties the device's own cache; whether it is now shown to be empty.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    fn flush_device(&mut self) -> io::Result<bool>;
+
+    /// Whether requests take the disk's time (not while formatting, verifying, checking).
+    fn set_timed(&self, timed: bool);
+
+    /// The device's counters; none where it has none.
+    fn device(&self) -> Option<Device>;
+
+    /// The processes to keep out of the trial's figures.
+    fn instruments(&self) -> Instruments {
+        Instruments::default()
+    }
+
+    /// Takes it down and checks it; none where there is nothing to check.
+    ///
+    /// # Errors
+    /// A check that cannot be started, an unmount that fails.
+    fn finish(&mut self) -> io::Result<Option<CheckReport>>;
+}
