@@ -105,12 +105,15 @@ pub struct Mount {
     pub options: String,
 }
 
-/// How a file system is checked without changing it.
+/// How a file system is checked without repairing it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// The command.
     pub argv: Vec<String>,
+    /// Whether it writes to the device even so; none of its writes may come before a measurement.
+    #[serde(default)]
+    pub writes: bool,
     /// Exit codes that mean "clean".
     pub clean: Vec<i32>,
     /// Exit code → what it means.
