@@ -152,6 +152,15 @@ pub fn all() -> &'static [Filesystem] {
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
+/// The whole file of this name with its comments, for `fsdyno show`.
+///
+/// # Errors
+/// [`Unknown`], with the nearest right name.
+pub fn source(kind: &str) -> Result<&'static str, Unknown> {
+    let found = FILES.iter().find(|(name, _)| *name == kind);
+    found.map(|(_, text)| *text).ok_or_else(|| unknown(kind))
+}
+
 /// The file system of this name.
 ///
 /// # Errors
@@ -240,6 +249,7 @@ mod tests {
     #[test]
     fn a_wrong_name_gets_the_nearest_right_one() {
         assert_eq!(get("xfs").unwrap().name, "xfs");
+        assert!(source("xfs").unwrap().contains("name = \"xfs\""));
         let error = get("riserfs").unwrap_err().to_string();
         assert_eq!(error, "there is no file system 'riserfs'; did you mean 'reiserfs'?");
         assert!(get("postgresql").unwrap_err().hint.contains("ext2, ext3, ext4, xfs"));

@@ -189,13 +189,13 @@ fn the_tools_take_the_options_that_the_catalog_lets_through() {
         "ext4 -O ^has_journal,inline_data -O ^huge_file -G 32 -L 'a b'",
         "ext4 -O fast_commit -J size=32,fast_commit_size=1024 -E packed_meta_blocks=1",
         "ext4 -E discard,lazy_itable_init=1 -E stride=4 -U clear",
-        "xfs -b size=4096 -d su=16k,sw=3 -i size=1024 -n size=8k -l size=72m",
+        "xfs -b size=4096 -d su=16k,sw=3 -i size=1024 -n size=8k -l size=64m",
         "xfs -m crc=0 -m finobt=0 -s size=4096 -l version=2,sunit=16",
         "btrfs -m single -d single -n 4k --checksum sha256 -O ^no-holes -R ^free-space-tree",
         "reiserfs -b 4096 -s 513 -t 256 --hash=rupasov -l label",
         "jfs -s 4 -O -L label",
     ] {
-        if let Some(image) = make(spec, Context::Lab, 320 * MIB) {
+        if let Some(image) = make(spec, Context::Lab, 2048 * MIB) {
             let (code, output) = image.checked();
             assert!(image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
         }
