@@ -1,0 +1,101 @@
+//! The disks that come with fsdyno: one file each in catalog/disks, one row each here.
+
+use fsdyno_record::suggest;
+
+use crate::spec::{DiskSpec, SpecError};
+
+/// Name and text of every disk, in the order in which they are listed.
+const DISKS: &[(&str, &str)] = &[
+    ("instant", include_str!("../../../catalog/disks/instant.toml")),
+    ("hdd-7200", include_str!("../../../catalog/disks/hdd-7200.toml")),
+];
+
+/// Why there is no such disk.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogError {
+    /// Nothing has that name.
+    #[error(transparent)]
+    Unknown(#[from] UnknownDisk),
+    /// Its file is wrong (a test keeps that from being shipped).
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+/// No disk has that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("find a disk called '{name}': {hint}")]
+pub struct UnknownDisk {
+    /// What was asked for.
+    pub name: String,
+    /// The nearest name, or all names.
+    pub hint: String,
+}
+
+/// The names of all disks, in order.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    DISKS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a disk's file, comments and all.
+///
+/// # Errors
+/// [`UnknownDisk`].
+pub fn text(name: &str) -> Result<&'static str, UnknownDisk> {
+    DISKS
+        .iter()
+        .find(|row| row.0 == name)
+        .map(|row| row.1)
+        .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: suggest::hint(name, names()) })
+}
+
+/// A disk by its name.
+///
+/// # Errors
+/// [`CatalogError::Unknown`] with the nearest right name.
+pub fn get(name: &str) -> Result<DiskSpec, CatalogError> {
+    Ok(DiskSpec::from_toml(&format!("catalog/disks/{name}.toml"), text(name)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_has_its_row_and_is_right() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/disks");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|file| file.strip_suffix(".toml").map(str::to_string))
+            .collect();
+        files.sort();
+        let mut rows: Vec<&str> = names().collect();
+        rows.sort();
+        assert_eq!(files, rows, "a file of catalog/disks has no row in catalog.rs, or the reverse");
+        for name in names() {
+            let spec = get(name).unwrap_or_else(|error| panic!("failed to {error}"));
+            assert!(!spec.source.is_empty(), "{name} names no source");
+        }
+    }
+
+    #[test]
+    fn a_slip_in_a_name_finds_the_right_one() {
+        let error = get("hdd-720").unwrap_err().to_string();
+        assert_eq!(error, "find a disk called 'hdd-720': did you mean 'hdd-7200'?");
+    }
+
+    #[test]
+    fn every_parameter_of_a_disk_that_turns_has_a_source() {
+        for name in names() {
+            let spec = get(name).unwrap();
+            let told: Vec<&str> =
+                spec.source.iter().flat_map(|source| source.what.split(", ")).collect();
+            let json = serde_json::to_value(&spec).unwrap();
+            for part in ["model", "queue"] {
+                for key in json[part].as_object().unwrap().keys().filter(|key| *key != "law") {
+                    assert!(told.contains(&key.as_str()), "{name}: {part}.{key} has no source");
+                }
+            }
+        }
+    }
+}

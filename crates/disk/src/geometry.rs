@@ -1,0 +1,250 @@
+//! Where a sector lies and how long it takes to get there: zones, angle, seek curve, transfer.
+//!
+//! Tracks are numbered from the outer edge inwards, all heads of a cylinder before the next
+//! cylinder. All times are whole nanoseconds; the one square root is IEEE's, the same everywhere.
+
+use crate::SECTOR;
+use crate::model::Hdd;
+
+/// A run of cylinders whose tracks hold equally many sectors.
+#[derive(Clone, Debug)]
+struct Zone {
+    first_sector: u64,
+    first_track: u64,
+    sectors_per_track: u64,
+}
+
+/// Where a sector begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its track.
+    pub track: u64,
+    /// The track's cylinder.
+    pub cylinder: u64,
+    /// Its angle, as time in ns since the platter's zero passed the head.
+    pub angle: u64,
+}
+
+/// The mechanics of a drive.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    zones: Vec<Zone>,
+    heads: u64,
+    cylinders: u64,
+    sectors: u64,
+    /// One turn, in ns.
+    revolution: u64,
+    /// By how much, in ns, a track's first sector comes later than that of the track before: as
+    /// long as the change of track takes, so that a long transfer loses no turn.
+    skew: u64,
+    /// Where the platter stands at instant zero, in ns of its turn.
+    phase: u64,
+    curve: SeekCurve,
+    write_settle: u64,
+}
+
+impl Geometry {
+    /// A drive of `sectors` sectors whose platter stands at `phase` (in ns of its turn) at
+    /// instant zero.
+    pub fn new(hdd: &Hdd, sectors: u64, phase: u64) -> Geometry {
+        let revolution = revolution(hdd);
+        let skew = hdd.track_to_track_us * 1000;
+        let heads = u64::from(hdd.heads).max(1);
+        let per_track = sectors_per_track(hdd, revolution + skew);
+        // As many cylinders as the capacity needs, the same number in each zone.
+        let stripe = heads * per_track.iter().sum::<u64>();
+        let zone_cylinders = sectors.div_ceil(stripe).max(1);
+        let mut zones = Vec::with_capacity(per_track.len());
+        let (mut first_sector, mut first_track) = (0, 0);
+        for sectors_per_track in per_track {
+            zones.push(Zone { first_sector, first_track, sectors_per_track });
+            first_track += zone_cylinders * heads;
+            first_sector += zone_cylinders * heads * sectors_per_track;
+        }
+        let cylinders = zone_cylinders * zones.len() as u64;
+        let curve = SeekCurve::through(hdd, cylinders);
+        let write_settle = hdd.write_settle_us * 1000;
+        let phase = phase % revolution;
+        Geometry { zones, heads, cylinders, sectors, revolution, skew, phase, curve, write_settle }
+    }
+
+    /// Cylinders of the drive.
+    pub fn cylinders(&self) -> u64 {
+        self.cylinders
+    }
+
+    /// Sectors of the drive.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Whether the three seeks of the data sheet fit a curve without negative parts.
+    pub fn curve_is_possible(&self) -> bool {
+        let SeekCurve { settle, root, linear } = self.curve;
+        settle >= 0.0 && root >= 0.0 && linear >= 0.0
+    }
+
+    /// Where a sector lies. A sector beyond the end lies in the last zone.
+    pub fn locate(&self, sector: u64) -> Place {
+        let zone = self.zone(sector);
+        let within = sector - zone.first_sector;
+        let track = zone.first_track + within / zone.sectors_per_track;
+        let angle = track * self.skew
+            + self.phase
+            + within % zone.sectors_per_track * self.revolution / zone.sectors_per_track;
+        Place { track, cylinder: track / self.heads, angle: angle % self.revolution }
+    }
+
+    /// The first sector of a track.
+    pub fn first_sector(&self, track: u64) -> u64 {
+        let after = self.zones.partition_point(|zone| zone.first_track <= track);
+        let zone = &self.zones[after.saturating_sub(1)];
+        zone.first_sector + (track - zone.first_track) * zone.sectors_per_track
+    }
+
+    /// Time in ns for the arm to go `distance` cylinders, or to another head for 0 or 1.
+    pub fn seek(&self, distance: u64, write: bool) -> u64 {
+        if distance <= 1 {
+            return self.skew;
+        }
+        let settle = if write { self.write_settle } else { 0 };
+        self.curve.at(distance) as u64 + settle
+    }
+
+    /// Time in ns from `now` until the head, now over the track of `head`, has the first sector
+    /// at `to` under it: seek, then wait for the platter.
+    #[inline]
+    pub fn access(&self, head: Place, to: Place, write: bool, now: u64) -> u64 {
+        let moved = if head.track == to.track {
+            0
+        } else {
+            self.seek(head.cylinder.abs_diff(to.cylinder), write)
+        };
+        let angle = (now + moved) % self.revolution;
+        let wait =
+            if to.angle >= angle { to.angle - angle } else { to.angle + self.revolution - angle };
+        moved + wait
+    }
+
+    /// Time in ns to pass over `count` sectors from `first`, and where the head is then.
+    pub fn transfer(&self, first: u64, count: u64) -> (u64, Place) {
+        let (mut at, mut left, mut time) = (first, count, 0);
+        loop {
+            let track = self.track_from(at);
+            let take = left.min(track.left);
+            time += track.time(take, self.revolution);
+            left -= take;
+            if left == 0 {
+                return (time, self.locate(at + take.saturating_sub(1)));
+            }
+            at += take;
+            time += self.skew;
+        }
+    }
+
+    /// How many sectors from `first` (at least one, at most `most`) the head has passed over after
+    /// `time` ns, the last of them in full, and the time in ns that takes. A head that is between
+    /// two tracks goes on to the next one's first sector.
+    pub fn passed(&self, first: u64, most: u64, time: u64) -> (u64, u64) {
+        let (mut at, mut spent) = (first, 0);
+        loop {
+            let track = self.track_from(at);
+            let done = at - first;
+            let whole = track.time(track.left, self.revolution);
+            if spent + whole >= time || done + track.left >= most {
+                let wanted = time.saturating_sub(spent) * track.per_track / self.revolution;
+                let limit = track.left.min(most - done);
+                let mut take = wanted.clamp(1, limit);
+                while take < limit && spent + track.time(take, self.revolution) < time {
+                    take += 1;
+                }
+                return (done + take, spent + track.time(take, self.revolution));
+            }
+            at += track.left;
+            spent += whole + self.skew;
+        }
+    }
+
+    fn zone(&self, sector: u64) -> &Zone {
+        let after = self.zones.partition_point(|zone| zone.first_sector <= sector);
+        &self.zones[after.saturating_sub(1)]
+    }
+
+    fn track_from(&self, sector: u64) -> RestOfTrack {
+        let zone = self.zone(sector);
+        let within = (sector - zone.first_sector) % zone.sectors_per_track;
+        let per_track = zone.sectors_per_track;
+        RestOfTrack { within, left: per_track - within, per_track }
+    }
+}
+
+/// What is left of a track from one of its sectors on.
+struct RestOfTrack {
+    within: u64,
+    left: u64,
+    per_track: u64,
+}
+
+impl RestOfTrack {
+    /// Time in ns of the next `count` sectors: the difference of two angles, so that parts of a
+    /// track add up to the whole exactly.
+    fn time(&self, count: u64, revolution: u64) -> u64 {
+        (self.within + count) * revolution / self.per_track
+            - self.within * revolution / self.per_track
+    }
+}
+
+/// One turn of the platter, in ns.
+pub fn revolution(hdd: &Hdd) -> u64 {
+    60_000_000_000 / u64::from(hdd.rpm).max(1)
+}
+
+/// Sectors per track of each zone: a sustained rate R reads one track in a turn and a change of
+/// track, so a track holds R * (turn + change). The rate falls linearly from zone to zone.
+fn sectors_per_track(hdd: &Hdd, turn_and_change: u64) -> Vec<u64> {
+    let zones = u64::from(hdd.zones).max(1);
+    let drop = hdd.outer_rate_kb.saturating_sub(hdd.inner_rate_kb);
+    (0..zones)
+        .map(|zone| {
+            let rate = hdd.outer_rate_kb - drop * zone / (zones - 1).max(1);
+            // kB/s * ns = 1e-6 bytes.
+            let bytes = u128::from(rate) * u128::from(turn_and_change) / 1_000_000;
+            (bytes as u64 / SECTOR).max(1)
+        })
+        .collect()
+}
+
+/// Seek time over distance d in cylinders: settle + root * sqrt(d) + linear * d, in ns.
+///
+/// The form is that of Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE
+/// Computer 27(3), 1994 (they split it in two at a distance that no data sheet gives); Lee and
+/// Katz, "An analytic performance model of disk arrays", SIGMETRICS 1993, fit this one curve to a
+/// data sheet's three seeks: to the next cylinder, over a third of all, over all.
+#[derive(Clone, Copy, Debug)]
+struct SeekCurve {
+    settle: f64,
+    root: f64,
+    linear: f64,
+}
+
+impl SeekCurve {
+    fn through(hdd: &Hdd, cylinders: u64) -> SeekCurve {
+        let nearest = hdd.track_to_track_us as f64 * 1e3;
+        let third = (cylinders as f64 / 3.0).max(2.0);
+        let full = (cylinders as f64 - 1.0).max(third + 1.0);
+        // Less the first equation, two linear ones are left, in root and linear.
+        let (x2, y2) = (third.sqrt() - 1.0, third - 1.0);
+        let (x3, y3) = (full.sqrt() - 1.0, full - 1.0);
+        let t2 = hdd.average_seek_us as f64 * 1e3 - nearest;
+        let t3 = hdd.full_stroke_us as f64 * 1e3 - nearest;
+        let determinant = x2 * y3 - x3 * y2;
+        let root = (t2 * y3 - t3 * y2) / determinant;
+        let linear = (x2 * t3 - x3 * t2) / determinant;
+        SeekCurve { settle: nearest - root - linear, root, linear }
+    }
+
+    fn at(&self, distance: u64) -> f64 {
+        let distance = distance as f64;
+        self.settle + self.root * distance.sqrt() + self.linear * distance
+    }
+}

@@ -1,0 +1,58 @@
+//! The laws of service times that there are, and their parameters as a disk's file gives them.
+
+use fsdyno_record::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// How long the disk takes; `law` in the disk's file says which of these it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "law", rename_all = "lowercase")]
+pub enum Model {
+    /// Everything is done at once.
+    Instant(Instant),
+    /// A hard disk: arm, platter, command queue, caches.
+    Hdd(Hdd),
+}
+
+/// The law that needs no parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instant {}
+
+/// Parameters of a hard disk. Rates are in units of 1000 bytes, as data sheets give them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hdd {
+    /// Revolutions a minute.
+    pub rpm: u32,
+    /// Surfaces that hold data.
+    pub heads: u32,
+    /// Zones of equal width; the tracks of one zone hold equally many sectors.
+    pub zones: u32,
+    /// Sustained rate of the outermost zone, in kB/s (1000 bytes a second).
+    pub outer_rate_kb: u64,
+    /// Sustained rate of the innermost zone, in kB/s.
+    pub inner_rate_kb: u64,
+    /// Seek to the next cylinder, or to another head, in microseconds; also the skew of tracks.
+    pub track_to_track_us: u64,
+    /// Seek over a third of all cylinders (the usual meaning of "average"), in microseconds.
+    pub average_seek_us: u64,
+    /// Seek over all cylinders, in microseconds.
+    pub full_stroke_us: u64,
+    /// What a seek of more than one cylinder takes longer before a write, in microseconds.
+    pub write_settle_us: u64,
+    /// Rate of the interface, in kB/s.
+    pub interface_rate_kb: u64,
+    /// What the controller takes for each command, in microseconds.
+    pub overhead_us: u64,
+    /// A command that has waited this long is served next, in microseconds.
+    pub age_limit_us: u64,
+    /// The part of the drive's memory that holds writes.
+    pub write_cache: Bytes,
+    /// Reads that the drive's memory remembers, each with its read-ahead.
+    pub read_segments: u32,
+    /// Bytes that one of those holds.
+    pub read_segment: Bytes,
+    /// Whether a flush shares the drive with no other command, as ATA's FLUSH CACHE does (it is
+    /// no queued command).
+    pub flush_alone: bool,
+}

@@ -1,0 +1,4 @@
+//! The laws of service times, one file each.
+
+pub mod hdd;
+pub mod instant;

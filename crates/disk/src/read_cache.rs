@@ -1,0 +1,152 @@
+//! The drive's read segments: what was read lately, and how far to read ahead.
+
+/// Sectors that lie together in the drive's memory; empty where start and end are equal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    start: u64,
+    end: u64,
+    used: u64,
+}
+
+/// A fixed number of segments; the one that was used longest ago makes room.
+#[derive(Debug)]
+pub struct ReadCache {
+    segments: Vec<Segment>,
+    /// Sectors that one segment holds.
+    length: u64,
+    /// The segment of the last read, which read-ahead goes on with.
+    current: Option<usize>,
+    /// Whether the last read went on where an earlier one had stopped.
+    sequential: bool,
+    /// Where the last read ended.
+    consumed: u64,
+    uses: u64,
+}
+
+impl ReadCache {
+    /// `count` empty segments of `length` sectors.
+    pub fn new(count: u32, length: u64) -> ReadCache {
+        let segments = vec![Segment::default(); count.max(1) as usize];
+        ReadCache { segments, length, current: None, sequential: false, consumed: 0, uses: 0 }
+    }
+
+    /// Whether all of a read is here; if so, it counts as read.
+    pub fn hit(&mut self, start: u64, end: u64) -> bool {
+        let Some(at) = self.find(start).filter(|at| end <= self.segments[*at].end) else {
+            return false;
+        };
+        self.use_segment(at, end);
+        self.sequential = true;
+        true
+    }
+
+    /// The first sector of a read that is not here.
+    pub fn missing_from(&self, start: u64, end: u64) -> u64 {
+        self.find(start).map_or(start, |at| self.segments[at].end.min(end))
+    }
+
+    /// A read came from the platter: it goes on with the segment that ends at `from`, or begins
+    /// one with all of it.
+    pub fn add(&mut self, start: u64, from: u64, end: u64) {
+        let before = self.segments.iter().position(|s| s.end == from && s.start < from);
+        self.sequential = before.is_some();
+        let at = before.unwrap_or_else(|| self.oldest());
+        if before.is_none() {
+            self.segments[at] = Segment { start, end, used: 0 };
+        }
+        self.set_end(at, end);
+        self.use_segment(at, end);
+    }
+
+    /// `count` sectors from `first` were read ahead.
+    pub fn extend(&mut self, first: u64, count: u64) {
+        if let Some(at) = self.current.filter(|at| self.segments[*at].end == first) {
+            self.set_end(at, first + count);
+        }
+    }
+
+    /// A write makes what is here of its sectors stale; what lies before them stays.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        for (at, segment) in self.segments.iter_mut().enumerate() {
+            if segment.start < end && start < segment.end {
+                segment.end = start.max(segment.start);
+                if self.current == Some(at) {
+                    self.current = None;
+                }
+            }
+        }
+    }
+
+    /// Whether the last read went on where an earlier one had stopped.
+    pub fn is_sequential(&self) -> bool {
+        self.sequential
+    }
+
+    /// The first sector to read ahead and how many, once at least half a segment may be.
+    pub fn wanted(&self, sectors_of_disk: u64) -> Option<(u64, u64)> {
+        let first = self.segments[self.current?].end;
+        let target = (self.consumed + self.length).min(sectors_of_disk);
+        let count = target.saturating_sub(first);
+        (count > 0 && count >= self.length / 2).then_some((first, count))
+    }
+
+    fn find(&self, sector: u64) -> Option<usize> {
+        self.segments.iter().position(|s| s.start <= sector && sector < s.end)
+    }
+
+    fn oldest(&self) -> usize {
+        let ages = self.segments.iter().enumerate();
+        ages.min_by_key(|(_, segment)| segment.used).map_or(0, |(at, _)| at)
+    }
+
+    fn set_end(&mut self, at: usize, end: u64) {
+        let segment = &mut self.segments[at];
+        segment.end = end;
+        segment.start = segment.start.max(end.saturating_sub(self.length));
+    }
+
+    fn use_segment(&mut self, at: usize, consumed: u64) {
+        self.uses += 1;
+        self.segments[at].used = self.uses;
+        self.current = Some(at);
+        self.consumed = consumed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_goes_on_extends_its_segment_and_a_write_cuts_it() {
+        let mut cache = ReadCache::new(2, 100);
+        cache.add(10, 10, 20);
+        assert!(!cache.is_sequential());
+        assert_eq!(cache.wanted(1000), Some((20, 100)));
+        cache.extend(20, 50);
+        assert!(cache.hit(20, 30) && !cache.hit(60, 80));
+        assert_eq!(cache.missing_from(60, 80), 70);
+        cache.add(60, 70, 80);
+        assert!(cache.is_sequential() && cache.hit(10, 80));
+        cache.forget(40, 41);
+        assert!(cache.hit(10, 40) && !cache.hit(30, 41));
+    }
+
+    #[test]
+    fn the_segment_used_longest_ago_makes_room() {
+        let mut cache = ReadCache::new(2, 100);
+        cache.add(0, 0, 8);
+        cache.add(500, 500, 508);
+        assert!(cache.hit(0, 8));
+        cache.add(900, 900, 908);
+        assert!(cache.hit(0, 8) && !cache.hit(500, 508));
+    }
+
+    #[test]
+    fn nothing_is_read_ahead_beyond_the_end_of_the_disk() {
+        let mut cache = ReadCache::new(1, 100);
+        cache.add(0, 0, 40);
+        assert_eq!(cache.wanted(130), Some((40, 90)));
+        assert_eq!(cache.wanted(40), None);
+    }
+}

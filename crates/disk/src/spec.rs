@@ -1,0 +1,273 @@
+//! One disk's file: what the disk is, how the kernel shall see it, and where its numbers are from.
+
+use fsdyno_record::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::SECTOR;
+use crate::model::{Hdd, Model};
+
+/// A disk as its file describes it. Whole numbers and strings only: it goes into a plan's hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSpec {
+    /// What it is, in a sentence.
+    pub about: String,
+    /// Its size in bytes.
+    pub capacity: Bytes,
+    /// How it is put before the kernel.
+    pub attach: Attach,
+    /// How the kernel's block layer shall see and treat it.
+    pub queue: Queue,
+    /// Its law of service times.
+    pub model: Model,
+    /// Where each number comes from.
+    pub source: Vec<Source>,
+}
+
+/// How a disk is put before the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attach {
+    /// A network block device, served by the agent, which asks the model.
+    Nbd,
+    /// An NVDIMM that the kernel drives by itself: no server, hence no law but `instant`.
+    Pmem,
+}
+
+/// Settings of the block queue, named as /sys/block/*/queue names them.
+///
+/// A device without a request queue (pmem) has no largest request, scheduler, throttling or
+/// scheduler's requests: its file leaves them out, which reads as 0 and `none`. NBD needs them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    /// Whether it is a disk that turns.
+    pub rotational: bool,
+    /// Requests that the device itself takes at once.
+    pub depth: u32,
+    /// Largest request, in KiB.
+    #[serde(default)]
+    pub max_sectors_kb: u32,
+    /// Read-ahead of the page cache, in KiB.
+    pub read_ahead_kb: u32,
+    /// The I/O scheduler.
+    #[serde(default = "no_scheduler")]
+    pub scheduler: String,
+    /// Target latency of write-back throttling, in microseconds; 0 is off.
+    #[serde(default)]
+    pub wbt_lat_usec: u64,
+    /// Whether the device caches writes.
+    pub write_cache: WriteCache,
+    /// Whether the device takes single writes with FUA; if not, the kernel flushes instead.
+    pub fua: bool,
+    /// Smallest unit that can be addressed, in bytes.
+    pub logical_block_size: u32,
+    /// Unit that the medium writes, in bytes.
+    pub physical_block_size: u32,
+    /// Whether the device takes TRIM.
+    pub discard: bool,
+    /// Requests of the scheduler.
+    #[serde(default)]
+    pub nr_requests: u32,
+}
+
+fn no_scheduler() -> String {
+    "none".into()
+}
+
+/// Whether a completed write may still be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteCache {
+    /// It may, until a flush.
+    #[serde(rename = "write back")]
+    WriteBack,
+    /// It may not.
+    #[serde(rename = "write through")]
+    WriteThrough,
+}
+
+impl WriteCache {
+    /// The words of /sys/block/*/queue/write_cache.
+    pub fn name(self) -> &'static str {
+        match self {
+            WriteCache::WriteBack => "write back",
+            WriteCache::WriteThrough => "write through",
+        }
+    }
+}
+
+/// Where a number comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The parameter, or several with commas between.
+    pub what: String,
+    /// The value as the source gives it.
+    pub value: String,
+    /// The source, or the reasoning of an estimate.
+    pub from: String,
+}
+
+/// What is wrong with a disk's file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// It is not the TOML or JSON of a disk; the message carries line and column.
+    #[error("read the disk in {file}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// What the parser says.
+        message: String,
+    },
+    /// A parameter that no such disk can have.
+    #[error("use the disk in {file}: {name} is {value}, and must be {range}")]
+    Parameter {
+        /// The file.
+        file: String,
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        range: String,
+    },
+}
+
+impl DiskSpec {
+    /// Reads and validates a disk's file.
+    ///
+    /// # Errors
+    /// [`SpecError`], with the file's name in it.
+    pub fn from_toml(file: &str, text: &str) -> Result<DiskSpec, SpecError> {
+        let spec: DiskSpec = toml::from_str(text).map_err(|error| SpecError::Syntax {
+            file: file.to_string(),
+            message: error.to_string().trim_end().to_string(),
+        })?;
+        spec.check(file)?;
+        Ok(spec)
+    }
+
+    /// Reads and validates a disk out of a plan.
+    ///
+    /// # Errors
+    /// [`SpecError`], with `the plan` for a file.
+    pub fn from_json(value: &serde_json::Value) -> Result<DiskSpec, SpecError> {
+        let spec: DiskSpec = DiskSpec::deserialize(value).map_err(|error| SpecError::Syntax {
+            file: "the plan".into(),
+            message: error.to_string(),
+        })?;
+        spec.check("the plan")?;
+        Ok(spec)
+    }
+
+    /// Whether there can be such a disk.
+    ///
+    /// # Errors
+    /// [`SpecError::Parameter`] for the first parameter that is out of its range.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        self.check("this plan")
+    }
+
+    fn check(&self, file: &str) -> Result<(), SpecError> {
+        let check = Check { file };
+        // 1 MiB holds a partition table; 2^40 bytes times 16 is beyond any single drive.
+        check.within("capacity", self.capacity.0, 1 << 20, 16 << 40)?;
+        check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
+        self.check_queue(&check)?;
+        match &self.model {
+            Model::Instant(_) => Ok(()),
+            Model::Hdd(hdd) => {
+                let nbd = self.attach == Attach::Nbd;
+                check.that("attach", "pmem", nbd, "\"nbd\" for any law but \"instant\"")?;
+                check_hdd(hdd, self.capacity, &check)
+            }
+        }
+    }
+
+    fn check_queue(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let queue = &self.queue;
+        check.within("queue.depth", queue.depth.into(), 1, 1024)?;
+        check.within("queue.read_ahead_kb", queue.read_ahead_kb.into(), 0, 1 << 20)?;
+        for (name, size) in [
+            ("queue.logical_block_size", queue.logical_block_size),
+            ("queue.physical_block_size", queue.physical_block_size),
+        ] {
+            let right = size.is_power_of_two() && (512..=4096).contains(&size);
+            check.that(name, size, right, "512, 1024, 2048 or 4096")?;
+        }
+        let least = queue.logical_block_size;
+        let right = queue.physical_block_size >= least;
+        let range = format!("at least the logical block size, {least}");
+        check.that("queue.physical_block_size", queue.physical_block_size, right, &range)?;
+        if self.attach == Attach::Nbd {
+            let given = !queue.scheduler.is_empty();
+            check.that("queue.scheduler", "empty", given, "a scheduler's name, or \"none\"")?;
+            check.within("queue.max_sectors_kb", queue.max_sectors_kb.into(), 4, 32 << 10)?;
+            check.within("queue.nr_requests", queue.nr_requests.into(), 1, 4096)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_hdd(hdd: &Hdd, capacity: Bytes, check: &Check<'_>) -> Result<(), SpecError> {
+    check.within("model.rpm", hdd.rpm.into(), 600, 60_000)?;
+    check.within("model.heads", hdd.heads.into(), 1, 64)?;
+    check.within("model.zones", hdd.zones.into(), 1, 256)?;
+    check.within("model.outer_rate_kb", hdd.outer_rate_kb, 100, 10_000_000)?;
+    check.within("model.inner_rate_kb", hdd.inner_rate_kb, 100, hdd.outer_rate_kb)?;
+    check.within("model.track_to_track_us", hdd.track_to_track_us, 1, 100_000)?;
+    check.within("model.average_seek_us", hdd.average_seek_us, hdd.track_to_track_us, 1_000_000)?;
+    // Three times the average is where the curve through the three seeks turns from bent
+    // downwards to bent upwards, which no arm's is.
+    let (least, most) = (hdd.average_seek_us, 3 * hdd.average_seek_us);
+    check.within("model.full_stroke_us", hdd.full_stroke_us, least, most)?;
+    check.within("model.write_settle_us", hdd.write_settle_us, 0, 100_000)?;
+    check.within("model.interface_rate_kb", hdd.interface_rate_kb, 100, 100_000_000)?;
+    check.within("model.overhead_us", hdd.overhead_us, 0, 100_000)?;
+    check.within("model.age_limit_us", hdd.age_limit_us, 1_000, 60_000_000)?;
+    check.within("model.write_cache", hdd.write_cache.0, 64 << 10, 16 << 30)?;
+    check.within("model.read_segments", hdd.read_segments.into(), 1, 1024)?;
+    check.within("model.read_segment", hdd.read_segment.0, 4096, 1 << 30)?;
+    let geometry = crate::geometry::Geometry::new(hdd, capacity.0 / SECTOR, 0);
+    let range = "such that each zone has three cylinders or more (larger capacity, fewer zones)";
+    check.that(
+        "model.zones",
+        hdd.zones,
+        geometry.cylinders() >= 3 * u64::from(hdd.zones),
+        range,
+    )?;
+    let range = "such that a curve settle + a*sqrt(d) + b*d without negative parts passes through \
+                 track_to_track_us, average_seek_us and full_stroke_us";
+    check.that("model.full_stroke_us", hdd.full_stroke_us, geometry.curve_is_possible(), range)
+}
+
+struct Check<'a> {
+    file: &'a str,
+}
+
+impl Check<'_> {
+    fn that(
+        &self,
+        name: &'static str,
+        value: impl ToString,
+        right: bool,
+        range: &str,
+    ) -> Result<(), SpecError> {
+        if right {
+            return Ok(());
+        }
+        let (file, value, range) = (self.file.to_string(), value.to_string(), range.to_string());
+        Err(SpecError::Parameter { file, name, value, range })
+    }
+
+    fn within(
+        &self,
+        name: &'static str,
+        value: u64,
+        least: u64,
+        most: u64,
+    ) -> Result<(), SpecError> {
+        let right = (least..=most).contains(&value);
+        self.that(name, value, right, &format!("{least} to {most}"))
+    }
+}

@@ -1,0 +1,247 @@
+//! The disk's bytes: a compact store over a region of memory that grows with what is written.
+//!
+//! Everything lies in the region, so that the host can open the same file afterwards: a header, a
+//! table with one entry for each 4 MiB of disk, pages of entries for each 4 KiB block, and the
+//! blocks. A block that was never written, or that holds one byte repeated, is neither stored nor
+//! read. Nothing is allocated on the heap.
+
+mod layout;
+mod write;
+
+use fsdyno_record::Bytes;
+use layout::{BLOCK, Entry, Header, PAGE_ENTRIES, Place};
+
+/// The longest slice that the store asks of its memory and hands to a sink or source, in bytes.
+pub const MAX_SLICE: usize = 1 << 20;
+
+/// The region that a store lies in.
+pub trait Memory {
+    /// `length` bytes from `offset`; the store asks only for what lies within [`Memory::size`],
+    /// and for at most [`MAX_SLICE`] bytes.
+    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8];
+    /// The region's size in bytes.
+    fn size(&self) -> u64;
+}
+
+/// Why a region is no store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Too little memory for header and table.
+    #[error("lay out a disk of {capacity} in {size}: its tables alone take {least}")]
+    TooSmall {
+        /// The disk's capacity.
+        capacity: Bytes,
+        /// The region's size.
+        size: Bytes,
+        /// The least that would do.
+        least: Bytes,
+    },
+    /// Not a store, or one that was cut off or overwritten.
+    #[error("open a disk's store: its {0} is wrong")]
+    Corrupt(&'static str),
+}
+
+/// Why a write failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError<E> {
+    /// The region has no room for more blocks.
+    #[error("store a block: the region of the disk's bytes is full")]
+    Full,
+    /// The range ends beyond the disk.
+    #[error("store a block: it lies beyond the end of the disk")]
+    Beyond,
+    /// The source of the bytes failed.
+    #[error(transparent)]
+    Source(E),
+}
+
+/// The bytes of a disk.
+pub struct Store<M> {
+    memory: M,
+    header: Header,
+}
+
+/// How large a region must be for a disk of `capacity` of which at most `limit` bytes are stored.
+pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
+    let blocks = limit.0.div_ceil(BLOCK);
+    // In the worst case each stored block needs a page of entries of its own.
+    let pages = layout::chunks(capacity).min(blocks);
+    layout::data_at(capacity) + (blocks + pages) * BLOCK
+}
+
+impl<M: Memory> Store<M> {
+    /// An empty disk. The region may hold anything.
+    ///
+    /// # Errors
+    /// [`OpenError::TooSmall`].
+    pub fn create(mut memory: M, capacity: Bytes) -> Result<Store<M>, OpenError> {
+        let header = Header::new(capacity, memory.size())?;
+        header.clear_table(&mut memory);
+        let mut store = Store { memory, header };
+        store.header.write(&mut store.memory);
+        Ok(store)
+    }
+
+    /// The disk that a region holds.
+    ///
+    /// # Errors
+    /// [`OpenError::Corrupt`].
+    pub fn open(mut memory: M) -> Result<Store<M>, OpenError> {
+        let header = Header::read(&mut memory)?;
+        Ok(Store { memory, header })
+    }
+
+    /// The disk's size.
+    pub fn capacity(&self) -> Bytes {
+        self.header.capacity
+    }
+
+    /// Bytes of the blocks that are stored, tables not counted.
+    pub fn stored(&self) -> Bytes {
+        Bytes(self.header.stored * BLOCK)
+    }
+
+    /// Hands `length` bytes from `offset` to `sink`, in order, in slices as long as they lie
+    /// together. What lies beyond the disk's end reads as zeros.
+    ///
+    /// # Errors
+    /// The sink's own.
+    pub fn read_with<E>(
+        &mut self,
+        offset: u64,
+        length: u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut at = offset;
+        let end = offset.saturating_add(length);
+        while at < end {
+            let (entry, mut stop) = self.run(at, end);
+            stop = stop.min(end);
+            match entry {
+                Entry::Slot(slot) => {
+                    let from = self.header.offset_of(slot) + at % BLOCK;
+                    sink(self.memory.slice(from, (stop - at) as usize))?;
+                }
+                Entry::Repeated(byte) => fill(byte, stop - at, sink)?,
+                Entry::Untouched => fill(0, stop - at, sink)?,
+            }
+            at = stop;
+        }
+        Ok(())
+    }
+
+    /// Forgets the whole blocks within a range, and clears the parts of blocks at its ends if
+    /// they are stored; all of it reads as zeros afterwards.
+    pub fn trim(&mut self, offset: u64, length: u64) {
+        let end = offset.saturating_add(length).min(self.header.capacity.0);
+        // From the last to the first, so that the free list gives them out in rising order.
+        let mut at = end;
+        while at > offset {
+            let start = ((at - 1) / BLOCK * BLOCK).max(offset);
+            match self.place(start / BLOCK) {
+                // A chunk without a page has nothing to forget.
+                None => at = (start / BLOCK / PAGE_ENTRIES * PAGE_ENTRIES * BLOCK).max(offset),
+                Some(place) => {
+                    self.trim_block(place, start, at);
+                    at = start;
+                }
+            }
+        }
+        self.header.write(&mut self.memory);
+    }
+
+    fn trim_block(&mut self, place: Place, start: u64, end: u64) {
+        let whole = end - start == BLOCK;
+        match self.entry(place) {
+            Entry::Untouched | Entry::Repeated(0) => {}
+            Entry::Slot(slot) if !whole => {
+                let from = self.header.offset_of(slot) + start % BLOCK;
+                self.memory.slice(from, (end - start) as usize).fill(0);
+            }
+            // A part of a repeated byte could only be cleared by storing the block; TRIM promises
+            // nothing about it, so it stays.
+            Entry::Repeated(_) if !whole => {}
+            Entry::Slot(slot) => {
+                self.header.release(&mut self.memory, slot);
+                self.set_entry(place, Entry::Untouched);
+            }
+            Entry::Repeated(_) => self.set_entry(place, Entry::Untouched),
+        }
+    }
+
+    /// Hands every block that does not read as zeros to `out`, with its offset on the disk, in
+    /// rising order; blocks that lie together come in one slice.
+    pub fn export(&mut self, out: &mut dyn FnMut(u64, &[u8])) {
+        let end = self.header.capacity.0;
+        let mut at = 0;
+        while at < end {
+            let (entry, stop) = self.run(at, end);
+            match entry {
+                Entry::Untouched | Entry::Repeated(0) => {}
+                Entry::Slot(slot) => {
+                    let from = self.header.offset_of(slot);
+                    out(at, self.memory.slice(from, (stop - at) as usize));
+                }
+                Entry::Repeated(byte) => {
+                    let block = [byte; BLOCK as usize];
+                    (at..stop).step_by(BLOCK as usize).for_each(|block_at| out(block_at, &block));
+                }
+            }
+            at = stop;
+        }
+    }
+
+    /// What the block at byte `at` holds, and how far what follows is of the same kind (for slots:
+    /// lies next to it in memory), at most until `end` rounded up to a block.
+    fn run(&mut self, at: u64, end: u64) -> (Entry, u64) {
+        let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
+        let mut block = at / BLOCK;
+        let Some(place) = self.place(block) else {
+            return (Entry::Untouched, ((block / PAGE_ENTRIES + 1) * PAGE_ENTRIES) * BLOCK);
+        };
+        let first = self.entry(place);
+        let mut expected = first.next();
+        block += 1;
+        while block < last {
+            let next = self.place(block).map_or(Entry::Untouched, |place| self.entry(place));
+            if next != expected {
+                break;
+            }
+            expected = next.next();
+            block += 1;
+        }
+        (first, block * BLOCK)
+    }
+
+    /// Where the entry of a block lies; none if its chunk has no page yet.
+    fn place(&mut self, block: u64) -> Option<Place> {
+        self.header.place(&mut self.memory, block)
+    }
+
+    fn entry(&mut self, place: Place) -> Entry {
+        self.header.entry(&mut self.memory, place)
+    }
+
+    fn set_entry(&mut self, place: Place, entry: Entry) {
+        self.header.set_entry(&mut self.memory, place, entry);
+    }
+}
+
+/// Sends `length` times `byte`.
+fn fill<E>(byte: u8, length: u64, sink: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let block;
+    let bytes: &[u8] = if byte == 0 {
+        &ZEROS
+    } else {
+        block = [byte; BLOCK as usize];
+        &block
+    };
+    let mut left = length;
+    while left > 0 {
+        let take = left.min(bytes.len() as u64);
+        sink(&bytes[..take as usize])?;
+        left -= take;
+    }
+    Ok(())
+}
