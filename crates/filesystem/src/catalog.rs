@@ -166,10 +166,11 @@ pub fn source(kind: &str) -> Result<&'static str, Unknown> {
 /// # Errors
 /// [`Unknown`], with the nearest right name.
 pub fn get(kind: &str) -> Result<&'static Filesystem, Unknown> {
-    all()
-        .iter()
-        .find(|filesystem| filesystem.name == kind)
-        .ok_or_else(|| Unknown { name: kind.to_string(), hint: suggest::hint(kind, names()) })
+    all().iter().find(|filesystem| filesystem.name == kind).ok_or_else(|| unknown(kind))
+}
+
+fn unknown(kind: &str) -> Unknown {
+    Unknown { name: kind.to_string(), hint: suggest::hint(kind, names()) }
 }
 
 impl Filesystem {
