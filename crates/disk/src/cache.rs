@@ -43,6 +43,8 @@ pub struct WriteCache {
     free: Vec<u32>,
     /// Indices into `extents`, sorted by first sector.
     order: Vec<u32>,
+    /// What the arm is writing now.
+    passing: Option<Pass>,
     limit: u64,
     dirty: u64,
     reserved: u64,
@@ -62,6 +64,7 @@ impl WriteCache {
             extents: vec![Extent::default(); MOST_EXTENTS],
             free: (0..MOST_EXTENTS as u32).rev().collect(),
             order: Vec::with_capacity(MOST_EXTENTS),
+            passing: None,
             limit,
             dirty: 0,
             reserved: 0,
@@ -150,7 +153,10 @@ impl WriteCache {
     /// Whether all of a read is dirty here.
     pub fn hit(&self, first: u64, end: u64) -> bool {
         let at = self.order.partition_point(|at| self.extents[*at as usize].end <= first);
-        self.extent(at).is_some_and(|extent| extent.first <= first && end <= extent.end)
+        let waits =
+            self.extent(at).is_some_and(|extent| extent.first <= first && end <= extent.end);
+        let passes = |pass: Pass| pass.first <= first && end <= pass.first + pass.sectors;
+        waits || self.passing.is_some_and(passes)
     }
 
     /// The extent of least `cost` among those nearest to `sector` that were written in `epoch` or
@@ -190,6 +196,7 @@ impl WriteCache {
         let extent = &mut self.extents[index as usize];
         let sectors = (extent.end - extent.first).min(most);
         let pass = Pass { first: extent.first, sectors, epoch: extent.epoch };
+        self.passing = Some(pass);
         extent.first += sectors;
         if extent.first == extent.end {
             self.order.remove(at);
@@ -204,6 +211,7 @@ impl WriteCache {
 
     /// A pass has reached the platter.
     pub fn finish(&mut self, pass: Pass) {
+        self.passing = None;
         self.dirty -= pass.sectors;
         self.count(pass.epoch, -1);
         self.drop_empty_epochs();

@@ -4,7 +4,7 @@
 //! cylinder. All times are whole nanoseconds; the one square root is IEEE's, the same everywhere.
 
 use crate::SECTOR;
-use crate::model::Hdd;
+use crate::model::{Hdd, Seek};
 
 /// A run of cylinders whose tracks hold equally many sectors.
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ pub struct Geometry {
     skew: u64,
     /// Where the platter stands at instant zero, in ns of its turn.
     phase: u64,
-    curve: SeekCurve,
-    write_settle: u64,
+    read: SeekCurve,
+    write: SeekCurve,
 }
 
 impl Geometry {
@@ -48,7 +48,9 @@ impl Geometry {
     /// instant zero.
     pub fn new(hdd: &Hdd, sectors: u64, phase: u64) -> Geometry {
         let revolution = revolution(hdd);
-        let skew = hdd.track_to_track_us * 1000;
+        // One skew has to do for reads and writes.
+        let change = hdd.seek_read.track_to_track_us.max(hdd.seek_write.track_to_track_us);
+        let skew = change * 1000;
         let heads = u64::from(hdd.heads).max(1);
         let per_track = sectors_per_track(hdd, revolution + skew);
         // As many cylinders as the capacity needs, the same number in each zone.
@@ -62,10 +64,10 @@ impl Geometry {
             first_sector += zone_cylinders * heads * sectors_per_track;
         }
         let cylinders = zone_cylinders * zones.len() as u64;
-        let curve = SeekCurve::through(hdd, cylinders);
-        let write_settle = hdd.write_settle_us * 1000;
+        let read = SeekCurve::through(&hdd.seek_read, cylinders);
+        let write = SeekCurve::through(&hdd.seek_write, cylinders);
         let phase = phase % revolution;
-        Geometry { zones, heads, cylinders, sectors, revolution, skew, phase, curve, write_settle }
+        Geometry { zones, heads, cylinders, sectors, revolution, skew, phase, read, write }
     }
 
     /// Cylinders of the drive.
@@ -80,8 +82,9 @@ impl Geometry {
 
     /// Whether the three seeks of the data sheet fit a curve without negative parts.
     pub fn curve_is_possible(&self) -> bool {
-        let SeekCurve { settle, root, linear } = self.curve;
-        settle >= 0.0 && root >= 0.0 && linear >= 0.0
+        let rises =
+            |curve: &SeekCurve| curve.settle >= 0.0 && curve.root >= 0.0 && curve.linear >= 0.0;
+        rises(&self.read) && rises(&self.write)
     }
 
     /// Where a sector lies. A sector beyond the end lies in the last zone.
@@ -104,11 +107,8 @@ impl Geometry {
 
     /// Time in ns for the arm to go `distance` cylinders, or to another head for 0 or 1.
     pub fn seek(&self, distance: u64, write: bool) -> u64 {
-        if distance <= 1 {
-            return self.skew;
-        }
-        let settle = if write { self.write_settle } else { 0 };
-        self.curve.at(distance) as u64 + settle
+        let curve = if write { &self.write } else { &self.read };
+        if distance <= 1 { curve.nearest } else { curve.at(distance) as u64 }
     }
 
     /// Time in ns from `now` until the head, now over the track of `head`, has the first sector
@@ -222,25 +222,27 @@ fn sectors_per_track(hdd: &Hdd, turn_and_change: u64) -> Vec<u64> {
 /// data sheet's three seeks: to the next cylinder, over a third of all, over all.
 #[derive(Clone, Copy, Debug)]
 struct SeekCurve {
+    nearest: u64,
     settle: f64,
     root: f64,
     linear: f64,
 }
 
 impl SeekCurve {
-    fn through(hdd: &Hdd, cylinders: u64) -> SeekCurve {
-        let nearest = hdd.track_to_track_us as f64 * 1e3;
+    fn through(seek: &Seek, cylinders: u64) -> SeekCurve {
+        let nearest = seek.track_to_track_us as f64 * 1e3;
         let third = (cylinders as f64 / 3.0).max(2.0);
         let full = (cylinders as f64 - 1.0).max(third + 1.0);
         // Less the first equation, two linear ones are left, in root and linear.
         let (x2, y2) = (third.sqrt() - 1.0, third - 1.0);
         let (x3, y3) = (full.sqrt() - 1.0, full - 1.0);
-        let t2 = hdd.average_seek_us as f64 * 1e3 - nearest;
-        let t3 = hdd.full_stroke_us as f64 * 1e3 - nearest;
+        let t2 = seek.average_us as f64 * 1e3 - nearest;
+        let t3 = seek.full_stroke_us as f64 * 1e3 - nearest;
         let determinant = x2 * y3 - x3 * y2;
         let root = (t2 * y3 - t3 * y2) / determinant;
         let linear = (x2 * t3 - x3 * t2) / determinant;
-        SeekCurve { settle: nearest - root - linear, root, linear }
+        let settle = nearest - root - linear;
+        SeekCurve { nearest: seek.track_to_track_us * 1000, settle, root, linear }
     }
 
     fn at(&self, distance: u64) -> f64 {

@@ -18,6 +18,19 @@ pub enum Model {
 #[serde(deny_unknown_fields)]
 pub struct Instant {}
 
+/// The three seeks of a data sheet, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seek {
+    /// To the next cylinder, or to another head.
+    pub track_to_track_us: u64,
+    /// Over a third of all cylinders: the mean distance of two random cylinders, and the usual
+    /// meaning of "average".
+    pub average_us: u64,
+    /// Over all cylinders.
+    pub full_stroke_us: u64,
+}
+
 /// Parameters of a hard disk. Rates are in units of 1000 bytes, as data sheets give them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,14 +45,10 @@ pub struct Hdd {
     pub outer_rate_kb: u64,
     /// Sustained rate of the innermost zone, in kB/s.
     pub inner_rate_kb: u64,
-    /// Seek to the next cylinder, or to another head, in microseconds; also the skew of tracks.
-    pub track_to_track_us: u64,
-    /// Seek over a third of all cylinders (the usual meaning of "average"), in microseconds.
-    pub average_seek_us: u64,
-    /// Seek over all cylinders, in microseconds.
-    pub full_stroke_us: u64,
-    /// What a seek of more than one cylinder takes longer before a write, in microseconds.
-    pub write_settle_us: u64,
+    /// Seeks before a read.
+    pub seek_read: Seek,
+    /// Seeks before a write, for which the arm has to settle better.
+    pub seek_write: Seek,
     /// Rate of the interface, in kB/s.
     pub interface_rate_kb: u64,
     /// What the controller takes for each command, in microseconds.

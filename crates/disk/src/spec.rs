@@ -4,7 +4,7 @@ use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::SECTOR;
-use crate::model::{Hdd, Model};
+use crate::model::{Hdd, Model, Seek};
 
 /// A disk as its file describes it. Whole numbers and strings only: it goes into a plan's hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +179,7 @@ impl DiskSpec {
             Model::Hdd(hdd) => {
                 let nbd = self.attach == Attach::Nbd;
                 check.that("attach", "pmem", nbd, "\"nbd\" for any law but \"instant\"")?;
-                check_hdd(hdd, self.capacity, &check)
+                check_hdd(hdd, self.capacity, self.queue.depth, &check)
             }
         }
     }
@@ -209,22 +209,21 @@ impl DiskSpec {
     }
 }
 
-fn check_hdd(hdd: &Hdd, capacity: Bytes, check: &Check<'_>) -> Result<(), SpecError> {
+fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Result<(), SpecError> {
     check.within("model.rpm", hdd.rpm.into(), 600, 60_000)?;
     check.within("model.heads", hdd.heads.into(), 1, 64)?;
     check.within("model.zones", hdd.zones.into(), 1, 256)?;
     check.within("model.outer_rate_kb", hdd.outer_rate_kb, 100, 10_000_000)?;
     check.within("model.inner_rate_kb", hdd.inner_rate_kb, 100, hdd.outer_rate_kb)?;
-    check.within("model.track_to_track_us", hdd.track_to_track_us, 1, 100_000)?;
-    check.within("model.average_seek_us", hdd.average_seek_us, hdd.track_to_track_us, 1_000_000)?;
-    // Three times the average is where the curve through the three seeks turns from bent
-    // downwards to bent upwards, which no arm's is.
-    let (least, most) = (hdd.average_seek_us, 3 * hdd.average_seek_us);
-    check.within("model.full_stroke_us", hdd.full_stroke_us, least, most)?;
-    check.within("model.write_settle_us", hdd.write_settle_us, 0, 100_000)?;
+    check_seek(&hdd.seek_read, check)?;
+    check_seek(&hdd.seek_write, check)?;
     check.within("model.interface_rate_kb", hdd.interface_rate_kb, 100, 100_000_000)?;
     check.within("model.overhead_us", hdd.overhead_us, 0, 100_000)?;
-    check.within("model.age_limit_us", hdd.age_limit_us, 1_000, 60_000_000)?;
+    // A full queue served in order of arrival must not reach the limit, or that order, once
+    // begun, would feed on itself.
+    let turn = 60_000_000 / u64::from(hdd.rpm);
+    let least = u64::from(depth) * (hdd.seek_write.average_us + turn);
+    check.within("model.age_limit_us", hdd.age_limit_us, least, 600_000_000)?;
     check.within("model.write_cache", hdd.write_cache.0, 64 << 10, 16 << 30)?;
     check.within("model.read_segments", hdd.read_segments.into(), 1, 1024)?;
     check.within("model.read_segment", hdd.read_segment.0, 4096, 1 << 30)?;
@@ -236,9 +235,18 @@ fn check_hdd(hdd: &Hdd, capacity: Bytes, check: &Check<'_>) -> Result<(), SpecEr
         geometry.cylinders() >= 3 * u64::from(hdd.zones),
         range,
     )?;
-    let range = "such that a curve settle + a*sqrt(d) + b*d without negative parts passes through \
-                 track_to_track_us, average_seek_us and full_stroke_us";
-    check.that("model.full_stroke_us", hdd.full_stroke_us, geometry.curve_is_possible(), range)
+    let range = "such that curves settle + a*sqrt(d) + b*d without negative parts pass through the \
+                 seeks of seek_read and of seek_write";
+    let value = hdd.seek_read.full_stroke_us;
+    check.that("model.seek_read.full_stroke_us", value, geometry.curve_is_possible(), range)
+}
+
+fn check_seek(seek: &Seek, check: &Check<'_>) -> Result<(), SpecError> {
+    let Seek { track_to_track_us, average_us, full_stroke_us } = *seek;
+    check.within("model.seek_*.track_to_track_us", track_to_track_us, 1, 100_000)?;
+    check.within("model.seek_*.average_us", average_us, track_to_track_us, 1_000_000)?;
+    check.within("model.seek_*.full_stroke_us", full_stroke_us, average_us, 3 * average_us)?;
+    Ok(())
 }
 
 struct Check<'a> {

@@ -60,7 +60,7 @@ fn reads(sectors: &[u64]) -> Vec<Request> {
     numbered.map(|(id, sector)| request(id as u64, Action::Read, *sector, 8)).collect()
 }
 
-/// The catalog's disk with a thousandth of a percent of its parts replaced by `change`.
+/// The catalog's disk with what `change` does to it.
 fn changed(change: impl FnOnce(&mut DiskSpec, &mut Hdd)) -> DiskSpec {
     let mut spec = spec();
     let mut hdd = parameters(&spec).clone();
@@ -74,8 +74,6 @@ fn changed(change: impl FnOnce(&mut DiskSpec, &mut Hdd)) -> DiskSpec {
 fn a_random_read_takes_overhead_average_seek_and_half_a_turn() {
     let spec = spec();
     let hdd = parameters(&spec);
-    // The curve through the three seeks, solved here by elimination with other unknowns than the
-    // product's: values at 1, a third, and the whole of a disk whose width is taken as 3 * w.
     let sectors = random_sectors(&spec, 4000, "places");
     let total = run(&mut *fsdyno_disk::build(&spec, 1), &reads(&sectors), 1);
     let mean = total.0 as f64 / sectors.len() as f64;
@@ -98,9 +96,9 @@ fn mean_seek_by_radius(spec: &DiskSpec, sectors: &[u64]) -> f64 {
         (outer - (outer * outer - 2.0 * slope * y).sqrt()) / slope
     };
     // With one cylinder as good as no distance: t = s + a sqrt(x) + b x, t(0) = s.
-    let s = hdd.track_to_track_us as f64 * 1e3;
-    let third = hdd.average_seek_us as f64 * 1e3 - s;
-    let full = hdd.full_stroke_us as f64 * 1e3 - s;
+    let s = hdd.seek_read.track_to_track_us as f64 * 1e3;
+    let third = hdd.seek_read.average_us as f64 * 1e3 - s;
+    let full = hdd.seek_read.full_stroke_us as f64 * 1e3 - s;
     let root = (third - full / 3.0) / ((1.0f64 / 3.0).sqrt() - 1.0 / 3.0);
     let linear = full - root;
     let pairs = sectors.windows(2);
@@ -138,6 +136,7 @@ fn a_full_queue_of_random_reads_is_served_by_shortest_access() {
     let one = run(&mut *fsdyno_disk::build(&spec, 1), &all, 1);
     let many = run(&mut *fsdyno_disk::build(&spec, 1), &all, 32);
     let gain = one.seconds() / many.seconds();
+    println!("depth 32 gain {gain}, one {one} many {many}");
     assert!(gain >= 1.6, "32 in flight are only {gain} times faster");
 }
 
@@ -160,12 +159,13 @@ fn writes_in_flight_reach_the_platter_at_elevator_speed() {
         wait(&mut *disk, &mut one_by_one);
     }
     let gain = one_by_one.seconds() / together.seconds();
+    println!("elevator gain {gain} together {together} one by one {one_by_one}");
     assert!(gain >= 3.0, "together {together}, in order of arrival {one_by_one}: {gain}");
 }
 
 #[test]
 fn nothing_starves_in_a_queue_that_is_never_empty() {
-    let spec = changed(|_, hdd| hdd.age_limit_us = 100_000);
+    let spec = changed(|_, hdd| hdd.age_limit_us = 600_000);
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
     // One read at the far end against a flood of reads at the near end.
@@ -175,7 +175,7 @@ fn nothing_starves_in_a_queue_that_is_never_empty() {
     for id in 1..3000 {
         disk.submit(now, request(id, Action::Read, draws.below(100_000) * 8, 8));
         if id > 8 && wait(&mut *disk, &mut now) == 1_000_000 {
-            assert!(now < Nanos(200_000_000), "it waited {now}");
+            assert!(now < Nanos(700_000_000), "it waited {now}");
             return;
         }
     }
