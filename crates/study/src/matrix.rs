@@ -273,6 +273,10 @@ fn lab_row(
 ) -> Result<Row, MatrixError> {
     let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
         .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
+    // A kernel by its path, or one that is not known yet, is looked at when its modules are.
+    if kernel.starts_with(|c: char| c.is_ascii_digit()) {
+        filesystem.check_kernel(kernel).map_err(MatrixError::spec(text))?;
+    }
     let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
     let room = lab.size.unwrap_or(disk_spec.capacity);

@@ -121,7 +121,8 @@ fn todo(schedule: &[Slot], plans: &[Plan], finished: &BTreeSet<String>) -> Vec<(
 
 /// Results of two labs in one folder would be taken for repeats of one.
 fn same_lab(venue: &dyn Venue, job: &Job, stored: &[Trial]) -> Result<(), RunError> {
-    let Some(here) = venue.identity(job).map_err(|error| RunError::Missing(error.to_string()))?
+    let Some(here) =
+        venue.identity(&job.plan).map_err(|error| RunError::Missing(error.to_string()))?
     else {
         return Ok(());
     };
@@ -262,7 +263,7 @@ mod tests {
     struct Fake<F>(F);
 
     impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
-        fn identity(&self, _job: &Job) -> Result<Option<Identity>, VenueError> {
+        fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
             Ok(Some(Identity { lab_id: "here".into(), components: Default::default() }))
         }
 
@@ -284,7 +285,7 @@ mod tests {
                 return Err(VenueError::Stopped);
             }
             let report = (self.0)(job)?;
-            Ok(Ran { report, host: Host::default(), identity: self.identity(job)? })
+            Ok(Ran { report, host: Host::default(), identity: self.identity(&job.plan)? })
         }
     }
 

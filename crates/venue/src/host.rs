@@ -10,7 +10,7 @@ use fsdyno_media::Directory;
 use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Host};
-use fsdyno_record::{Job, Nanos};
+use fsdyno_record::{Job, Nanos, Plan};
 
 use crate::clock;
 use crate::error::VenueError;
@@ -49,7 +49,7 @@ impl HostVenue {
 }
 
 impl Venue for HostVenue {
-    fn identity(&self, _job: &Job) -> Result<Option<Identity>, VenueError> {
+    fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         Ok(None)
     }
 
@@ -178,7 +178,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-fn nanos(duration: Duration) -> Nanos {
+pub(crate) fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
@@ -190,7 +190,6 @@ fn other(error: impl std::error::Error) -> VenueError {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use fsdyno_record::Plan;
     use fsdyno_record::plan::{VerifyMode, WorkloadPlan};
 
     use super::*;

@@ -3,10 +3,12 @@
 pub mod clock;
 pub mod error;
 pub mod host;
+pub mod lab;
 mod process;
 mod shared;
 pub mod venue;
 
 pub use error::VenueError;
 pub use host::HostVenue;
-pub use venue::{Ran, Venue, Watch};
+pub use lab::LabVenue;
+pub use venue::{Identity, Ran, Venue, Watch};

@@ -2,31 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::Job;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{AgentReport, Host};
+use fsdyno_record::{Job, Plan};
 
 use crate::error::VenueError;
 
-/// Whether a trial that is being watched goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
-    /// It does.
-    GoOn,
-    /// It is killed at once, and what it made is removed.
-    Stop,
-}
+/// Whether a trial that is being watched goes on, or is killed at once.
+pub use fsdyno_lab::Watch;
 
 /// Where trials run.
 ///
 /// `Sync`, because several trials run side by side on threads of their own.
 pub trait Venue: Sync {
-    /// The identity of the lab that would run this job, and what it was computed from; none on a
+    /// The identity of the lab that would run this plan, and what it was computed from; none on a
     /// host. Two runs may stand in one table of exact digits only if it is equal.
     ///
     /// # Errors
     /// What is missing to run it.
-    fn identity(&self, job: &Job) -> Result<Option<Identity>, VenueError>;
+    fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
     /// Runs one trial to its end; `watch` is called about every 20 ms.
     ///

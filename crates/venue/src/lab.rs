@@ -1,0 +1,206 @@
+//! The lab: a guest in virtual time on a modelled disk.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fsdyno_disk::{Attach, DiskSpec};
+use fsdyno_filesystem::catalog;
+use fsdyno_lab::{DiskRegion, Guest, Lab, LabError, Machine, Parts, RunError};
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
+use fsdyno_record::trial::Host;
+use fsdyno_record::{Bytes, Job, Plan};
+use fsdyno_workload::workloads;
+
+use crate::clock;
+use crate::error::VenueError;
+use crate::host::{nanos, read_report};
+use crate::venue::{Identity, Ran, Venue, Watch};
+
+/// Host time without any sign of life after which a guest has hung. A guest gives one with every
+/// few hundred ops and every request to its disk; the longest silence is one system call that
+/// needs no disk, and a quadratic one may take a minute at 400 million instructions a second.
+const STALL: Duration = Duration::from_secs(600);
+
+/// Host time that one trial may take in all.
+const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Bytes of a modelled disk that can be stored, if the work needs no more. The region in the
+/// guest's address space is then 16 GiB with its index, and the file behind it is sparse.
+const STORED: Bytes = Bytes(14 << 30);
+
+/// One or more labs that differ in their kernel.
+#[derive(Debug)]
+pub struct LabVenue {
+    labs: BTreeMap<String, Lab>,
+    agent: PathBuf,
+    workdir: PathBuf,
+    guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
+}
+
+/// What decides the parts of a guest: kernel, file system, how the disk is attached.
+type Key = (String, Option<String>, bool);
+
+impl LabVenue {
+    /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
+    /// bytes lie in nameless files in `workdir`.
+    pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf) -> LabVenue {
+        let labs = labs.into_iter().map(|lab| (lab.kernel_release().to_string(), lab)).collect();
+        LabVenue { labs, agent, workdir, guests: Mutex::default() }
+    }
+
+    /// The guest for a plan: packed once, shared by all trials that need the same parts.
+    fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
+        let (kernel, disk) = lab_of(plan)?;
+        let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.clone());
+        let key = (kernel.to_string(), kind, disk.attach == Attach::Pmem);
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guest) = guests.get(&key) {
+            return Ok(Arc::clone(guest));
+        }
+        let lab = self.labs.get(kernel).ok_or_else(|| {
+            VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
+        })?;
+        let parts = parts(&self.agent, plan.filesystem.as_ref(), disk.attach)?;
+        let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
+        guests.insert(key, Arc::clone(&guest));
+        Ok(guest)
+    }
+
+    fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
+        let (_, disk) = lab_of(plan)?;
+        let MediumPlan::Lab { ram, .. } = &plan.medium else { return Err(not_a_lab()) };
+        let attach = match disk.attach {
+            Attach::Nbd => fsdyno_lab::Attach::Nbd,
+            Attach::Pmem => fsdyno_lab::Attach::Pmem,
+        };
+        let region = match disk.attach {
+            // The kernel itself reads and writes an NVDIMM, byte for byte.
+            Attach::Pmem => disk.capacity,
+            Attach::Nbd => {
+                Bytes(fsdyno_disk::store::region_size(disk.capacity, stored_limit(plan)?))
+            }
+        };
+        Ok(Machine {
+            ram: *ram,
+            disks: vec![DiskRegion { region, attach }],
+            workdir: self.workdir.clone(),
+            stall: STALL,
+            deadline: DEADLINE,
+        })
+    }
+}
+
+impl Venue for LabVenue {
+    fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
+        self.guest(plan).map(|guest| Some(identity(&guest)))
+    }
+
+    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let guest = self.guest(&job.plan)?;
+        let machine = self.machine(&job.plan)?;
+        let text = serde_json::to_vec(job).map_err(|error| VenueError::Died(error.to_string()))?;
+        let started = clock::now();
+        let finished = guest.run(&machine, &text, watch).map_err(from_run)?;
+        let host = Host {
+            started,
+            elapsed_ns: nanos(finished.elapsed),
+            first_op_ns: finished.first_op.map(nanos),
+            cpu_ns: finished.cpu.map(nanos),
+            stored: Some(finished.stored),
+        };
+        let report = read_report(&finished.report)?;
+        Ok(Ran { report, host, identity: Some(identity(&guest)) })
+    }
+}
+
+fn identity(guest: &Guest) -> Identity {
+    Identity { lab_id: guest.lab_id().to_string(), components: guest.components().clone() }
+}
+
+/// Kernel and disk of a plan.
+fn lab_of(plan: &Plan) -> Result<(&str, DiskSpec), VenueError> {
+    let MediumPlan::Lab { disk, kernel, .. } = &plan.medium else { return Err(not_a_lab()) };
+    let spec = DiskSpec::from_json(&disk.spec)
+        .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))?;
+    Ok((kernel, spec))
+}
+
+fn not_a_lab() -> VenueError {
+    VenueError::Died("a plan for a directory came to the lab".into())
+}
+
+/// How much of the disk can be stored: twice what the work writes leaves room for journals and
+/// copies on write.
+fn stored_limit(plan: &Plan) -> Result<Bytes, VenueError> {
+    let died = |error: String| VenueError::Died(error);
+    let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
+    let workload = kind.build(&plan.workload.params, 0).map_err(|error| died(error.to_string()))?;
+    let twice = workload.needs().bytes.0.saturating_mul(2);
+    let mut limit = STORED.0;
+    while limit < twice {
+        limit *= 2;
+    }
+    Ok(Bytes(limit))
+}
+
+/// What goes into the guest for a file system on a disk.
+fn parts(
+    agent: &std::path::Path,
+    filesystem: Option<&FilesystemPlan>,
+    attach: Attach,
+) -> Result<Parts, VenueError> {
+    let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
+    let disk_modules: &[&str] = match attach {
+        // One device is used; each further one costs boot time.
+        Attach::Nbd => &["nbd nbds_max=1"],
+        Attach::Pmem => &["nfit", "nd_pmem"],
+    };
+    parts.modules.extend(disk_modules.iter().map(ToString::to_string));
+    let Some(filesystem) = filesystem else { return Ok(parts) };
+    parts.modules.extend(filesystem.modules.iter().cloned());
+    let kind =
+        catalog::get(&filesystem.kind).map_err(|error| VenueError::Died(error.to_string()))?;
+    parts.tools.extend(kind.tools.iter().cloned());
+    for path in &kind.files {
+        // A file that the host's tools do without is not needed in the guest either.
+        if let Ok(contents) = std::fs::read(path) {
+            parts.files.push((path.clone(), contents));
+        }
+    }
+    Ok(parts)
+}
+
+fn from_lab(error: LabError) -> VenueError {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    VenueError::Missing(format!("failed to {error}{hint}"))
+}
+
+fn from_run(error: RunError) -> VenueError {
+    match error {
+        RunError::Stopped => VenueError::Stopped,
+        other => {
+            let hint = other.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            VenueError::Died(format!("failed to {other}{hint}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_gets_the_tools_modules_and_files_of_its_file_system() {
+        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
+        let kind = catalog::get("ext4").unwrap();
+        let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
+        let parts = parts(std::path::Path::new("/x"), Some(&plan), Attach::Nbd).unwrap();
+        assert_eq!(parts.modules, ["nbd nbds_max=1", "ext4"]);
+        assert!(parts.tools.contains(&"mke2fs".to_string()));
+        let there = std::path::Path::new("/etc/mke2fs.conf").exists();
+        assert_eq!(parts.files.iter().any(|(path, _)| path == "/etc/mke2fs.conf"), there);
+    }
+}
