@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fsdyno_disk::{Queue, WriteCache};
+use fsdyno_disk::Queue;
 
 /// What is read back.
 const KEYS: &[&str] = &[
@@ -47,11 +47,7 @@ pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()>
     write("add_random", "0")?;
     write("max_sectors_kb", &queue.max_sectors_kb.to_string())?;
     write("read_ahead_kb", &queue.read_ahead_kb.to_string())?;
-    let cache = match queue.write_cache {
-        WriteCache::WriteBack => "write back",
-        WriteCache::WriteThrough => "write through",
-    };
-    write("write_cache", cache)?;
+    write("write_cache", queue.write_cache.name())?;
     let scheduler = scheduler.unwrap_or(&queue.scheduler);
     if scheduler != "none" {
         write("scheduler", scheduler)?;

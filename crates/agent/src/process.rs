@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
+/// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
+
 /// Forks a child that runs `work` and exits: 0 if it returned Ok, else 1 with the error on the
 /// console.
 ///
@@ -63,7 +66,7 @@ pub fn never_wait_for_memory() -> io::Result<()> {
     // SAFETY: plain system calls on this process; the one pointer is to a live struct.
     unsafe {
         check(libc::prctl(libc::PR_SET_TIMERSLACK, 1))?;
-        check(libc::prctl(libc::PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
+        check(libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
         check(libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE))?;
         check(libc::sched_setscheduler(0, libc::SCHED_FIFO, &fifo))
     }

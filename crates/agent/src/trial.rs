@@ -1,16 +1,17 @@
 //! One trial from the first mkfs to the last check, on whatever it lies.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fsdyno_engine::issue::sync::Sync as SyncIssuer;
-use fsdyno_engine::{Recorder, calibrate, clock, contents, run_phase, verify};
+use fsdyno_engine::{OwnCost, Recorder, calibrate, clock, run_phase, verify};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::trial::{
     AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
-use fsdyno_workload::{GapKind, PhaseSpec, Share, Workload, workloads};
+use fsdyno_workload::{Contents, GapKind, PhaseSpec, Share, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::machine;
@@ -28,9 +29,13 @@ pub fn run(job: &Job, target: &mut dyn Target, mailbox: Mailbox<'static>) -> Age
         mailbox,
         conditions: Conditions::default(),
         measured: Measured::default(),
+        contents: Arc::new(Contents::new(job.seed)),
         ops_before: 0,
     };
-    let ended = trial.run();
+    let mut ended = trial.run();
+    if let Some(error) = trial.target.device_error() {
+        ended = Err(format!("the lab ran out of room for the modelled disk's bytes: {error}"));
+    }
     let Trial { conditions, measured, .. } = trial;
     let (outcome, reason) = match ended {
         Ok(()) => (Outcome::Ok, None),
@@ -56,6 +61,7 @@ struct Trial<'a> {
     mailbox: Mailbox<'static>,
     conditions: Conditions,
     measured: Measured,
+    contents: Arc<Contents>,
     ops_before: u64,
 }
 
@@ -69,7 +75,7 @@ impl Trial<'_> {
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
         self.prepare()?;
-        let engine_cost = calibrate(workload.as_ref());
+        let engine_cost = calibrate();
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
             self.stage(Stage::Running);
@@ -146,11 +152,11 @@ impl Trial<'_> {
         workload: &dyn Workload,
         index: usize,
         spec: &PhaseSpec,
-        engine_cost: Nanos,
+        engine_cost: OwnCost,
     ) -> Result<Phase, String> {
         let instruments = self.target.instruments();
         let root = self.target.root().try_clone_to_owned().map_err(failed(spec.name))?;
-        let mut issuer = SyncIssuer::new(root, contents());
+        let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
         let mut recorder = Recorder::new();
         let mut ops = workload.ops(index, Share::WHOLE);
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
@@ -190,7 +196,7 @@ impl Trial<'_> {
             instrument: Instrument {
                 server_cpu_ns: spent.server,
                 driver_cpu_ns: spent.driver,
-                engine_ns: Nanos(engine_cost.0 * outcome.ops),
+                engine_ns: engine_cost.of(outcome.ops),
             },
         })
     }
@@ -205,11 +211,10 @@ impl Trial<'_> {
         self.target.set_timed(false);
         let mode = self.job.plan.verify;
         let tree = workload.tree(phase);
-        let (seen, elapsed_ns) = elapsed(|| {
-            verify(self.target.root(), tree.as_ref(), contents(), mode, self.job.seed)
-        });
+        let seen =
+            verify(self.target.root(), tree.as_ref(), &self.contents, mode, self.job.seed);
         self.target.set_timed(true);
-        let seen = VerifyReport { elapsed_ns, ..seen.map_err(failed("verify"))? };
+        let seen: VerifyReport = seen.map_err(failed("verify"))?;
         let total = &mut self.measured.verify;
         total.mode = mode;
         total.files += seen.files;

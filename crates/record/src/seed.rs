@@ -17,7 +17,7 @@ impl SplitMix64 {
 
     /// The next 64 random bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
@@ -26,7 +26,7 @@ impl SplitMix64 {
     /// the rejection step: the bias is below bound / 2^64).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((self.next() as u128 * bound as u128) >> 64) as u64
+        ((self.draw() as u128 * bound as u128) >> 64) as u64
     }
 }
 
@@ -51,8 +51,8 @@ pub fn stream(seed: u64, name: &str) -> SplitMix64 {
 /// A version 4 UUID (RFC 9562) called `name` under `seed`.
 pub fn uuid(seed: u64, name: &str) -> String {
     let mut draws = stream(seed, name);
-    let high = (draws.next() & !0xf000) | 0x4000;
-    let low = (draws.next() & !(0b11 << 62)) | (0b10 << 62);
+    let high = (draws.draw() & !0xf000) | 0x4000;
+    let low = (draws.draw() & !(0b11 << 62)) | (0b10 << 62);
     format!(
         "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
         high >> 32,
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn splitmix_gives_the_published_first_word_for_seed_zero() {
-        assert_eq!(SplitMix64::new(0).next(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(SplitMix64::new(0).draw(), 0xe220_a839_7b1d_cdaf);
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Contents {
     pub fn new(seed: u64) -> Contents {
         let mut draws = seed::stream(seed, "contents");
         let mut pool = Vec::with_capacity(POOL + LONGEST_SLICE);
-        pool.extend((0..POOL / 8).flat_map(|_| draws.next().to_le_bytes()));
+        pool.extend((0..POOL / 8).flat_map(|_| draws.draw().to_le_bytes()));
         pool.extend_from_within(..LONGEST_SLICE);
         Contents { pool }
     }

@@ -101,7 +101,10 @@ fn drive(
     let block = u64::from(spec.queue.logical_block_size);
     let mut flags = FLAG_HAS_FLAGS;
     if spec.queue.write_cache == WriteCache::WriteBack {
-        flags |= FLAG_SEND_FLUSH | FLAG_SEND_FUA;
+        flags |= FLAG_SEND_FLUSH;
+    }
+    if spec.queue.fua {
+        flags |= FLAG_SEND_FUA;
     }
     if spec.queue.discard {
         flags |= FLAG_SEND_TRIM;

@@ -6,4 +6,5 @@ mod server;
 mod shared;
 
 pub use device::{BlockDevice, start};
+pub use server::Partition;
 pub use shared::Shared;

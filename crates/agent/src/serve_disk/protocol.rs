@@ -17,9 +17,7 @@ const REPLY_MAGIC: u32 = 0x6744_6698;
 /// `NBD_CMD_FLAG_FUA`, in the upper half of the type word.
 const FLAG_FUA: u32 = 1 << 16;
 
-/// `EIO`, as the protocol spells errors.
-pub const EIO: u32 = 5;
-/// `EINVAL`.
+/// `EINVAL`, as the protocol spells errors.
 pub const EINVAL: u32 = 22;
 /// `ENOSPC`.
 pub const ENOSPC: u32 = 28;
@@ -147,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_reply_names_the_handle_and_the_error() {
-        let bytes = reply(7, EIO);
+        let bytes = reply(7, ENOSPC);
         assert_eq!(bytes[..4], [0x67, 0x44, 0x66, 0x98]);
-        assert_eq!(bytes[7], 5);
+        assert_eq!(bytes[7], 28);
         assert_eq!(bytes[15], 7);
     }
 }

@@ -120,11 +120,6 @@ impl Shared {
         (errno != 0).then(|| io::Error::from_raw_os_error(errno as i32))
     }
 
-    /// Requests answered so far and the bytes stored.
-    pub fn life(&self) -> (u64, Bytes) {
-        (self.get(Word::Answered), Bytes(self.get(Word::Stored)))
-    }
-
     /// Trial: how much later than due the answers went out, summed over all timed requests.
     pub fn late(&self) -> Nanos {
         Nanos(self.get(Word::Late))

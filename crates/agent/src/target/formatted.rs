@@ -110,22 +110,24 @@ impl Formatted {
                 ran.last_lines(3).join(" / ")
             )));
         }
-        if !self.plan.features.is_empty() {
-            let ran = process::run(&self.argv(&self.plan.features), &self.plan.env)?;
-            conditions.features =
-                fsdyno_filesystem::features(&ran.output, &self.plan.feature_keys);
-        }
+        // Where there is no command of its own for them, mkfs has just printed the features.
+        let shown = if self.plan.features.is_empty() {
+            ran
+        } else {
+            process::run(&self.argv(&self.plan.features), &self.plan.env)?
+        };
+        conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
         Ok(())
     }
 
     fn mount(&mut self) -> io::Result<()> {
-        let options = mount::split(&self.plan.mount_options).map_err(io::Error::other)?;
-        let data = std::ffi::CString::new(options.data.as_str()).map_err(io::Error::other)?;
+        let (flags, data) = mount::split(&self.plan.mount_options).map_err(io::Error::other)?;
+        let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
         rustix::mount::mount(
             self.medium.path(),
             &self.mount_point,
             self.plan.mount_type.as_str(),
-            MountFlags::from_bits_retain(options.flags as u32),
+            MountFlags::from_bits_retain(mount::bits(&flags) as u32),
             Some(data.as_c_str()),
         )
         .map_err(|error| {
@@ -235,6 +237,13 @@ impl Target for Formatted {
                 device.busy_ns = None;
                 Some(device)
             }
+        }
+    }
+
+    fn device_error(&self) -> Option<io::Error> {
+        match &self.medium {
+            Medium::Served { shared, .. } => shared.failed(),
+            Medium::Instant { .. } => None,
         }
     }
 

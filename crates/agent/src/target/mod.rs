@@ -43,6 +43,11 @@ pub trait Target {
     /// The device's counters; none where it has none.
     fn device(&self) -> Option<Device>;
 
+    /// Why the instrument itself had to answer a request with an error, if it had to.
+    fn device_error(&self) -> Option<io::Error> {
+        None
+    }
+
     /// The processes to keep out of the trial's figures.
     fn instruments(&self) -> Instruments {
         Instruments::default()
