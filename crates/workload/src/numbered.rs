@@ -1,6 +1,6 @@
 //! Names made of a prefix and a number, written and read back.
 
-use crate::op::Name;
+use crate::op::{Name, digits_limit};
 
 /// A family of names: `f0000000`, `f0000001` ... A number that needs more digits than the width
 /// has them, so no two numbers share a name.
@@ -8,12 +8,15 @@ use crate::op::Name;
 pub struct Numbered {
     prefix: Vec<u8>,
     width: usize,
+    /// Numbers below this are written the quick way.
+    limit: u64,
 }
 
 impl Numbered {
     /// Names of `prefix` and at least `width` digits.
     pub fn new(prefix: &str, width: usize) -> Numbered {
-        Numbered { prefix: prefix.as_bytes().to_vec(), width: width.clamp(1, 20) }
+        let width = width.clamp(1, 20);
+        Numbered { prefix: prefix.as_bytes().to_vec(), width, limit: digits_limit(width) }
     }
 
     /// Names of `prefix` and as many digits as the largest of `count` numbers needs.
@@ -28,6 +31,7 @@ impl Numbered {
 
     /// Writes the prefix at byte `at` of `name`, to be completed by [`Numbered::finish`] again and
     /// again.
+    #[inline(never)]
     pub fn begin(&self, name: &mut Name, at: usize) {
         name.truncate(at);
         name.push(&self.prefix);
@@ -36,7 +40,12 @@ impl Numbered {
     /// Writes the number behind a prefix that begins at byte `at`; whatever followed it is gone.
     #[inline]
     pub fn finish(&self, name: &mut Name, at: usize, number: u64) {
-        name.set_number(at + self.prefix.len(), number, self.width);
+        let at = at + self.prefix.len();
+        if number < self.limit {
+            name.set_digits(at as u16, number as u32, self.width as u16);
+        } else {
+            name.set_long_number(at, number, self.width);
+        }
     }
 
     /// Appends the whole name.

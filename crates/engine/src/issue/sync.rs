@@ -66,7 +66,29 @@ impl Sync {
         self.flags.1
     }
 
-    #[inline]
+    #[inline(never)]
+    fn create(&mut self, op: &Op) -> i64 {
+        match op.call {
+            Call::Create { dir, file, flags, mode } => {
+                let flags = self.flags(flags) | libc::O_CREAT;
+                self.open(dir, &op.name, file, flags, mode)
+            }
+            _ => 0,
+        }
+    }
+
+    #[inline(never)]
+    fn open_file(&mut self, op: &Op) -> i64 {
+        match op.call {
+            Call::Open { dir, file, flags } => {
+                let flags = self.flags(flags);
+                self.open(dir, &op.name, file, flags, 0)
+            }
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
     fn open(&mut self, dir: DirSlot, name: &Name, slot: FileSlot, flags: c_int, mode: u32) -> i64 {
         // SAFETY: the name ends in NUL and lives as long as the call.
         let fd = unsafe { libc::openat(self.dir(dir), text(name), flags | libc::O_CLOEXEC, mode) };
@@ -80,14 +102,23 @@ impl Sync {
         0
     }
 
-    #[inline]
-    fn close(slots: &mut [RawFd], slot: u16) -> i64 {
-        let fd = match slots.get_mut(slot as usize) {
-            Some(place) => std::mem::replace(place, CLOSED),
-            None => CLOSED,
-        };
-        // SAFETY: the slot owned this descriptor and has just given it up.
-        done(unsafe { libc::close(fd) })
+    #[inline(never)]
+    fn close(&mut self, slot: FileSlot) -> i64 {
+        take_and_close(&mut self.files, slot.0)
+    }
+
+    #[inline(never)]
+    fn stat(&self, dir: DirSlot, name: &Name) -> i64 {
+        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+        let (dir, name, at) = (self.dir(dir), text(name), status.as_mut_ptr());
+        // SAFETY: the name ends in NUL, `at` is valid for writing one stat.
+        done(unsafe { libc::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) })
+    }
+
+    #[inline(never)]
+    fn unlink(&self, dir: DirSlot, name: &Name, flags: c_int) -> i64 {
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        done(unsafe { libc::unlinkat(self.dir(dir), text(name), flags) })
     }
 
     fn open_dir(&mut self, dir: DirSlot, op: &Op, slot: DirSlot) -> i64 {
@@ -107,7 +138,7 @@ impl Sync {
 
     /// Writes all of it: a write that takes less than it was given is continued until it is done or
     /// fails, as every program that cares does; payloads above 1 MiB take several calls so.
-    #[inline]
+    #[inline(never)]
     fn write(&self, file: FileSlot, payload: Payload) -> i64 {
         let fd = self.file(file);
         let mut done = 0;
@@ -152,17 +183,18 @@ impl Sync {
         }
     }
 
-    /// The calls that no workload's inner loop is made of.
+    /// All the other calls.
+    #[inline(never)]
     fn issue_other(&mut self, op: &Op) -> i64 {
         let (name, other) = (text(&op.name), text(&op.other));
         let (uid, gid) = self.owner;
         const NOFOLLOW: c_int = libc::AT_SYMLINK_NOFOLLOW;
-        // SAFETY: names end in NUL; names and times live as long as the calls.
+        // SAFETY: names end in NUL; names, times and status live as long as the calls.
         let answer = unsafe {
             match op.call {
                 Call::OpenDir { dir, slot } => return self.open_dir(dir, op, slot),
                 Call::CloseDir { slot: DirSlot::ROOT } => return -i64::from(libc::EBADF),
-                Call::CloseDir { slot } => return Sync::close(&mut self.dirs, slot.0),
+                Call::CloseDir { slot } => return take_and_close(&mut self.dirs, slot.0),
                 Call::Read { file, length } => return self.read(file, length),
                 Call::Setxattr { file, length } => return self.set_xattr(file, length),
                 Call::Mkdir { dir, mode } => libc::mkdirat(self.dir(dir), name, mode),
@@ -171,6 +203,15 @@ impl Sync {
                 }
                 Call::Link { dir, to } => libc::linkat(self.dir(dir), name, self.dir(to), other, 0),
                 Call::Symlink { dir } => libc::symlinkat(other, self.dir(dir), name),
+                Call::StatFile { file } => {
+                    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+                    libc::fstat(self.file(file), status.as_mut_ptr())
+                }
+                Call::UtimesFile { file, mtime } => {
+                    libc::futimens(self.file(file), times(mtime).as_ptr())
+                }
+                Call::ChownFile { file } => libc::fchown(self.file(file), uid, gid),
+                Call::ChmodFile { file, mode } => libc::fchmod(self.file(file), mode),
                 Call::Fsync { file } => libc::fsync(self.file(file)),
                 Call::FsyncDir { dir } => libc::fsync(self.dir(dir)),
                 Call::Truncate { file, length } => {
@@ -192,51 +233,20 @@ impl Sync {
 }
 
 impl Issuer for Sync {
+    /// Only a table of jumps: each call is out of line, so that none pays for the stack and the
+    /// registers of another.
+    #[inline]
     fn issue(&mut self, op: &Op) -> i64 {
         match op.call {
-            Call::Create { dir, file, flags, mode } => {
-                let flags = self.flags(flags) | libc::O_CREAT;
-                self.open(dir, &op.name, file, flags, mode)
-            }
-            Call::Open { dir, file, flags } => {
-                let flags = self.flags(flags);
-                self.open(dir, &op.name, file, flags, 0)
-            }
-            Call::Close { file } => Sync::close(&mut self.files, file.0),
+            Call::Create { .. } => self.create(op),
+            Call::Open { .. } => self.open_file(op),
+            Call::Close { file } => self.close(file),
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 self.write(file, payload)
             }
-            Call::Unlink { dir } => {
-                // SAFETY: the name ends in NUL and lives as long as the call.
-                done(unsafe { libc::unlinkat(self.dir(dir), text(&op.name), 0) })
-            }
-            Call::Rmdir { dir } => {
-                // SAFETY: the name ends in NUL and lives as long as the call.
-                done(unsafe { libc::unlinkat(self.dir(dir), text(&op.name), libc::AT_REMOVEDIR) })
-            }
-            Call::Stat { dir } => {
-                let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-                let (dir, name, at) = (self.dir(dir), text(&op.name), status.as_mut_ptr());
-                // SAFETY: the name ends in NUL, `at` is valid for writing one stat.
-                done(unsafe { libc::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) })
-            }
-            Call::StatFile { file } => {
-                let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-                // SAFETY: `status` is valid for writing one stat.
-                done(unsafe { libc::fstat(self.file(file), status.as_mut_ptr()) })
-            }
-            Call::UtimesFile { file, mtime } => {
-                // SAFETY: the times live as long as the call.
-                done(unsafe { libc::futimens(self.file(file), times(mtime).as_ptr()) })
-            }
-            Call::ChownFile { file } => {
-                // SAFETY: takes numbers only.
-                done(unsafe { libc::fchown(self.file(file), self.owner.0, self.owner.1) })
-            }
-            Call::ChmodFile { file, mode } => {
-                // SAFETY: takes numbers only.
-                done(unsafe { libc::fchmod(self.file(file), mode) })
-            }
+            Call::Stat { dir } => self.stat(dir, &op.name),
+            Call::Unlink { dir } => self.unlink(dir, &op.name, 0),
+            Call::Rmdir { dir } => self.unlink(dir, &op.name, libc::AT_REMOVEDIR),
             _ => self.issue_other(op),
         }
     }
@@ -283,6 +293,16 @@ impl Drop for Sync {
             unsafe { libc::close(*fd) };
         }
     }
+}
+
+#[inline]
+fn take_and_close(slots: &mut [RawFd], slot: u16) -> i64 {
+    let fd = match slots.get_mut(slot as usize) {
+        Some(place) => std::mem::replace(place, CLOSED),
+        None => CLOSED,
+    };
+    // SAFETY: the slot owned this descriptor and has just given it up.
+    done(unsafe { libc::close(fd) })
 }
 
 /// Puts a descriptor into a slot that is new or in use; what was there is closed.

@@ -106,6 +106,8 @@ const FLAGS: OpenFlags = OpenFlags {
     noctty: false,
 };
 
+const CREATE: Call = Call::Create { dir: SLOT, file: FILE, flags: FLAGS, mode: 0o644 };
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Create,
@@ -171,12 +173,22 @@ impl Workload for Dirops {
         let Some((phase, order)) = self.phases.get(phase) else {
             return Box::new(NoOps);
         };
-        let first =
-            if *phase == Phase::Create && share.rank == 0 { Step::Mkdir } else { Step::OpenDir };
+        let first = match phase {
+            Phase::Create if share.rank == 0 => Step::Mkdir,
+            _ => Step::OpenDir,
+        };
+        let (call, then) = match phase {
+            Phase::Create if self.size > 0 => (CREATE, Step::Write),
+            Phase::Create => (CREATE, Step::Close),
+            Phase::Stat => (Call::Stat { dir: SLOT }, Step::File),
+            Phase::Delete => (Call::Unlink { dir: SLOT }, Step::File),
+        };
         Box::new(Ops {
             work: self,
-            phase: *phase,
             order,
+            in_sequence: matches!(order, Order::Forward),
+            call,
+            then,
             place: from,
             end: to,
             step: first,
@@ -254,8 +266,13 @@ enum Step {
 
 struct Ops<'a> {
     work: &'a Dirops,
-    phase: Phase,
     order: &'a Order,
+    /// The order is forward, so that each name is the one before it plus one.
+    in_sequence: bool,
+    /// The first call on every file.
+    call: Call,
+    /// What follows it.
+    then: Step,
     place: u64,
     end: u64,
     step: Step,
@@ -264,28 +281,45 @@ struct Ops<'a> {
 
 impl Ops<'_> {
     /// The next file's first op: create, stat or unlink.
-    #[inline]
-    fn file(&mut self, op: &mut Op) -> bool {
-        if self.place == self.end {
-            op.name.clear();
-            op.name.push(DIRECTORY);
-            op.call = Call::CloseDir { slot: SLOT };
-            self.step = Step::End;
-            return true;
+    fn file(&mut self, op: &mut Op) {
+        if self.place >= self.end {
+            return self.leave(op);
         }
         self.number = self.order.at(self.place);
         self.place += 1;
         self.work.names.finish(&mut op.name, 0, self.number);
-        self.step = Step::File;
-        op.call = match self.phase {
-            Phase::Create => {
-                self.step = if self.work.size > 0 { Step::Write } else { Step::Close };
-                Call::Create { dir: SLOT, file: FILE, flags: FLAGS, mode: 0o644 }
+        op.call = self.call;
+        self.step = self.then;
+    }
+
+    #[inline(never)]
+    fn other(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            Step::File => self.file(op),
+            Step::FirstFile => {
+                self.work.names.begin(&mut op.name, 0);
+                self.file(op);
             }
-            Phase::Stat => Call::Stat { dir: SLOT },
-            Phase::Delete => Call::Unlink { dir: SLOT },
-        };
+            Step::Write => {
+                op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
+                self.step = Step::Close;
+            }
+            Step::Close => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::File;
+            }
+            Step::Mkdir | Step::OpenDir => self.directory(op),
+            Step::End => return false,
+        }
         true
+    }
+
+    #[cold]
+    fn leave(&mut self, op: &mut Op) {
+        op.name.clear();
+        op.name.push(DIRECTORY);
+        op.call = Call::CloseDir { slot: SLOT };
+        self.step = Step::End;
     }
 
     #[cold]
@@ -303,25 +337,22 @@ impl Ops<'_> {
 }
 
 impl OpSource for Ops<'_> {
-    #[inline]
+    /// The two commonest ops have a short way of their own, for each instruction here is in every
+    /// latency; what they do is what [`Ops::other`] would.
     fn next(&mut self, op: &mut Op) -> bool {
-        match self.step {
-            Step::File => return self.file(op),
-            Step::Close => {
-                op.call = Call::Close { file: FILE };
-                self.step = Step::File;
+        if self.step == Step::File && self.in_sequence && self.place < self.end {
+            if op.name.increment() {
+                self.number = self.place;
+                self.place += 1;
+                op.call = self.call;
+                self.step = self.then;
+                return true;
             }
-            Step::Write => {
-                op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
-                self.step = Step::Close;
-            }
-            Step::FirstFile => {
-                self.work.names.begin(&mut op.name, 0);
-                return self.file(op);
-            }
-            Step::Mkdir | Step::OpenDir => self.directory(op),
-            Step::End => return false,
+        } else if self.step == Step::Close {
+            op.call = Call::Close { file: FILE };
+            self.step = Step::File;
+            return true;
         }
-        true
+        self.other(op)
     }
 }
