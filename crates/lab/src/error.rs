@@ -208,15 +208,19 @@ impl RunError {
     }
 }
 
-/// The last lines of a console, ready to follow a sentence. A panic prints about fifteen lines;
-/// the reason is in the first of them.
+/// The lines of a console that tell most, ready to follow a sentence: those around the first sign
+/// of trouble, since a panic prints thirty lines of registers after its reason; else the last.
 fn tail(console: &[String]) -> String {
     const LINES: usize = 20;
+    const BEFORE: usize = 5;
+    const TROUBLE: &[&str] = &["BUG: ", "Oops: ", "Kernel panic", "Out of memory"];
     if console.is_empty() {
         return "; its console is empty".into();
     }
-    let shown = &console[console.len().saturating_sub(LINES)..];
-    format!("; its console ends with:\n    {}", shown.join("\n    "))
+    let trouble = console.iter().position(|line| TROUBLE.iter().any(|sign| line.contains(sign)));
+    let start = trouble.map_or(console.len().saturating_sub(LINES), |at| at.saturating_sub(BEFORE));
+    let shown = &console[start..console.len().min(start + LINES)];
+    format!("; its console says:\n    {}", shown.join("\n    "))
 }
 
 #[cfg(test)]
@@ -231,12 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_shows_the_last_twenty_lines_of_the_console() {
+    fn a_hung_guest_shows_the_last_twenty_lines_of_its_console() {
         let console: Vec<String> = (1..=30).map(|n| format!("line {n}.")).collect();
+        let text = RunError::Stalled { after: Duration::from_secs(9), console }.to_string();
+        assert!(text.starts_with("run the guest: no sign of life for 9 s; its console says:"));
+        assert!(text.contains("line 30.") && text.contains("line 11."), "{text}");
+        assert!(!text.contains("line 10."), "{text}");
+    }
+
+    #[test]
+    fn a_panic_shows_its_reason_and_not_only_the_registers_after_it() {
+        let mut console: Vec<String> = (1..=60).map(|n| format!("line {n}.")).collect();
+        console[29] = "Kernel panic - not syncing: Attempted to kill init!".into();
         let text = RunError::Panicked { console }.to_string();
-        assert!(text.starts_with("run the guest: its kernel panicked; its console ends with:"));
-        assert!(
-            text.contains("line 30.") && text.contains("line 11.") && !text.contains("line 10.")
-        );
+        assert!(text.contains("Attempted to kill init") && text.contains("line 25."), "{text}");
+        assert!(!text.contains("line 24.") && !text.contains("line 60."), "{text}");
     }
 }

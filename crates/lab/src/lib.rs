@@ -212,18 +212,21 @@ fn bootable(kernel: &Kernel, cache: &Path) -> Result<(PathBuf, String), LabError
     let is_elf = image.starts_with(b"\x7fELF");
     let folder = cache.join("vmlinux");
     let kept = folder.join(&image_sha256);
+    let kept_sha256 = kept.with_extension("sha256");
     if !is_elf {
-        // A kept file is complete: it was renamed into place.
-        if let Ok(bytes) = fs::read(&kept) {
-            return Ok((kept, sha256_hex(&bytes)));
+        // Whatever is kept is complete, since it was renamed into place; the hash comes last.
+        if let (true, Ok(sha256)) = (kept.is_file(), fs::read_to_string(&kept_sha256)) {
+            return Ok((kept, sha256));
         }
     }
     let vmlinux = payload::vmlinux(&image).map_err(|error| wrong(error.to_string()))?;
     match (payload::has_pvh_entry(&vmlinux), is_elf) {
         (true, true) => Ok((kernel.image.clone(), image_sha256)),
         (true, false) => {
+            let sha256 = sha256_hex(&vmlinux);
             write_atomically(&folder, &kept, &vmlinux)?;
-            Ok((kept, sha256_hex(&vmlinux)))
+            write_atomically(&folder, &kept_sha256, sha256.as_bytes())?;
+            Ok((kept, sha256))
         }
         // Slower, since the guest unpacks it, and just as exact.
         (false, false) => Ok((kernel.image.clone(), image_sha256)),

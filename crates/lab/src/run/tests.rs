@@ -1,0 +1,113 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::qemu::{Attach, DiskRegion};
+
+/// Runs a shell script in QEMU's place, with one small disk.
+fn run_script(
+    script: &str,
+    stall: Duration,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> RunError {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("qemu");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let machine = Machine {
+        ram: Bytes(64 << 20),
+        disks: vec![DiskRegion { region: Bytes(1 << 20), attach: Attach::Nbd }],
+        workdir: folder.path().to_path_buf(),
+        stall,
+        deadline: Duration::from_secs(60),
+    };
+    let initramfs = memory_file(c"test").unwrap();
+    let error =
+        run(&program, Path::new("/vmlinux"), &initramfs, &machine, b"{}", watch).unwrap_err();
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
+    error
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn go_on(_: &Progress) -> Watch {
+    Watch::GoOn
+}
+
+#[test]
+fn a_qemu_that_refuses_is_told_in_its_own_words() {
+    let error = run_script("echo qemu: no such machine >&2; exit 1", LONG, &mut go_on);
+    let text = error.to_string();
+    assert!(
+        text.starts_with("run the guest: QEMU ended with status 1 before the report"),
+        "{text}"
+    );
+    assert!(text.ends_with("qemu: no such machine"), "{text}");
+}
+
+#[test]
+fn a_killed_qemu_has_died_of_its_signal() {
+    let error = run_script("kill -KILL $$", LONG, &mut go_on);
+    assert!(
+        matches!(&error, RunError::Died { how, .. } if how == "was killed by signal 9"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_bus_error_means_that_the_folder_of_the_disks_is_full() {
+    let error = run_script("kill -BUS $$", LONG, &mut go_on);
+    assert!(matches!(error, RunError::OutOfSpace { .. }), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn a_guest_without_a_sign_of_life_has_stalled() {
+    let error = run_script("exec sleep 1000", Duration::from_millis(50), &mut go_on);
+    assert!(matches!(error, RunError::Stalled { .. }), "{error}");
+}
+
+#[test]
+fn a_watcher_can_stop_a_guest() {
+    let mut looks = 0;
+    let error = run_script("exec sleep 1000", LONG, &mut |_| {
+        looks += 1;
+        if looks < 3 { Watch::GoOn } else { Watch::Stop }
+    });
+    assert!(matches!(error, RunError::Stopped), "{error}");
+    assert_eq!(looks, 3);
+}
+
+#[test]
+fn a_panic_on_the_console_is_a_panic() {
+    // The console's file is among the arguments, as it is for QEMU.
+    let script = "for a in \"$@\"; do case $a in file,id=console,path=*) \
+                  echo 'Kernel panic - not syncing: Oops' > ${a#*path=};; esac; done";
+    let error = run_script(script, LONG, &mut go_on);
+    assert!(matches!(error, RunError::Panicked { .. }), "{error}");
+    assert_eq!(error.console(), ["Kernel panic - not syncing: Oops"]);
+}
+
+#[test]
+fn a_guest_that_powers_off_without_a_report_has_died() {
+    let error = run_script("", LONG, &mut go_on);
+    assert!(
+        matches!(&error, RunError::Died { how, .. } if how.starts_with("ended, as")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_line_of_a_terminal_is_made_readable() {
+    assert_eq!(printable("\x1b[?7l\x1b[2J\x1b[0mSeaBIOS (1)\r"), "SeaBIOS (1)");
+}
+
+#[test]
+fn only_the_last_lines_are_kept() {
+    let file = memory_file(c"test").unwrap();
+    let text: String = (0..100_000).map(|n| format!("line {n}\r\n")).collect();
+    file.write_all_at(text.as_bytes(), 0).unwrap();
+    let lines = last_lines(&file);
+    assert_eq!((lines.len(), lines[59].as_str()), (60, "line 99999"));
+}
