@@ -1,1 +1,24 @@
 //! Text, HTML, CSV and Markdown from stored trials.
+//!
+//! Everything starts from [`load`] and goes through one view of the trials ([`view`]), so a table,
+//! a mail and the page show the same numbers.
+
+mod answer;
+mod colour;
+mod command;
+mod csv;
+mod error;
+#[cfg(test)]
+mod fixture;
+mod html;
+mod load;
+mod number;
+mod svg;
+mod table;
+pub mod view;
+
+pub use csv::csv;
+pub use error::ReportError;
+pub use html::{Options, html};
+pub use load::{LoadError, Loaded, RECORDS, Torn, load};
+pub use table::{Format, Style, table};

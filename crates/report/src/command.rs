@@ -1,0 +1,107 @@
+//! The command that repeats what was measured, worked out from the plans of the trials.
+
+use fsdyno_record::Trial;
+use fsdyno_record::plan::MediumPlan;
+
+/// A `fsdyno run` with every choice spelled out, quoted for a shell; empty without trials.
+///
+/// One command repeats trials that crossed every workload with every file system; where they did
+/// not, it repeats more than was measured, never less.
+pub fn of(trials: &[Trial]) -> String {
+    if trials.is_empty() {
+        return String::new();
+    }
+    let mut words = vec!["fsdyno".to_string(), "run".to_string()];
+    words.extend(distinct(trials.iter().map(|t| t.plan.workload.name.clone())));
+    let mut options = Vec::new();
+    options.extend(distinct(trials.iter().filter_map(file_system)));
+    options.extend(distinct(trials.iter().flat_map(medium)));
+    options.extend(distinct(trials.iter().flat_map(settings)));
+    let sysctls = trials.iter().flat_map(|t| &t.plan.sysctls);
+    options
+        .extend(distinct(sysctls.map(|(key, value)| option("sysctl", &format!("{key}={value}")))));
+    let threads = distinct(trials.iter().map(|t| t.plan.threads));
+    options.extend(threads.iter().map(|n| option("threads", &n.to_string())));
+    let seeds = || trials.iter().map(|t| t.seed);
+    let first = seeds().min().unwrap_or(0);
+    let repeat = seeds().max().unwrap_or(0) - first + 1;
+    options.push(format!("--seed {first} --repeat {repeat}"));
+    let indent = " \\\n    ";
+    let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    format!("{}{indent}{}", words.join(" "), options.join(indent))
+}
+
+fn file_system(trial: &Trial) -> Option<String> {
+    let (label, spec) = (&trial.plan.label, &trial.plan.filesystem.as_ref()?.spec);
+    let text = if label == spec { spec.clone() } else { format!("{label}={spec}") };
+    Some(option("fs", &text))
+}
+
+fn medium(trial: &Trial) -> Vec<String> {
+    match &trial.plan.medium {
+        MediumPlan::Directory { path } => vec![option("on", path)],
+        MediumPlan::Lab { disk, ram, scheduler, kernel, .. } => {
+            let mut options = vec![
+                option("disk", &disk.name),
+                option("kernel", kernel),
+                option("ram", &format!("{}K", ram.0 / 1024)),
+            ];
+            options.extend(scheduler.iter().map(|s| option("scheduler", s)));
+            options
+        }
+    }
+}
+
+fn settings(trial: &Trial) -> Vec<String> {
+    let workload = &trial.plan.workload;
+    let set = |(key, value): (&String, &String)| {
+        option("set", &format!("{}.{key}={value}", workload.name))
+    };
+    workload.params.iter().map(set).collect()
+}
+
+fn option(name: &str, value: &str) -> String {
+    format!("--{name} {}", quote(value))
+}
+
+/// Quoted for a POSIX shell, where that is needed.
+fn quote(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for item in items {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_command_names_every_choice_once() {
+        insta::assert_snapshot!(of(&fixture::trials()));
+    }
+
+    #[test]
+    fn a_directory_is_repeated_on_that_directory() {
+        assert!(of(&fixture::on_a_host()).contains("--on /srv/scratch"));
+    }
+
+    #[test]
+    fn what_a_shell_would_read_is_quoted() {
+        assert_eq!(quote("ext4"), "ext4");
+        assert_eq!(quote("it's $(rm)"), r"'it'\''s $(rm)'");
+        assert_eq!(quote(""), "''");
+    }
+}

@@ -1,0 +1,124 @@
+//! CSV: one line per trial, phase and op, for a spreadsheet or a script.
+
+use fsdyno_record::trial::{Outcome, Phase};
+use fsdyno_record::{Nanos, Trial};
+
+const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,label,filesystem,disk,phase,\
+    returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,device_reads,\
+    device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
+    op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns";
+
+/// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
+/// nothing is rounded; a value that is unknown is empty. A trial without phases has one line.
+pub fn csv(trials: &[Trial]) -> String {
+    let mut out = String::from(HEAD);
+    out.push('\n');
+    for trial in trials {
+        let start = trial_fields(trial);
+        if trial.measured.phases.is_empty() {
+            push_line(&mut out, start.iter().chain(&vec![String::new(); COLUMNS - start.len()]));
+        }
+        for phase in &trial.measured.phases {
+            let middle = phase_fields(phase);
+            for (kind, stats) in &phase.ops {
+                let times =
+                    [stats.total_ns, stats.p50_ns, stats.p90_ns, stats.p99_ns, stats.p999_ns];
+                let mut end = vec![kind.name().to_string(), stats.count.to_string()];
+                end.extend(times.iter().chain([&stats.max_ns]).map(|ns| ns.0.to_string()));
+                push_line(&mut out, start.iter().chain(&middle).chain(&end));
+            }
+        }
+    }
+    out
+}
+
+const COLUMNS: usize = 32;
+
+fn trial_fields(trial: &Trial) -> Vec<String> {
+    let plan = &trial.plan;
+    let outcome = match trial.outcome {
+        Outcome::Ok => "ok",
+        Outcome::Failed => "failed",
+        Outcome::Skipped => "skipped",
+    };
+    vec![
+        trial.trial_id.clone(),
+        trial.lab_id.clone().unwrap_or_default(),
+        trial.seed.to_string(),
+        outcome.into(),
+        trial.reason.clone().unwrap_or_default(),
+        plan.workload.name.clone(),
+        plan.label.clone(),
+        plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default(),
+        plan.disk_name().unwrap_or_default().into(),
+    ]
+}
+
+fn phase_fields(phase: &Phase) -> Vec<String> {
+    let time = |ns: Option<Nanos>| ns.map(|ns| ns.0.to_string()).unwrap_or_default();
+    let device = |of: fn(&fsdyno_record::trial::Device) -> u64| {
+        phase.device.as_ref().map(|d| of(d).to_string()).unwrap_or_default()
+    };
+    vec![
+        phase.name.clone(),
+        phase.returned_ns.0.to_string(),
+        time(phase.synced_ns),
+        time(phase.durable_ns),
+        phase.cpu_ns.0.to_string(),
+        phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>().to_string(),
+        phase.bytes_written.0.to_string(),
+        phase.bytes_read.0.to_string(),
+        device(|d| d.reads),
+        device(|d| d.writes),
+        device(|d| d.flushes),
+        device(|d| d.bytes_read.0),
+        device(|d| d.bytes_written.0),
+        phase.device.and_then(|d| d.seeks).map(|n| n.to_string()).unwrap_or_default(),
+        phase.space_used.0.to_string(),
+    ]
+}
+
+fn push_line<'a>(out: &mut String, fields: impl Iterator<Item = &'a String>) {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        if field.contains([',', '"', '\n', '\r']) {
+            out.push('"');
+            out.push_str(&field.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(field);
+        }
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn every_trial_phase_and_op_has_a_line() {
+        insta::assert_snapshot!(csv(&fixture::trials()[..1]));
+    }
+
+    #[test]
+    fn a_trial_that_failed_has_a_line_of_its_own_with_every_column() {
+        let trials = fixture::with_failures();
+        let failed: Vec<&Trial> = trials.iter().filter(|t| t.measured.phases.is_empty()).collect();
+        assert!(!failed.is_empty());
+        let text = csv(&trials);
+        let line = text.lines().find(|line| line.contains(",skipped,")).unwrap();
+        assert_eq!(line.matches(',').count(), COLUMNS - 1);
+        assert_eq!(HEAD.matches(',').count(), COLUMNS - 1);
+    }
+
+    #[test]
+    fn commas_quotes_and_newlines_stay_inside_their_field() {
+        let mut out = String::new();
+        push_line(&mut out, ["a,b", "say \"x\"", "two\nlines", "plain"].map(String::from).iter());
+        assert_eq!(out, "\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",plain\n");
+    }
+}

@@ -1,0 +1,295 @@
+//! Records for tests: three file systems, two workloads, three seeds, every field in use.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan};
+use fsdyno_record::seed::{SplitMix64, stream, uuid};
+use fsdyno_record::trial::{
+    CheckReport, Conditions, Device, Gap, Host, Instrument, Measured, OpStats, Outcome, Phase,
+    Split, VerifyReport, trial_id,
+};
+use fsdyno_record::{Bytes, Nanos, OpKind, Trial};
+use fsdyno_stats::Histogram;
+
+/// Label, kind, spec, and how long a create and an unlink take in microseconds.
+const FILESYSTEMS: [(&str, &str, &str, u64, u64); 3] = [
+    ("ext4", "ext4", "ext4", 110, 38),
+    ("xfs", "xfs", "xfs", 82, 71),
+    ("far", "ext4", "ext4 -J device={journal}", 112, 36),
+];
+
+/// Workload, phase, its main op, how many, whether it belongs to the creating half.
+const PHASES: [(&str, &str, OpKind, u64, bool); 4] = [
+    ("dirops", "create", OpKind::Create, 10_000, true),
+    ("dirops", "delete", OpKind::Unlink, 10_000, false),
+    ("tarball", "extract", OpKind::Create, 20_000, true),
+    ("tarball", "remove", OpKind::Unlink, 20_000, false),
+];
+
+/// All succeeded, interleaved as a study runs them.
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for workload in ["dirops", "tarball"] {
+        for seed in 1..=3 {
+            trials.extend(FILESYSTEMS.map(|filesystem| trial(workload, seed, filesystem)));
+        }
+    }
+    trials
+}
+
+/// One seed of each.
+pub fn single() -> Vec<Trial> {
+    trials().into_iter().filter(|trial| trial.seed == 1).collect()
+}
+
+/// The same with one trial that failed and one that was skipped.
+pub fn with_failures() -> Vec<Trial> {
+    let mut trials = trials();
+    let mut failed = trials[0].clone();
+    failed.outcome = Outcome::Failed;
+    failed.reason = Some("fsck.ext4 exited with 4:\nGroup 3: bad block bitmap".into());
+    failed.measured.check.as_mut().unwrap().clean = false;
+    let mut skipped = trials[1].clone();
+    skipped.plan.label = "reiserfs".into();
+    skipped.outcome = Outcome::Skipped;
+    skipped.reason = Some("kernel 6.12 has no module reiserfs".into());
+    skipped.measured = Measured::default();
+    trials.extend([failed, skipped]);
+    trials
+}
+
+/// On a directory of a host: no lab, no device counters, nothing durable.
+pub fn on_a_host() -> Vec<Trial> {
+    let mut trials = trials();
+    for trial in &mut trials {
+        trial.lab_id = None;
+        trial.lab.clear();
+        trial.plan.medium = MediumPlan::Directory { path: "/srv/scratch".into() };
+        trial.plan.filesystem = None;
+        trial.conditions.venue = "host".into();
+        for phase in &mut trial.measured.phases {
+            phase.durable_ns = None;
+            phase.device = None;
+        }
+    }
+    trials
+}
+
+/// Puts a trial on another disk, hash and id too.
+pub fn set_disk(trial: &mut Trial, name: &str) {
+    if let MediumPlan::Lab { disk, .. } = &mut trial.plan.medium {
+        disk.name = name.into();
+    }
+    trial.plan = trial.plan.clone().sealed();
+    trial.trial_id = trial_id(&trial.plan, trial.seed);
+}
+
+fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) -> Trial {
+    let (label, kind, spec, create_us, unlink_us) = filesystem;
+    let plan = plan(workload, label, kind, spec);
+    let phases: Vec<Phase> = PHASES
+        .iter()
+        .filter(|phase| phase.0 == workload)
+        .map(|(_, name, op, count, creating)| {
+            let mut draws = stream(seed, &format!("{workload} {name} {label}"));
+            let us = if *creating { create_us } else { unlink_us };
+            phase(name, *op, *count, us, *creating, &mut draws)
+        })
+        .collect();
+    Trial {
+        schema: 1,
+        trial_id: trial_id(&plan, seed),
+        lab_id: Some("7d0c5b1e9a44f3c2".repeat(4)),
+        lab: [("qemu", "7.2.22"), ("kernel", "6.1.0-44-amd64"), ("agent", "sha256:51ab")]
+            .map(|(k, v)| (k.to_string(), v.to_string()))
+            .into(),
+        seed,
+        version: "0.1.0".into(),
+        outcome: Outcome::Ok,
+        reason: None,
+        conditions: conditions(&plan, seed),
+        measured: measured(phases),
+        plan,
+        host: Host {
+            started: format!("2026-11-20T23:0{seed}:00Z"),
+            elapsed_ns: Nanos(31_400_000_000),
+            first_op_ns: Some(Nanos(8_100_000_000)),
+            cpu_ns: Some(Nanos(30_200_000_000)),
+            stored: Some(Bytes(48 << 20)),
+        },
+    }
+}
+
+fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
+    let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+    Plan {
+        label: label.into(),
+        workload: WorkloadPlan {
+            name: workload.into(),
+            params: [("files".to_string(), "10000".to_string())].into(),
+        },
+        filesystem: Some(FilesystemPlan {
+            kind: kind.into(),
+            spec: spec.into(),
+            mkfs: words(&format!("mkfs.{kind} -q {{device}}")),
+            env: [("E2FSPROGS_FAKE_TIME".to_string(), "1577836800".to_string())].into(),
+            mount_type: kind.into(),
+            mount_options: "noatime".into(),
+            check: words(&format!("fsck.{kind} -fn {{device}}")),
+            check_clean: vec![0],
+            features: words("dumpe2fs -h {device}"),
+            feature_keys: vec!["Filesystem features".into()],
+            modules: vec![kind.into()],
+        }),
+        medium: MediumPlan::Lab {
+            disk: DiskPlan {
+                name: "hdd-7200".into(),
+                spec: serde_json::json!({"model": "hdd", "rpm": 7200}),
+            },
+            size: Some(Bytes(8 << 30)),
+            ram: Bytes(1 << 30),
+            scheduler: Some("mq-deadline".into()),
+            kernel: "6.1.0-44-amd64".into(),
+        },
+        threads: 1,
+        verify: VerifyMode::Full,
+        sysctls: [("vm.dirty_ratio".to_string(), "20".to_string())].into(),
+        hash: String::new(),
+    }
+    .sealed()
+}
+
+fn conditions(plan: &Plan, seed: u64) -> Conditions {
+    let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+    };
+    let kind = plan.filesystem.as_ref().unwrap().kind.clone();
+    Conditions {
+        venue: "lab".into(),
+        kernel: "6.1.0-44-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-1".into(),
+        cpu: "Intel Core i7 9xx (Nehalem Core i7, IBRS update)".into(),
+        mkfs: [
+            format!("mkfs.{kind}"),
+            "-q".into(),
+            "-U".into(),
+            uuid(seed, "fs"),
+            "/dev/nbd0".into(),
+        ]
+        .into(),
+        mkfs_output: vec!["Writing superblocks: done".into()],
+        mount: format!("{kind} rw,noatime"),
+        features: pairs(&[("Filesystem features", "has_journal dir_index extent 64bit")]),
+        tools: pairs(&[("mkfs", "mke2fs 1.47.0 (5-Feb-2023)")]),
+        queue: pairs(&[("rotational", "1"), ("scheduler", "[mq-deadline] none")]),
+        sysctls: pairs(&[("vm.dirty_ratio", "20"), ("vm.dirty_background_ratio", "10")]),
+        partition_start: Some(Bytes(1 << 20)),
+        device_size: Some(Bytes(8 << 30)),
+        cacheable_memory: Bytes(870 << 20),
+        notes: vec!["The split of CPU time is by ticks.".into()],
+    }
+}
+
+fn measured(phases: Vec<Phase>) -> Measured {
+    let gap = |before: &str, ns| Gap {
+        before: before.into(),
+        wanted: "remount".into(),
+        done: "remount".into(),
+        elapsed_ns: Nanos(ns),
+    };
+    let gaps = vec![gap(&phases[1].name, 412_000_000), gap("", 98_000_000)];
+    Measured {
+        gaps,
+        instrument: Instrument {
+            server_cpu_ns: Nanos(21_000_000),
+            driver_cpu_ns: Nanos(9_000_000),
+            engine_ns: Nanos(4_000_000),
+        },
+        verify: VerifyReport {
+            mode: VerifyMode::Full,
+            files: 10_000,
+            directories: 1,
+            bytes: Bytes(0),
+            problems: 0,
+            examples: Vec::new(),
+            elapsed_ns: Nanos(212_000_000),
+        },
+        check: Some(CheckReport {
+            argv: vec!["fsck".into(), "-fn".into(), "/dev/nbd0".into()],
+            exit: Some(0),
+            clean: true,
+            output: vec!["11/524288 files, 58127/2097152 blocks".into()],
+            elapsed_ns: Nanos(301_000_000),
+        }),
+        phases,
+    }
+}
+
+/// Latencies within 2 % of the mean but for one op in 200 that waits for the disk.
+fn ops(count: u64, us: u64, draws: &mut SplitMix64) -> OpStats {
+    let mut histogram = Histogram::new();
+    for index in 0..count {
+        let slow = if index % 200 == 199 { 40 } else { 1 };
+        histogram.record(us * 980 * slow + draws.below(us * 40));
+    }
+    OpStats {
+        count,
+        total_ns: Nanos(histogram.total()),
+        p50_ns: Nanos(histogram.percentile(50.0)),
+        p90_ns: Nanos(histogram.percentile(90.0)),
+        p99_ns: Nanos(histogram.percentile(99.0)),
+        p999_ns: Nanos(histogram.percentile(99.9)),
+        max_ns: Nanos(histogram.max()),
+        histogram: histogram.buckets().into_iter().map(|(ns, n)| (Nanos(ns), n)).collect(),
+    }
+}
+
+fn phase(
+    name: &str,
+    op: OpKind,
+    count: u64,
+    us: u64,
+    creating: bool,
+    draws: &mut SplitMix64,
+) -> Phase {
+    let main = ops(count, us, draws);
+    let close = ops(if creating { count } else { 1 }, 3, draws);
+    let returned = main.total_ns + close.total_ns;
+    let debt = 400_000_000 + draws.below(12_000_000);
+    let written = if creating { count * 1400 } else { 0 };
+    Phase {
+        name: name.into(),
+        returned_ns: returned,
+        synced_ns: Some(returned + Nanos(debt)),
+        durable_ns: Some(returned + Nanos(debt + 9_000_000)),
+        cpu_ns: Nanos(returned.0 / 10 * 9),
+        user_ns: Nanos(returned.0 / 100 * 6),
+        system_ns: Nanos(returned.0 / 100 * 84),
+        split: Split::Sampled,
+        kernel_cpu_ns: [
+            ("jbd2".to_string(), Nanos(38_000_000)),
+            ("write-back".to_string(), Nanos(52_000_000)),
+        ]
+        .into(),
+        ops: [(op, main), (OpKind::Close, close)].into(),
+        bytes_written: Bytes(written),
+        bytes_read: Bytes(0),
+        device: Some(Device {
+            reads: 41,
+            writes: 800 + draws.below(40),
+            flushes: 6,
+            discards: 0,
+            bytes_read: Bytes(41 * 4096),
+            bytes_written: Bytes(written + (9 << 20)),
+            seeks: Some(300 + draws.below(30)),
+            busy_ns: Some(Nanos(debt)),
+            peak_in_flight: Some(32),
+        }),
+        dirty_bytes: Some(Bytes(written / 2)),
+        space_used: Bytes((18 << 20) + written),
+        instrument: Instrument {
+            server_cpu_ns: Nanos(9_000_000),
+            driver_cpu_ns: Nanos(4_000_000),
+            engine_ns: Nanos(2_000_000),
+        },
+    }
+}

@@ -1,0 +1,423 @@
+//! The page: one self-contained report.html with every number, chart and condition.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::trial::{Device, Outcome, Phase};
+use fsdyno_record::{Bytes, Nanos, Trial};
+use fsdyno_stats::Summary;
+use minijinja::{AutoEscape, Environment, Value, context};
+use serde::Serialize;
+
+use crate::error::ReportError;
+use crate::view::{self, Row, Section};
+use crate::{answer, colour, command, number, svg};
+
+/// What the page says beside the trials themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The title; none makes one of the workloads and file systems.
+    pub title: Option<String>,
+    /// The exact command to repeat it; none works one out from the plans.
+    pub command: Option<String>,
+}
+
+/// The page. It needs no network, no script and no font of its own; all foreign text is escaped.
+///
+/// # Errors
+/// Only [`ReportError::Template`], for a fault in the page's own template.
+pub fn html(trials: &[Trial], options: &Options) -> Result<String, ReportError> {
+    let sections = view::sections(trials);
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_template("report", include_str!("report.html"))?;
+    let flags: Vec<[&str; 2]> =
+        view::flags(&sections).iter().map(|flag| [flag.name(), flag.meaning()]).collect();
+    let page = environment.get_template("report")?.render(context! {
+        title => options.title.clone().unwrap_or_else(|| title(&sections)),
+        style => Value::from_safe_string(include_str!("report.css").into()),
+        version => trials.first().map(|t| t.version.as_str()),
+        compared => compared(trials, &sections),
+        answer => if sections.is_empty() { vec![] } else { answer::sentences(&sections) },
+        sections => sections.iter().enumerate().map(section).collect::<Vec<_>>(),
+        flags,
+        gaps => gaps(&sections),
+        unfinished => unfinished(trials),
+        conditions => conditions(&sections),
+        labs => labs(trials),
+        command => options.command.clone().unwrap_or_else(|| command::of(trials)),
+    })?;
+    Ok(page)
+}
+
+/// `dirops and tarball: ext4, xfs`.
+fn title(sections: &[Section<'_>]) -> String {
+    let mut workloads: Vec<&str> = sections.iter().map(|s| s.workload.as_str()).collect();
+    workloads.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for row in sections.iter().flat_map(|section| &section.rows) {
+        if !names.contains(&row.name.as_str()) {
+            names.push(&row.name);
+        }
+    }
+    if names.is_empty() {
+        return "No trial succeeded".into();
+    }
+    format!("{} on {}", workloads.join(" and "), names.join(", "))
+}
+
+/// What was compared, in a sentence.
+fn compared(trials: &[Trial], sections: &[Section<'_>]) -> String {
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let ok = trials.iter().filter(|t| t.outcome == Outcome::Ok).count();
+    let rows = sections.iter().map(|s| s.rows.len()).max().unwrap_or(0);
+    let phases = plural(sections.len(), "phase");
+    let mut media: Vec<String> = trials
+        .iter()
+        .map(|trial| match trial.plan.disk_name() {
+            Some(disk) => format!("the modelled disk {disk} in the lab (virtual time)"),
+            None => "a directory of this host".into(),
+        })
+        .collect();
+    media.sort();
+    media.dedup();
+    format!(
+        "{} of {} succeeded: {} in {phases}, on {}.",
+        ok,
+        plural(trials.len(), "trial"),
+        plural(rows, "file system"),
+        media.join(" and ")
+    )
+}
+
+#[derive(Serialize)]
+struct SectionView {
+    id: String,
+    title: String,
+    head: String,
+    latency_of: Option<&'static str>,
+    chart: Value,
+    rows: Vec<RowView>,
+    device: bool,
+    repeated: bool,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    name: String,
+    colour: &'static str,
+    n: usize,
+    best: bool,
+    returned: String,
+    returned_spread: String,
+    durable: String,
+    durable_spread: String,
+    cpu: String,
+    kernel_cpu: String,
+    rate: String,
+    ratio: String,
+    flags: Vec<&'static str>,
+    latency: Vec<String>,
+    device: Vec<String>,
+    used: String,
+}
+
+fn section((index, section): (usize, &Section<'_>)) -> SectionView {
+    let id = format!("s{index}");
+    let several = section.rows.len() > 1;
+    SectionView {
+        title: section.title(),
+        head: section.rate_head(),
+        latency_of: section.main_op.map(|op| op.name()),
+        chart: Value::from_safe_string(svg::bars(section, &id)),
+        device: section.rows.iter().flat_map(|r| &r.trials).any(|(_, p)| p.device.is_some()),
+        repeated: section.rows.iter().any(|row| row.returned.n > 1),
+        rows: section.rows.iter().map(|row| row_view(row, several)).collect(),
+        id,
+    }
+}
+
+fn row_view(row: &Row<'_>, several: bool) -> RowView {
+    let mean = |summary: &Summary| number::seconds(summary.mean);
+    let spread = |summary: &Summary| {
+        summary
+            .relative_half_width()
+            .map_or(String::new(), |half| format!("± {}", number::percent(half)))
+    };
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+    let kernel =
+        |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
+    let latency = [50.0, 90.0, 99.0, 99.9, 100.0]
+        .map(|p| dash(row.latency.as_ref().map(|h| Nanos(h.percentile(p)).to_string())));
+    let used = row.mean(|phase| Some(phase.space_used.0 as f64));
+    RowView {
+        name: row.name.clone(),
+        colour: colour::of(&row.kind),
+        n: row.returned.n,
+        best: several && row.ratio <= 1.0,
+        returned: mean(&row.returned),
+        returned_spread: spread(&row.returned),
+        durable: dash(row.durable.as_ref().map(mean)),
+        durable_spread: row.durable.as_ref().map(spread).unwrap_or_default(),
+        cpu: mean(&row.cpu),
+        kernel_cpu: dash(row.mean(kernel).map(number::seconds)),
+        rate: dash(row.rate.map(|rate| number::short(rate.mean))),
+        ratio: number::relative(row.ratio),
+        flags: row.flags.iter().map(|flag| flag.name()).collect(),
+        latency: latency.into(),
+        device: device(row),
+        used: dash(used.map(|bytes| Bytes(bytes as u64).to_string())),
+    }
+}
+
+/// Reads, writes, flushes, bytes read, bytes written, seeks: means over the seeds.
+fn device(row: &Row<'_>) -> Vec<String> {
+    let mean = |of: &dyn Fn(&Device) -> Option<u64>| {
+        row.mean(|phase| phase.device.as_ref().and_then(of).map(|n| n as f64))
+    };
+    let count = |value: Option<f64>| value.map_or("–".into(), |n| number::count(n.round() as u64));
+    let bytes = |value: Option<f64>| value.map_or("–".into(), |n| Bytes(n as u64).to_string());
+    vec![
+        count(mean(&|d| Some(d.reads))),
+        count(mean(&|d| Some(d.writes))),
+        count(mean(&|d| Some(d.flushes))),
+        bytes(mean(&|d| Some(d.bytes_read.0))),
+        bytes(mean(&|d| Some(d.bytes_written.0))),
+        count(mean(&|d| d.seeks)),
+    ]
+}
+
+/// Workload, row, the phase that follows, what was wanted and done, and how long it took.
+fn gaps(sections: &[Section<'_>]) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for section in sections {
+        for row in &section.rows {
+            let mut times: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+            for (trial, phase) in &row.trials {
+                let phases = &trial.measured.phases;
+                let last = phases.last().is_some_and(|p| p.name == phase.name);
+                for gap in &trial.measured.gaps {
+                    if gap.before == phase.name || (last && gap.before.is_empty()) {
+                        let key = (gap.before.as_str(), gap.done.as_str());
+                        times.entry(key).or_default().push(gap.elapsed_ns.seconds());
+                        // What could not be done as wanted is said in the conditions' notes too.
+                    }
+                }
+            }
+            for ((before, done), times) in times.into_iter().rev() {
+                let Some(mean) = Summary::of(&times).map(|summary| summary.mean) else { continue };
+                let place = match before {
+                    "" => "after the last phase".to_string(),
+                    name => format!("before {name}"),
+                };
+                let workload = section.workload.clone();
+                lines.push(vec![
+                    workload,
+                    row.name.clone(),
+                    place,
+                    done.into(),
+                    number::seconds(mean),
+                ]);
+            }
+        }
+    }
+    lines
+}
+
+fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
+    view::unfinished(trials).into_iter().map(|t| [t.outcome.into(), t.what, t.reason]).collect()
+}
+
+#[derive(Serialize)]
+struct ConditionsView {
+    name: String,
+    seed: u64,
+    facts: Vec<(String, String)>,
+    notes: Vec<String>,
+    trials: Vec<[String; 4]>,
+}
+
+/// One block for each plan: what its first seed found in effect, and the list of its seeds.
+fn conditions(sections: &[Section<'_>]) -> Vec<ConditionsView> {
+    let mut seen: Vec<(&str, Option<&str>, &str)> = Vec::new();
+    let mut blocks = Vec::new();
+    for section in sections {
+        for row in &section.rows {
+            let Some((trial, _)) = row.trials.first() else { continue };
+            let key = (trial.plan.hash.as_str(), trial.lab_id.as_deref(), row.name.as_str());
+            if !seen.contains(&key) {
+                seen.push(key);
+                blocks.push(block(&section.workload, row, trial));
+            }
+        }
+    }
+    blocks
+}
+
+fn block(workload: &str, row: &Row<'_>, trial: &Trial) -> ConditionsView {
+    let trials = row.trials.iter().map(|(trial, _)| {
+        let host = &trial.host;
+        let id = trial.trial_id.clone();
+        [trial.seed.to_string(), id, host.started.clone(), host.elapsed_ns.to_string()]
+    });
+    ConditionsView {
+        name: format!("{workload} on {}", row.name),
+        seed: trial.seed,
+        facts: facts(trial),
+        notes: trial.conditions.notes.clone(),
+        trials: trials.collect(),
+    }
+}
+
+/// Everything in effect, as name and value; what is unknown is left out.
+fn facts(trial: &Trial) -> Vec<(String, String)> {
+    let (plan, found) = (&trial.plan, &trial.conditions);
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            facts.push((name.into(), value));
+        }
+    };
+    fact("parameters", pairs(&plan.workload.params));
+    fact("asked for", plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default());
+    fact("mkfs", found.mkfs.join(" "));
+    fact("mount", found.mount.clone());
+    fact("features", lines(&found.features));
+    fact("tools", lines(&found.tools));
+    fact("kernel", found.kernel.clone());
+    fact("CPU", found.cpu.clone());
+    fact("threads", plan.threads.to_string());
+    if let fsdyno_record::plan::MediumPlan::Lab { disk, ram, .. } = &plan.medium {
+        fact("disk", format!("{} {}", disk.name, disk.spec));
+        fact("memory of the guest", ram.to_string());
+    }
+    if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
+        fact("directory", path.clone());
+    }
+    fact("device", found.device_size.map(|size| size.to_string()).unwrap_or_default());
+    let start = found.partition_start.map(|start| format!("at {start}"));
+    fact("partition", start.unwrap_or_default());
+    fact("cacheable memory", found.cacheable_memory.to_string());
+    fact("queue", lines(&found.queue));
+    fact("sysctls", lines(&found.sysctls));
+    let verify = &trial.measured.verify;
+    let verified = format!(
+        "{:?}: {} files, {} directories, {} compared, {} problems",
+        verify.mode, verify.files, verify.directories, verify.bytes, verify.problems
+    );
+    fact("verified", verified.to_lowercase());
+    if let Some(check) = &trial.measured.check {
+        let verdict = if check.clean { "clean" } else { "not clean" };
+        fact("check", format!("{}: {verdict}", check.argv.join(" ")));
+    }
+    facts
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> String {
+    map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+fn lines(map: &BTreeMap<String, String>) -> String {
+    map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Each lab identity with what it was computed from.
+fn labs(trials: &[Trial]) -> Vec<(String, Vec<(String, String)>)> {
+    let parts = |id: &str| {
+        let trial = trials.iter().find(|trial| trial.lab_id.as_deref() == Some(id));
+        trial.map(|t| t.lab.clone().into_iter().collect()).unwrap_or_default()
+    };
+    view::labs(trials).into_iter().map(|id| (id.to_string(), parts(id))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn page(trials: &[Trial]) -> String {
+        html(trials, &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn the_page_is_as_it_was_looked_at() {
+        // A file of its own, so that a reader can open the sample in a browser.
+        insta::assert_binary_snapshot!("report.html", page(&fixture::with_failures()).into_bytes());
+    }
+
+    #[test]
+    fn the_page_needs_nothing_from_the_network() {
+        let page = page(&fixture::trials());
+        for outside in ["http:", "https:", "<script", "<link", "<img", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside} is in the page");
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_shown_and_not_obeyed() {
+        let hostile = "</title><script>alert('x')</script>\"><b>";
+        let mut trials = fixture::with_failures();
+        for trial in &mut trials {
+            trial.plan.label = format!("{hostile}{}", trial.plan.label);
+            trial.plan.workload.name.push_str(hostile);
+            trial.plan.hash.push_str(hostile);
+            trial.trial_id.push_str(hostile);
+            trial.lab_id = Some(hostile.into());
+            trial.lab = [(hostile.to_string(), hostile.to_string())].into();
+            trial.conditions.notes.push(hostile.into());
+            trial.conditions.mount.push_str(hostile);
+            trial.conditions.mkfs.push(hostile.into());
+            trial.conditions.features = [(hostile.to_string(), hostile.to_string())].into();
+            trial.reason = Some(hostile.into());
+            trial.host.started.push_str(hostile);
+            trial.measured.phases.iter_mut().for_each(|phase| phase.name.push_str(hostile));
+            trial.measured.gaps.iter_mut().for_each(|gap| gap.done.push_str(hostile));
+        }
+        let options = Options { title: Some(hostile.into()), command: Some(hostile.into()) };
+        let page = html(&trials, &options).unwrap();
+        assert!(!page.contains("<script") && !page.contains("<b>"));
+        assert!(page.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn tables_and_charts_can_be_heard() {
+        let page = page(&fixture::trials());
+        assert!(page.contains("<html lang=\"en\">") && page.contains("class=\"skip\""));
+        assert_eq!(page.matches("<svg").count(), page.matches("role=\"img\"").count());
+        assert_eq!(
+            page.matches("<th").count() - page.matches("<thead").count(),
+            page.matches("scope=").count()
+        );
+        assert!(page.contains("prefers-color-scheme: dark") && page.contains("@media print"));
+    }
+
+    #[test]
+    fn two_hundred_trials_stay_under_one_and_a_half_megabytes() {
+        let mut trials = Vec::new();
+        for copy in 0..12 {
+            for mut trial in fixture::trials() {
+                fixture::set_disk(&mut trial, &format!("disk-{copy}"));
+                trials.push(trial);
+            }
+        }
+        assert!(trials.len() >= 200);
+        assert!(page(&trials).len() < 1_500_000);
+    }
+
+    #[test]
+    fn trials_that_all_failed_still_have_a_page() {
+        let failed: Vec<Trial> = fixture::with_failures()
+            .into_iter()
+            .filter(|trial| trial.outcome != Outcome::Ok)
+            .collect();
+        let page = page(&failed);
+        assert!(page.contains("No trial succeeded") && page.contains("bad block bitmap"));
+    }
+
+    #[test]
+    fn a_host_has_a_page_without_device_tables() {
+        let page = page(&fixture::on_a_host());
+        assert!(page.contains("NOT DURABLE") && !page.contains("flushes"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads trials.ndjson: forgives one torn last line, says so, and refuses all else that is wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::{SCHEMA, Trial};
+
+/// Name of the file of records in a result folder.
+pub const RECORDS: &str = "trials.ndjson";
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// The trials in the order of files and lines.
+    pub trials: Vec<Trial>,
+    /// The line that was cut off while it was being written; at most one in each file, so one a
+    /// path at most.
+    pub torn: Option<Torn>,
+}
+
+/// A last line that was cut off: its trial did not end and does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The file.
+    pub file: PathBuf,
+    /// Its line, counted from one.
+    pub line: usize,
+}
+
+impl std::fmt::Display for Torn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Torn { file, line } = self;
+        write!(f, "{}:{line}: the last line is cut off; its trial is left out", file.display())
+    }
+}
+
+/// Why records could not be read; each text completes "failed to ...".
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("read {}: {source}; name a result folder or its {RECORDS}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line is no trial.
+    #[error("read {}:{line}: {message}", file.display())]
+    BadLine {
+        /// The file.
+        file: PathBuf,
+        /// Its line, counted from one.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A line was written by a newer fsdyno.
+    #[error(
+        "read {}:{line}: its schema is {found} and this fsdyno knows up to {SCHEMA}; \
+         use the newer fsdyno that wrote it", file.display()
+    )]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its line, counted from one.
+        line: usize,
+        /// The schema it has.
+        found: u64,
+    },
+    /// Two files have a torn last line: a crash tears one.
+    #[error("read {second}, because {first}: only one torn line is forgiven")]
+    TwoTorn {
+        /// The first.
+        first: Torn,
+        /// The second.
+        second: Torn,
+    },
+}
+
+/// Reads the records of result folders or files, in the order given.
+///
+/// # Errors
+/// A file that cannot be read, a bad line that is not a torn last one, a newer schema, or a second
+/// torn line.
+pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded, LoadError> {
+    let mut loaded = Loaded::default();
+    for path in paths {
+        let path = path.as_ref();
+        let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
+        let bytes = fs::read(&file)
+            .map_err(|source| LoadError::Unreadable { file: file.clone(), source })?;
+        let torn = read(&file, &bytes, &mut loaded.trials)?;
+        loaded.torn = match (loaded.torn.take(), torn) {
+            (Some(first), Some(second)) => return Err(LoadError::TwoTorn { first, second }),
+            (first, second) => first.or(second),
+        };
+    }
+    Ok(loaded)
+}
+
+fn read(file: &Path, bytes: &[u8], trials: &mut Vec<Trial>) -> Result<Option<Torn>, LoadError> {
+    let ended = bytes.ends_with(b"\n");
+    let mut lines = bytes.split(|byte| *byte == b'\n').enumerate().peekable();
+    while let Some((index, text)) = lines.next() {
+        let line = index + 1;
+        if text.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        match parse(text) {
+            Ok(trial) => trials.push(trial),
+            Err(Fault::Newer(found)) => {
+                return Err(LoadError::Newer { file: file.into(), line, found });
+            }
+            // A writer ends each line with its newline in one write, so only a line without one
+            // can be torn.
+            Err(Fault::Broken(error)) if lines.peek().is_none() && !ended && error.is_eof() => {
+                return Ok(Some(Torn { file: file.into(), line }));
+            }
+            // A crash may also cut through a letter of several bytes or leave zeros behind.
+            Err(Fault::Broken(_)) if lines.peek().is_none() && !ended && !is_text(text) => {
+                return Ok(Some(Torn { file: file.into(), line }));
+            }
+            Err(Fault::Broken(error)) => {
+                let message = error.to_string();
+                return Err(LoadError::BadLine { file: file.into(), line, message });
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0)
+}
+
+enum Fault {
+    Newer(u64),
+    Broken(serde_json::Error),
+}
+
+fn parse(text: &[u8]) -> Result<Trial, Fault> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: u64,
+    }
+    // The version comes first: a newer record may have any other shape.
+    let version: Version = serde_json::from_slice(text).map_err(Fault::Broken)?;
+    if version.schema > u64::from(SCHEMA) {
+        return Err(Fault::Newer(version.schema));
+    }
+    serde_json::from_slice(text).map_err(Fault::Broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn lines() -> Vec<String> {
+        fixture::trials().iter().map(|t| serde_json::to_string(t).unwrap() + "\n").collect()
+    }
+
+    fn folder(content: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(RECORDS), content).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_folder_and_its_file_give_the_same_trials() {
+        let folder = folder(&lines().concat());
+        let loaded = load([folder.path()]).unwrap();
+        assert_eq!(loaded.trials, fixture::trials());
+        assert_eq!(loaded, load([folder.path().join(RECORDS)]).unwrap());
+        assert_eq!(loaded.torn, None);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_left_out_and_named_wherever_it_is_cut() {
+        let lines = lines();
+        for cut in [1, 17, lines[1].len() / 2, lines[1].len() - 2] {
+            let folder = folder(&format!("{}{}", lines[0], &lines[1][..cut]));
+            let loaded = load([folder.path()]).unwrap();
+            assert_eq!(loaded.trials.len(), 1);
+            assert_eq!(loaded.torn.unwrap().line, 2);
+        }
+    }
+
+    #[test]
+    fn a_last_line_that_lacks_only_its_newline_counts() {
+        let folder = folder(lines()[0].trim_end());
+        assert_eq!(load([folder.path()]).unwrap().trials.len(), 1);
+    }
+
+    #[test]
+    fn a_bad_line_elsewhere_is_an_error_with_file_and_line() {
+        let lines = lines();
+        let middle = folder(&format!("{}{}\n{}", lines[0], &lines[1][..40], lines[2]));
+        let message = load([middle.path()]).unwrap_err().to_string();
+        assert!(message.contains("trials.ndjson:2: "), "{message}");
+        let whole = folder(&format!("{}{{\"schema\":1}}\n", lines[0]));
+        let message = load([whole.path()]).unwrap_err().to_string();
+        assert!(message.contains(":2: missing field"), "{message}");
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_even_where_it_is_the_last_line() {
+        let folder = folder("{\"schema\":2,\"shape\":\"unknown\"}");
+        let message = load([folder.path()]).unwrap_err().to_string();
+        assert!(message.contains("schema is 2") && message.contains("newer fsdyno"), "{message}");
+    }
+
+    #[test]
+    fn only_one_torn_line_is_forgiven() {
+        let torn = &lines()[0][..50];
+        let (a, b) = (folder(torn), folder(torn));
+        assert!(matches!(load([a.path(), b.path()]), Err(LoadError::TwoTorn { .. })));
+    }
+
+    #[test]
+    fn a_missing_folder_says_what_to_name() {
+        let message = load(["/nonexistent/results"]).unwrap_err().to_string();
+        assert!(message.contains("/nonexistent/results") && message.contains(RECORDS));
+    }
+}

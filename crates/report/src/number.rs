@@ -1,0 +1,116 @@
+//! How numbers and foreign text are written: three digits, one unit, nothing that could mislead.
+
+use fsdyno_record::Nanos;
+
+/// Seconds as a duration with its unit.
+pub fn seconds(value: f64) -> String {
+    Nanos((value * 1e9).round().max(0.0) as u64).to_string()
+}
+
+/// A rate or count with three digits and `k`, `M` or `G` (powers of 1000).
+pub fn short(value: f64) -> String {
+    let mut scaled = value;
+    let mut unit = "";
+    for next in ["k", "M", "G"] {
+        // 999.5 would be shown as 1000.
+        if scaled < 999.5 {
+            break;
+        }
+        scaled /= 1000.0;
+        unit = next;
+    }
+    if unit.is_empty() && value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    let digits = if scaled < 9.995 {
+        2
+    } else if scaled < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{scaled:.digits$}{unit}")
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A share as a percentage with two digits: `0.4 %`, `12 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent != 0.0 && percent < 0.01 {
+        return "<0.01 %".into();
+    }
+    let digits = if percent != 0.0 && percent < 0.1 {
+        2
+    } else if percent < 9.95 {
+        1
+    } else {
+        0
+    };
+    format!("{percent:.digits$} %")
+}
+
+/// A ratio to the best: `1.00` for the best, `2.31x` for the others.
+pub fn relative(ratio: f64) -> String {
+    if ratio <= 1.0 {
+        return "1.00".into();
+    }
+    let digits = if ratio < 9.995 {
+        2
+    } else if ratio < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{ratio:.digits$}x")
+}
+
+/// Foreign text made fit for a terminal: a label must not move the cursor or hide a line.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_keep_three_digits_across_units() {
+        let shown = [0.5, 7.0, 42.26, 999.6, 8123.0, 81_230.0, 1_234_567.0].map(short);
+        assert_eq!(shown, ["0.50", "7", "42.3", "1.00k", "8.12k", "81.2k", "1.23M"]);
+    }
+
+    #[test]
+    fn counts_part_their_thousands() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn percentages_never_hide_that_they_are_not_zero() {
+        assert_eq!(
+            [0.0, 0.00001, 0.0005, 0.004, 0.12].map(percent),
+            ["0.0 %", "<0.01 %", "0.05 %", "0.4 %", "12 %"]
+        );
+    }
+
+    #[test]
+    fn only_the_best_is_1_without_an_x() {
+        assert_eq!([1.0, 2.314, 23.14, 231.4].map(relative), ["1.00", "2.31x", "23.1x", "231x"]);
+    }
+
+    #[test]
+    fn a_label_cannot_speak_to_the_terminal() {
+        assert_eq!(clean("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+}

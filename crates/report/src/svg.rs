@@ -1,0 +1,220 @@
+//! Horizontal bars as SVG: zero-based, time to return solid, the rest to durable lighter.
+//!
+//! Places along the bar are percentages and letters have a fixed size, so one drawing serves a
+//! phone and a wide screen without scaling its text.
+
+use std::fmt::Write;
+
+use crate::colour;
+use crate::number;
+use crate::view::{Row, Section};
+
+const ROW: u32 = 46;
+const BAR_AT: u32 = 22;
+const BAR: u32 = 14;
+const AXIS: u32 = 24;
+
+/// The chart of a section. `id` must be unique in the page.
+pub fn bars(section: &Section<'_>, id: &str) -> String {
+    let longest = section.rows.iter().map(reach).fold(0.0, f64::max);
+    let scale = Scale::over(longest);
+    let plot = ROW * section.rows.len() as u32;
+    let height = plot + AXIS;
+    let mut svg = String::new();
+    let title = escape(&format!("{}: time by file system", section.title()));
+    let description = escape(&describe(section));
+    // Writing to a string cannot fail, so the results of `write!` carry nothing.
+    let _ = write!(
+        svg,
+        r#"<svg class="bars" role="img" aria-labelledby="{id}-t {id}-d" width="100%" height="{height}"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>"#
+    );
+    axis(&mut svg, &scale, plot);
+    for (index, row) in section.rows.iter().enumerate() {
+        bar(&mut svg, row, section.by_durable, &scale, ROW * index as u32);
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+/// How far a row reaches to the right, its interval included, in seconds.
+fn reach(row: &Row<'_>) -> f64 {
+    let end = |s: &fsdyno_stats::Summary| s.mean + s.half_width.unwrap_or(0.0);
+    end(&row.returned).max(row.durable.as_ref().map_or(0.0, end))
+}
+
+/// From zero to a round number of seconds.
+struct Scale {
+    end: f64,
+    step: f64,
+}
+
+impl Scale {
+    /// Steps of 1, 2 or 5 times a power of ten, so that there are 3 to 6 of them.
+    fn over(longest: f64) -> Scale {
+        if longest <= 0.0 {
+            return Scale { end: 1.0, step: 1.0 };
+        }
+        let power = 10f64.powf((longest / 3.0).log10().floor());
+        let step = [5.0, 2.0, 1.0]
+            .into_iter()
+            .map(|digit| digit * power)
+            .find(|step| longest / step >= 2.5)
+            .unwrap_or(power);
+        Scale { end: (longest / step).ceil() * step, step }
+    }
+
+    fn percent(&self, seconds: f64) -> f64 {
+        (seconds / self.end * 100.0).clamp(0.0, 100.0)
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
+        let steps = (self.end / self.step).round() as u32;
+        (0..=steps).map(|index| f64::from(index) * self.step)
+    }
+}
+
+fn axis(svg: &mut String, scale: &Scale, plot: u32) {
+    let bottom = plot + 16;
+    for tick in scale.ticks() {
+        let x = scale.percent(tick);
+        let anchor = match x {
+            _ if x < 1.0 => "start",
+            _ if x > 99.0 => "end",
+            _ => "middle",
+        };
+        let text = if tick == 0.0 { "0".into() } else { tick_label(tick) };
+        let _ = write!(
+            svg,
+            r#"<line class="grid" x1="{x:.2}%" x2="{x:.2}%" y1="0" y2="{plot}"/><text class="tick" x="{x:.2}%" y="{bottom}" text-anchor="{anchor}">{text}</text>"#
+        );
+    }
+}
+
+/// A round number of seconds without needless zeros.
+fn tick_label(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s < 0.999e-6 => (s * 1e9, "ns"),
+        s if s < 0.999e-3 => (s * 1e6, "us"),
+        s if s < 0.999 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    let rounded = (value * 100.0).round() / 100.0;
+    format!("{rounded} {unit}")
+}
+
+fn bar(svg: &mut String, row: &Row<'_>, by_durable: bool, scale: &Scale, top: u32) {
+    let colour = colour::of(&row.kind);
+    let (text_y, bar_y) = (top + 16, top + BAR_AT);
+    let returned = scale.percent(row.returned.mean);
+    let name = escape(&cut(&row.name, 34));
+    let value = escape(&value(row));
+    let _ = write!(
+        svg,
+        r#"<text class="name" x="0" y="{text_y}">{name}</text><text class="value" x="100%" y="{text_y}" text-anchor="end">{value}</text>"#
+    );
+    if let Some(durable) = &row.durable {
+        let width = scale.percent(durable.mean);
+        let _ = write!(
+            svg,
+            r#"<rect class="back" x="0" y="{bar_y}" width="{width:.2}%" height="{BAR}"/><rect class="durable" x="0" y="{bar_y}" width="{width:.2}%" height="{BAR}" fill="{colour}"/>"#
+        );
+    }
+    let _ = write!(
+        svg,
+        r#"<rect x="0" y="{bar_y}" width="{returned:.2}%" height="{BAR}" fill="{colour}"/>"#
+    );
+    if let Some((low, high)) = row.time(by_durable).interval() {
+        let (low, high) = (scale.percent(low), scale.percent(high));
+        let (middle, first, last) = (bar_y + BAR / 2, bar_y + 2, bar_y + BAR - 2);
+        let _ = write!(
+            svg,
+            r#"<g class="whisker"><line x1="{low:.2}%" x2="{high:.2}%" y1="{middle}" y2="{middle}"/><line x1="{low:.2}%" x2="{low:.2}%" y1="{first}" y2="{last}"/><line x1="{high:.2}%" x2="{high:.2}%" y1="{first}" y2="{last}"/></g>"#
+        );
+    }
+}
+
+fn value(row: &Row<'_>) -> String {
+    let returned = number::seconds(row.returned.mean);
+    match &row.durable {
+        Some(durable) => format!("{returned} → {}", number::seconds(durable.mean)),
+        None => returned,
+    }
+}
+
+/// The chart in words, for those who hear it.
+fn describe(section: &Section<'_>) -> String {
+    let row = |row: &Row<'_>| {
+        let returned = number::seconds(row.returned.mean);
+        let durable = row
+            .durable
+            .as_ref()
+            .map_or("durable unknown".into(), |d| format!("durable {}", number::seconds(d.mean)));
+        format!("{}: returned {returned}, {durable}", row.name)
+    };
+    section.rows.iter().map(row).collect::<Vec<_>>().join("; ") + "."
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// Text made safe for HTML and SVG, in attributes too.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn the_scale_begins_at_zero_and_ends_at_a_round_step() {
+        for longest in [0.0004, 0.9, 1.0, 1.22, 3.3, 7.0, 99.9, 1998.5] {
+            let scale = Scale::over(longest);
+            let ticks: Vec<f64> = scale.ticks().collect();
+            assert_eq!(ticks[0], 0.0);
+            assert!(scale.end >= longest && scale.percent(longest) > 60.0, "{longest}");
+            assert!((4..=9).contains(&ticks.len()), "{longest}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_times() {
+        let trials = fixture::trials();
+        let section = &view::sections(&trials)[0];
+        let svg = bars(section, "a");
+        let scale = Scale::over(section.rows.iter().map(reach).fold(0.0, f64::max));
+        for row in &section.rows {
+            let width = format!("width=\"{:.2}%\"", row.returned.mean / scale.end * 100.0);
+            assert!(svg.contains(&width), "{width} is missing");
+        }
+        assert_eq!(svg.matches("class=\"whisker\"").count(), 3);
+        assert!(svg.contains("role=\"img\"") && svg.contains("<desc"));
+    }
+
+    #[test]
+    fn single_trials_have_no_whisker() {
+        let trials = fixture::single();
+        assert!(!bars(&view::sections(&trials)[0], "a").contains("whisker"));
+    }
+
+    #[test]
+    fn a_label_cannot_leave_its_text() {
+        assert_eq!(escape("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
+    }
+}

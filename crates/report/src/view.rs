@@ -1,0 +1,384 @@
+//! The one view of trials that every output shows: sections (a phase of a workload) of rows (a
+//! file system), each row the summary of its seeds.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::trial::{OpStats, Outcome, Phase};
+use fsdyno_record::{OpKind, Trial};
+use fsdyno_stats::validity::{self, Flag};
+use fsdyno_stats::{Histogram, Summary};
+
+use crate::number::clean;
+
+/// One phase of one workload, over every file system that ran it.
+#[derive(Debug)]
+pub struct Section<'a> {
+    /// The workload, with the parameters that tell it from its namesakes.
+    pub workload: String,
+    /// The phase.
+    pub phase: String,
+    /// The op that `rate` counts and whose latency is shown; none where no op of names was done,
+    /// and then all ops are counted and no latency is shown.
+    pub main_op: Option<OpKind>,
+    /// Whether every row has a time to durable, so that ratios are taken of it.
+    pub by_durable: bool,
+    /// In the order of the trials.
+    pub rows: Vec<Row<'a>>,
+}
+
+/// One file system in one phase.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// The label, and whatever else tells this row from its namesakes.
+    pub name: String,
+    /// Kind of the file system; the label where the medium is a directory as it is.
+    pub kind: String,
+    /// Its trials that succeeded, with this phase of each, by seed.
+    pub trials: Vec<(&'a Trial, &'a Phase)>,
+    /// Seconds until the last call came back.
+    pub returned: Summary,
+    /// Seconds until durable; none where a trial could not show it.
+    pub durable: Option<Summary>,
+    /// CPU seconds of the threads that issue ops.
+    pub cpu: Summary,
+    /// Main ops (else all ops) a second, over the returned time; none if it returned at once.
+    pub rate: Option<Summary>,
+    /// Latencies of the main op over all seeds.
+    pub latency: Option<Histogram>,
+    /// Mean time over the least mean time in the section.
+    pub ratio: f64,
+    /// What is wrong with any of its trials, the gravest first.
+    pub flags: Vec<Flag>,
+}
+
+impl Row<'_> {
+    /// The time that ratios and claims are about.
+    pub fn time(&self, by_durable: bool) -> &Summary {
+        self.durable.as_ref().filter(|_| by_durable).unwrap_or(&self.returned)
+    }
+
+    /// The mean over its trials of something that may be unknown in some; none if unknown in any.
+    pub fn mean(&self, of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| of(phase)).collect();
+        Summary::of(&values?).map(|summary| summary.mean)
+    }
+}
+
+impl Section<'_> {
+    /// `create/s`, or `op/s` where no single op stands for the phase.
+    pub fn rate_head(&self) -> String {
+        format!("{}/s", self.main_op.map_or("op", OpKind::name))
+    }
+
+    /// `dirops create`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.workload, self.phase)
+    }
+}
+
+/// The sections of all trials that succeeded, in the order of the trials: a caller that wants
+/// the user's order hands the trials in that order.
+pub fn sections(trials: &[Trial]) -> Vec<Section<'_>> {
+    let trials = distinct(trials);
+    let workloads = workload_names(&trials);
+    let mut groups: Vec<(String, &str, Vec<(&Trial, &Phase)>)> = Vec::new();
+    for (trial, workload) in trials.iter().copied().zip(&workloads) {
+        for phase in &trial.measured.phases {
+            let group = groups.iter().position(|g| g.0 == *workload && g.1 == phase.name);
+            match group {
+                Some(index) => groups[index].2.push((trial, phase)),
+                None => groups.push((workload.clone(), &phase.name, vec![(trial, phase)])),
+            }
+        }
+    }
+    // Phases of one workload stand together, in the order of its first trial.
+    let order = |name: &String| workloads.iter().position(|w| w == name);
+    groups.sort_by_key(|group| order(&group.0));
+    groups.into_iter().filter_map(|(workload, phase, of)| section(workload, phase, of)).collect()
+}
+
+/// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
+/// counting it twice would feign a larger n.
+fn distinct(trials: &[Trial]) -> Vec<&Trial> {
+    let mut seen = std::collections::BTreeSet::new();
+    trials
+        .iter()
+        .filter(|trial| trial.outcome == Outcome::Ok)
+        .filter(|trial| {
+            let when = if trial.lab_id.is_some() { "" } else { trial.host.started.as_str() };
+            seen.insert((&trial.lab_id, &trial.trial_id, &trial.plan.label, when))
+        })
+        .collect()
+}
+
+/// Each trial's workload, with the parameters in which its namesakes differ.
+fn workload_names(trials: &[&Trial]) -> Vec<String> {
+    let mut values: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for trial in trials {
+        let workload = &trial.plan.workload;
+        for (key, value) in &workload.params {
+            values.entry((&workload.name, key)).or_default().push(value);
+        }
+    }
+    values.retain(|_, seen| seen.iter().any(|value| *value != seen[0]));
+    let name = |trial: &&Trial| {
+        let workload = &trial.plan.workload;
+        let differing = workload
+            .params
+            .iter()
+            .filter(|(key, _)| values.contains_key(&(workload.name.as_str(), key.as_str())))
+            .map(|(key, value)| format!(" {key}={value}"));
+        clean(&(workload.name.clone() + &differing.collect::<String>()))
+    };
+    trials.iter().map(name).collect()
+}
+
+fn section<'a>(
+    workload: String,
+    phase: &str,
+    trials: Vec<(&'a Trial, &'a Phase)>,
+) -> Option<Section<'a>> {
+    let main_op = main_op(&trials);
+    let mut rows: Vec<Row<'a>> =
+        by_name(trials).into_iter().filter_map(|(name, of)| row(name, of, main_op)).collect();
+    let by_durable = rows.iter().all(|row| row.durable.is_some());
+    let best = rows.iter().map(|row| row.time(by_durable).mean).min_by(f64::total_cmp)?;
+    for row in &mut rows {
+        let mean = row.time(by_durable).mean;
+        row.ratio = if best > 0.0 { mean / best } else { 1.0 };
+    }
+    Some(Section { workload, phase: clean(phase), main_op, by_durable, rows })
+}
+
+/// The most frequent op on names: what a phase of metadata work is named after.
+fn main_op(trials: &[(&Trial, &Phase)]) -> Option<OpKind> {
+    use OpKind::*;
+    let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
+    for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
+        if matches!(kind, Create | Unlink | Stat | Mkdir | Rmdir | Rename | Link | Symlink) {
+            *counts.entry(*kind).or_default() += stats.count;
+        }
+    }
+    // On a tie the first in the table of kinds wins: `max_by_key` would take the last.
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
+}
+
+/// The trials of each row: same label and same value of everything that varies under it.
+fn by_name<'a>(trials: Vec<(&'a Trial, &'a Phase)>) -> Vec<(String, Vec<(&'a Trial, &'a Phase)>)> {
+    let varying: Vec<Discriminator> = DISCRIMINATORS
+        .iter()
+        .copied()
+        .filter(|value| trials.iter().any(|(t, _)| value(t) != value(trials[0].0)))
+        .collect();
+    let mut rows: Vec<(String, &Trial, Vec<(&Trial, &Phase)>)> = Vec::new();
+    for (trial, phase) in trials {
+        let mut name = clean(&trial.plan.label);
+        for part in varying.iter().filter_map(|value| value(trial)) {
+            name.push_str(", ");
+            name.push_str(&clean(&part));
+        }
+        let same = |of: &Trial| (&of.plan.hash, &of.lab_id) == (&trial.plan.hash, &trial.lab_id);
+        match rows.iter_mut().find(|row| row.0 == name && same(row.1)) {
+            Some(row) => row.2.push((trial, phase)),
+            None => rows.push((name, trial, vec![(trial, phase)])),
+        }
+    }
+    tell_apart(&mut rows);
+    rows.into_iter().map(|(name, _, trials)| (name, trials)).collect()
+}
+
+/// Names of different plans or labs that came out alike get the start of what differs.
+fn tell_apart(rows: &mut [(String, &Trial, Vec<(&Trial, &Phase)>)]) {
+    let names: Vec<String> = rows.iter().map(|row| row.0.clone()).collect();
+    for (index, row) in rows.iter_mut().enumerate() {
+        let twin = |i: usize| i != index && names[i] == names[index];
+        if (0..names.len()).any(twin) {
+            let start = |text: &str| text.chars().take(6).collect::<String>();
+            let lab = row.1.lab_id.as_deref().map_or("host".into(), start);
+            row.0 = format!("{}, plan {}, lab {lab}", row.0, start(&row.1.plan.hash));
+        }
+    }
+}
+
+type Discriminator = fn(&Trial) -> Option<String>;
+
+/// What may differ between trials of one label, in the order in which it is added to its name.
+const DISCRIMINATORS: &[Discriminator] = &[
+    |trial| trial.plan.disk_name().map(String::from),
+    |trial| Some(trial.conditions.kernel.split(' ').next()?.to_string()),
+    |trial| Some(format!("{} threads", trial.plan.threads)),
+];
+
+fn row<'a>(
+    name: String,
+    mut trials: Vec<(&'a Trial, &'a Phase)>,
+    main_op: Option<OpKind>,
+) -> Option<Row<'a>> {
+    trials.sort_by_key(|(trial, _)| trial.seed);
+    let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
+        let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
+        values.and_then(|values| Summary::of(&values))
+    };
+    let returned = over(&|phase| Some(phase.returned_ns.seconds()))?;
+    let durable = over(&|phase| phase.durable_ns.map(|ns| ns.seconds()));
+    let cpu = over(&|phase| Some(phase.cpu_ns.seconds()))?;
+    let rate = over(&|phase| Some(main_count(phase, main_op) as f64 / phase.returned_ns.seconds()));
+    let first = trials.first()?.0;
+    let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
+    let mut flags: Vec<Flag> =
+        trials.iter().flat_map(|(trial, phase)| validity::flags(trial, phase)).collect();
+    if validity::noisy(durable.as_ref().unwrap_or(&returned)) {
+        flags.push(Flag::Noisy);
+    }
+    flags.sort();
+    flags.dedup();
+    let kind = clean(kind);
+    let latency = main_op.and_then(|kind| merged(&trials, kind));
+    Some(Row { name, kind, trials, returned, durable, cpu, rate, latency, ratio: 1.0, flags })
+}
+
+fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {
+    match main_op {
+        Some(kind) => phase.ops.get(&kind).map_or(0, |stats| stats.count),
+        None => phase.ops.values().map(|stats| stats.count).sum(),
+    }
+}
+
+/// The latencies of one kind of op over all trials of a row.
+fn merged(trials: &[(&Trial, &Phase)], kind: OpKind) -> Option<Histogram> {
+    let mut all = Histogram::new();
+    for stats in trials.iter().filter_map(|(_, phase)| phase.ops.get(&kind)) {
+        all.merge(&histogram(stats));
+    }
+    (all.count() > 0).then_some(all)
+}
+
+fn histogram(stats: &OpStats) -> Histogram {
+    let buckets: Vec<(u64, u64)> = stats.histogram.iter().map(|(upper, n)| (upper.0, *n)).collect();
+    Histogram::from_buckets(&buckets, stats.total_ns.0, stats.max_ns.0)
+}
+
+/// A trial that did not succeed, as it is listed.
+pub struct Unfinished {
+    /// `failed` or `skipped`.
+    pub outcome: &'static str,
+    /// Workload, label, seed.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The trials that failed or were skipped.
+pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
+    trials
+        .iter()
+        .filter_map(|trial| {
+            let outcome = match trial.outcome {
+                Outcome::Ok => return None,
+                Outcome::Failed => "failed",
+                Outcome::Skipped => "skipped",
+            };
+            let (workload, label) = (&trial.plan.workload.name, &trial.plan.label);
+            let what = clean(&format!("{workload} on {label}, seed {}", trial.seed));
+            let reason = trial.reason.as_deref().unwrap_or("no reason was recorded");
+            Some(Unfinished { outcome, what, reason: reason.trim().to_string() })
+        })
+        .collect()
+}
+
+/// The distinct lab identities, in the order of the trials.
+pub fn labs(trials: &[Trial]) -> Vec<&str> {
+    let mut labs: Vec<&str> = Vec::new();
+    for lab in trials.iter().filter_map(|trial| trial.lab_id.as_deref()) {
+        if !labs.contains(&lab) {
+            labs.push(lab);
+        }
+    }
+    labs
+}
+
+/// Every flag that some row has, the gravest first.
+pub fn flags(sections: &[Section<'_>]) -> Vec<Flag> {
+    let has = |flag: &Flag| {
+        sections.iter().flat_map(|section| &section.rows).any(|row| row.flags.contains(flag))
+    };
+    Flag::ALL.iter().copied().filter(has).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn rows_are_file_systems_in_the_order_of_the_trials_and_sections_are_phases() {
+        let trials = fixture::trials();
+        let sections = sections(&trials);
+        let titles: Vec<String> = sections.iter().map(Section::title).collect();
+        assert_eq!(titles, ["dirops create", "dirops delete", "tarball extract", "tarball remove"]);
+        for section in &sections {
+            let names: Vec<&str> = section.rows.iter().map(|row| row.name.as_str()).collect();
+            assert_eq!(names, ["ext4", "xfs", "far"]);
+            assert!(section.rows.iter().all(|row| row.returned.n == 3));
+        }
+        assert_eq!(sections[0].rate_head(), "create/s");
+        assert_eq!(sections[3].rate_head(), "unlink/s");
+    }
+
+    #[test]
+    fn the_least_mean_time_to_durable_is_1_and_the_others_are_measured_by_it() {
+        let trials = fixture::trials();
+        for section in sections(&trials) {
+            let ratios: Vec<f64> = section.rows.iter().map(|row| row.ratio).collect();
+            assert_eq!(ratios.iter().copied().min_by(f64::total_cmp), Some(1.0));
+            assert!(section.by_durable);
+        }
+    }
+
+    #[test]
+    fn the_same_lab_trial_read_twice_counts_once() {
+        let twice = [fixture::trials(), fixture::trials()].concat();
+        assert!(sections(&twice).iter().flat_map(|s| &s.rows).all(|row| row.returned.n == 3));
+    }
+
+    #[test]
+    fn a_second_disk_is_named_in_the_rows_that_it_makes() {
+        let mut trials = fixture::trials();
+        let mut other = fixture::trials();
+        for trial in &mut other {
+            fixture::set_disk(trial, "instant");
+        }
+        trials.append(&mut other);
+        let names: Vec<String> = sections(&trials)[0].rows.iter().map(|r| r.name.clone()).collect();
+        assert_eq!(names.len(), 6);
+        assert_eq!(names[0], "ext4, hdd-7200");
+        assert_eq!(names[3], "ext4, instant");
+    }
+
+    #[test]
+    fn trials_of_different_labs_are_never_averaged() {
+        let mut trials = fixture::trials();
+        let mut other = fixture::trials();
+        other.iter_mut().for_each(|trial| trial.lab_id = Some("another".into()));
+        trials.append(&mut other);
+        let rows = &sections(&trials)[0].rows;
+        assert_eq!(rows.len(), 6);
+        assert!(rows.iter().all(|row| row.returned.n == 3));
+        assert!(rows[3].name.contains("lab anothe"), "{}", rows[3].name);
+    }
+
+    #[test]
+    fn namesakes_with_different_parameters_are_different_workloads() {
+        let mut trials = fixture::trials();
+        trials[0].plan.workload.params.insert("files".into(), "7".into());
+        assert!(sections(&trials).iter().any(|s| s.workload == "dirops files=7"));
+    }
+
+    #[test]
+    fn only_trials_that_succeeded_are_measured_and_the_rest_are_listed() {
+        let trials = fixture::with_failures();
+        assert!(sections(&trials).iter().all(|s| s.rows.len() == 3));
+        let outcomes: Vec<&str> = unfinished(&trials).iter().map(|u| u.outcome).collect();
+        assert_eq!(outcomes, ["failed", "skipped"]);
+    }
+}
