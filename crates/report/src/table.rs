@@ -176,6 +176,15 @@ impl Writer {
         drops
     }
 
+    /// Where even the last columns are too wide, names are cut: a digit never is.
+    fn squeeze(&self, widths: &mut [usize]) {
+        let used = widths.iter().filter(|width| **width > 0);
+        let total: usize = used.map(|width| width + 2).sum::<usize>().saturating_sub(2);
+        if let Some(names) = widths.first_mut() {
+            *names = names.saturating_sub(total.saturating_sub(self.style.width)).max(8);
+        }
+    }
+
     fn section(
         &mut self,
         section: &Section<'_>,
