@@ -253,3 +253,73 @@ impl WriteCache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalog, model::Model};
+
+    fn geometry() -> Geometry {
+        let spec = catalog::get("hdd-7200").unwrap();
+        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is no hard disk") };
+        Geometry::new(hdd, spec.capacity.0 / 512, 0)
+    }
+
+    fn write(cache: &mut WriteCache, first: u64, end: u64) {
+        assert!(cache.reserve(end - first));
+        cache.insert(first, end, &geometry());
+    }
+
+    fn extents(cache: &WriteCache) -> Vec<(u64, u64, u64)> {
+        let extents = cache.order.iter().map(|at| cache.extents[*at as usize]);
+        extents.map(|extent| (extent.first, extent.end, extent.epoch)).collect()
+    }
+
+    #[test]
+    fn writes_that_overlap_or_touch_become_one_extent() {
+        let mut cache = WriteCache::new(1000, 1);
+        write(&mut cache, 100, 108);
+        write(&mut cache, 116, 124);
+        assert_eq!(extents(&cache), [(100, 108, 0), (116, 124, 0)]);
+        write(&mut cache, 108, 116);
+        write(&mut cache, 96, 104);
+        write(&mut cache, 120, 122);
+        assert_eq!((extents(&cache), cache.dirty()), (vec![(96, 124, 0)], 28));
+        assert!(cache.hit(96, 124) && !cache.hit(95, 100) && !cache.hit(120, 125));
+    }
+
+    #[test]
+    fn a_flush_parts_what_touches_and_waits_for_the_older_only() {
+        let mut cache = WriteCache::new(1000, 1);
+        write(&mut cache, 100, 108);
+        let flush = cache.begin_epoch();
+        write(&mut cache, 108, 116);
+        write(&mut cache, 92, 100);
+        assert_eq!(extents(&cache), [(92, 100, 1), (100, 108, 0), (108, 116, 1)]);
+        let (at, _) = cache.nearest(0, flush, |extent| extent.first).unwrap();
+        assert_eq!(at, 1, "a younger extent was offered to the flush");
+        let pass = cache.take(at, 4, &geometry());
+        cache.finish(pass);
+        assert!(!cache.is_settled(flush), "half an extent is left");
+        let (at, _) = cache.nearest(0, flush, |extent| extent.first).unwrap();
+        let pass = cache.take(at, 100, &geometry());
+        assert!(!cache.is_settled(flush), "the rest is still under way");
+        assert!(cache.hit(104, 108), "what is under way is still in memory");
+        cache.finish(pass);
+        assert!(cache.is_settled(flush));
+        assert_eq!(cache.dirty(), 16);
+    }
+
+    #[test]
+    fn room_is_bounded_by_sectors_and_by_entries() {
+        let mut cache = WriteCache::new(16, 1);
+        assert!(cache.reserve(10) && !cache.reserve(7) && cache.reserve(6));
+        let mut cache = WriteCache::new(u64::MAX / 8, 1);
+        (0..MOST_EXTENTS as u64).for_each(|at| write(&mut cache, at * 16, at * 16 + 8));
+        assert!(!cache.reserve(1));
+        let pass = cache.take(7, 8, &geometry());
+        cache.finish(pass);
+        write(&mut cache, 5, 6);
+        assert!(!cache.reserve(1));
+    }
+}

@@ -250,3 +250,71 @@ impl SeekCurve {
         self.settle + self.root * distance.sqrt() + self.linear * distance
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalog, model::Model};
+
+    fn drive() -> Geometry {
+        let spec = catalog::get("hdd-7200").unwrap();
+        let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is no hard disk") };
+        Geometry::new(hdd, spec.capacity.0 / SECTOR, 1_234_567)
+    }
+
+    #[test]
+    fn the_seek_curve_passes_through_the_data_sheet() {
+        let drive = drive();
+        let near = |value: u64, expected: f64| (value as f64 / expected - 1.0).abs() < 1e-3;
+        assert_eq!((drive.seek(1, false), drive.seek(0, true)), (1_000_000, 1_200_000));
+        assert!(near(drive.seek(drive.cylinders() / 3, false), 8.5e6));
+        assert!(near(drive.seek(drive.cylinders() / 3, true), 9.5e6));
+        assert!(near(drive.seek(drive.cylinders() - 1, false), 17e6));
+        let times: Vec<u64> = (0..1000).map(|d| drive.seek(d * 300 + 1, true)).collect();
+        assert!(times.is_sorted());
+    }
+
+    #[test]
+    fn tracks_follow_each_other_without_a_gap_and_hold_less_towards_the_centre() {
+        let drive = drive();
+        for zone in drive.zones.windows(2) {
+            assert!(zone[0].sectors_per_track > zone[1].sectors_per_track);
+            let first = zone[1].first_sector;
+            assert_eq!(drive.locate(first).track, zone[1].first_track);
+            assert_eq!(drive.locate(first - 1).track, zone[1].first_track - 1);
+            assert_eq!(drive.first_sector(zone[1].first_track), first);
+        }
+        assert!(drive.locate(drive.sectors() - 1).cylinder < drive.cylinders());
+    }
+
+    #[test]
+    fn a_transfer_in_parts_takes_as_long_as_in_one() {
+        let drive = drive();
+        for start in [0, 3_000, 1_000_000, drive.zones[3].first_sector - 700] {
+            let (whole, end) = drive.transfer(start, 10_000);
+            let (mut clock, mut head) = (0, drive.locate(start));
+            clock += drive.access(head, head, false, clock);
+            let began = clock;
+            for part in 0..40 {
+                let first = start + part * 250;
+                clock += drive.access(head, drive.locate(first), false, clock);
+                let (time, after) = drive.transfer(first, 250);
+                (clock, head) = (clock + time, after);
+            }
+            assert_eq!((clock - began, head.track), (whole, end.track), "from {start}");
+        }
+    }
+
+    #[test]
+    fn what_has_passed_under_the_head_is_the_inverse_of_a_transfer() {
+        let drive = drive();
+        for start in [0, 3_700, drive.zones[5].first_sector - 10] {
+            for count in [1, 2, 100, 3_827, 3_828, 9_999] {
+                let (time, _) = drive.transfer(start, count);
+                assert_eq!(drive.passed(start, u64::MAX >> 1, time), (count, time));
+                assert_eq!(drive.passed(start, count, time * 2 + 1), (count, time));
+            }
+            assert_eq!(drive.passed(start, 100, 0).0, 1);
+        }
+    }
+}

@@ -56,7 +56,8 @@ impl Queue {
 
     /// Lets the next request in, if it may come in now.
     pub fn admit(&mut self) -> Option<(Nanos, Request)> {
-        let alone = self.flush_alone && self.outside.front()?.1.action == Action::Flush;
+        let (_, next) = self.outside.front()?;
+        let alone = self.flush_alone && next.action == Action::Flush;
         if self.closed || self.inside >= self.depth || (alone && self.inside > 0) {
             return None;
         }

@@ -91,6 +91,11 @@ impl<M: Memory> Store<M> {
         Ok(Store { memory, header })
     }
 
+    /// The region itself.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
     /// The disk's size.
     pub fn capacity(&self) -> Bytes {
         self.header.capacity

@@ -1,0 +1,114 @@
+//! Disk files, right and wrong: what is refused is refused with its name, value and range.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+
+use fsdyno_disk::{DiskSpec, catalog};
+use proptest::prelude::*;
+
+fn hdd() -> &'static str {
+    catalog::text("hdd-7200").unwrap()
+}
+
+/// What is said about hdd-7200 with `from` replaced by `to`.
+fn complaint(from: &str, to: &str) -> String {
+    assert!(hdd().contains(from), "the file has no '{from}'");
+    DiskSpec::from_toml("my.toml", &hdd().replace(from, to)).unwrap_err().to_string()
+}
+
+#[test]
+fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
+    assert_eq!(
+        complaint("rpm = 7200", "rpm = 0"),
+        "use the disk in my.toml: model.rpm is 0, and must be 600 to 60000"
+    );
+    for (from, to, part) in [
+        ("capacity = 1000204886016", "capacity = 1000", "capacity is 1000, and must be 1048576 to"),
+        ("depth = 32", "depth = 0", "queue.depth is 0"),
+        ("inner_rate_kb = 102000", "inner_rate_kb = 300000", "must be 100 to 210000"),
+        ("average_us = 8500", "average_us = 900", "model.seek_*.average_us is 900"),
+        ("full_stroke_us = 17000", "full_stroke_us = 8600", "without negative parts"),
+        ("age_limit_us = 1000000", "age_limit_us = 100000", "model.age_limit_us is 100000"),
+        ("zones = 24", "zones = 0", "model.zones is 0"),
+        ("attach = \"nbd\"", "attach = \"pmem\"", "attach is pmem"),
+        ("nr_requests = 64", "", "queue.nr_requests is 0"),
+        ("logical_block_size = 512", "logical_block_size = 700", "512, 1024, 2048 or 4096"),
+        ("physical_block_size = 4096", "physical_block_size = 256", "512, 1024, 2048 or 4096"),
+    ] {
+        let said = complaint(from, to);
+        assert!(said.contains(part), "'{to}' was answered with '{said}'");
+    }
+}
+
+#[test]
+fn what_is_no_disk_is_refused_with_file_and_line() {
+    for (from, to, parts) in [
+        ("rpm = 7200\n", "", &["missing field `rpm`"][..]),
+        ("rpm = 7200", "rpm = -7200", &["-7200", "u32"]),
+        ("rpm = 7200", "rpm = 7200.5", &["7200.5"]),
+        ("rpm = 7200", "rpn = 7200", &["unknown field `rpn`", "`rpm`"]),
+        ("depth = 32", "depth = \"32\"", &["line ", "depth = \"32\""]),
+        (
+            "law = \"hdd\"",
+            "law = \"tape\"",
+            &["unknown variant `tape`", "expected `instant` or `hdd`"],
+        ),
+        ("about = ", "about == ", &["line 7"]),
+    ] {
+        let said = complaint(from, to);
+        assert!(said.starts_with("read the disk in my.toml: "), "{said}");
+        for part in parts {
+            assert!(said.contains(part), "'{to}' was answered with '{said}'");
+        }
+    }
+}
+
+#[test]
+fn a_disk_survives_the_json_of_a_plan_and_holds_no_fractions() {
+    for name in catalog::names() {
+        let spec = catalog::get(name).unwrap();
+        let json = serde_json::to_value(&spec).unwrap();
+        assert_eq!(DiskSpec::from_json(&json), Ok(spec));
+        assert_no_fraction(&json);
+    }
+    let said = DiskSpec::from_json(&serde_json::json!({"about": 1})).unwrap_err().to_string();
+    assert!(said.starts_with("read the disk in the plan: "), "{said}");
+}
+
+fn assert_no_fraction(value: &serde_json::Value) {
+    match value {
+        serde_json::Value::Number(number) => assert!(number.is_u64(), "{number} is not whole"),
+        serde_json::Value::Array(items) => items.iter().for_each(assert_no_fraction),
+        serde_json::Value::Object(fields) => fields.values().for_each(assert_no_fraction),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in ".{0,300}") {
+        let _ = DiskSpec::from_toml("x", &text);
+    }
+
+    #[test]
+    fn no_number_makes_validation_panic_and_what_passes_can_be_built(
+        line in 0usize..200,
+        value in prop_oneof![Just(0u64), Just(1), Just(u64::from(u32::MAX)), Just(i64::MAX as u64),
+                             0u64..100_000, 0u64..i64::MAX as u64],
+    ) {
+        let numbers = |text: &str| text.contains(" = ") && text.ends_with(|c: char| c.is_ascii_digit());
+        let lines: Vec<usize> = hdd().lines().enumerate()
+            .filter(|(_, text)| numbers(text)).map(|(at, _)| at).collect();
+        let chosen = lines[line % lines.len()];
+        let text: String = hdd().lines().enumerate().map(|(at, text)| {
+            let name = text.split(" = ").next().unwrap_or_default();
+            if at == chosen { format!("{name} = {value}\n") } else { format!("{text}\n") }
+        }).collect();
+        if let Ok(spec) = DiskSpec::from_toml("x", &text) {
+            if spec.queue.depth <= 1024 {
+                fsdyno_disk::build(&spec, 1);
+            }
+        }
+    }
+}
