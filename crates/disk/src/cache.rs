@@ -319,7 +319,7 @@ mod tests {
         assert!(!cache.reserve(1));
         let pass = cache.take(7, 8, &geometry());
         cache.finish(pass);
-        write(&mut cache, 5, 6);
+        write(&mut cache, 10, 12);
         assert!(!cache.reserve(1));
     }
 }

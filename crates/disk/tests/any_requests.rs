@@ -135,7 +135,7 @@ proptest! {
         let mut disk = fsdyno_disk::build(&spec, seed);
         let mut now = Nanos(0);
         for step in &steps {
-            now = now + Nanos(step.pause);
+            now += Nanos(step.pause);
             disk.submit(now, step.request);
         }
         let flush = Request { id: u64::MAX, action: Action::Flush, sector: 0, sectors: 0, fua: false };
@@ -162,7 +162,7 @@ proptest! {
         let mut disk = fsdyno_disk::build(&spec, seed);
         let mut now = Nanos(0);
         for step in &steps {
-            now = now + Nanos(step.pause);
+            now += Nanos(step.pause);
             disk.submit(now, step.request);
             prop_assert_eq!(disk.volatile_bytes(now), Bytes(0));
         }
