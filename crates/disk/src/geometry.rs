@@ -216,10 +216,11 @@ fn sectors_per_track(hdd: &Hdd, turn_and_change: u64) -> Vec<u64> {
 
 /// Seek time over distance d in cylinders: settle + root * sqrt(d) + linear * d, in ns.
 ///
-/// The form is that of Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE
-/// Computer 27(3), 1994 (they split it in two at a distance that no data sheet gives); Lee and
-/// Katz, "An analytic performance model of disk arrays", SIGMETRICS 1993, fit this one curve to a
-/// data sheet's three seeks: to the next cylinder, over a third of all, over all.
+/// A root for short seeks and a line for long ones is the form of Ruemmler and Wilkes, "An
+/// introduction to disk drive modeling", IEEE Computer 27(3), 1994, who join the two at a distance
+/// that no data sheet gives. Their sum, fitted to a data sheet's three seeks (to the next cylinder,
+/// over a third of all, over all), is that of Lee and Katz, "An analytic performance model of disk
+/// arrays", SIGMETRICS 1993, but for their taking the distance less one.
 #[derive(Clone, Copy, Debug)]
 struct SeekCurve {
     nearest: u64,
