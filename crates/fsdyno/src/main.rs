@@ -1,3 +1,29 @@
-//! The `fsdyno` command.
+//! The `fsdyno` command: what was typed, what is meant, what is run.
 
-fn main() {}
+mod cli;
+mod commands;
+mod exit;
+mod output;
+mod place;
+mod programs;
+mod progress;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // In the guest this is PID 1, which has nobody to print a usage to.
+    if commands::agent::is_guest() {
+        fsdyno_agent::guest();
+    }
+    let cli = cli::Cli::parse();
+    match commands::run(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::say(&format!("fsdyno: {failure}"));
+            failure.exit.into()
+        }
+    }
+}

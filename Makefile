@@ -1,0 +1,45 @@
+# What a newcomer types. `make demo` and `make test` are all the set-up there is.
+
+SHELL := /bin/sh
+CARGO ?= cargo
+PROFILE_DIR = $(or $(CARGO_TARGET_DIR),target)/release
+FSDYNO = $(PROFILE_DIR)/fsdyno
+
+# The agent is part of a lab's identity, so its bytes must not depend on where they were built:
+# the paths of the checkout and of cargo's folder are replaced in all that the compiler writes.
+CARGO_HOME_DIR = $(or $(CARGO_HOME),$(HOME)/.cargo)
+REPRODUCIBLE = RUSTFLAGS="--remap-path-prefix=$(CURDIR)=/fsdyno --remap-path-prefix=$(CARGO_HOME_DIR)=/cargo" \
+	CFLAGS="-ffile-prefix-map=$(CURDIR)=/fsdyno -ffile-prefix-map=$(CARGO_HOME_DIR)=/cargo"
+
+.PHONY: help build demo test test-full lint bench docs setup
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
+
+setup: ## install what is missing
+	@scripts/setup.sh
+
+build: setup ## the program, the same bytes from every checkout
+	@$(REPRODUCIBLE) $(CARGO) build --release --locked
+
+demo: build ## compare real file systems on a modelled disk; some minutes
+	@scripts/demo.sh "$(FSDYNO)"
+
+test: build ## all tests but the long ones, the lab's too; under 25 minutes
+	@$(REPRODUCIBLE) $(CARGO) test --release --locked --workspace
+
+test-full: build ## the long tests too
+	@FSDYNO_TEST=full $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace
+
+lint: ## what a change must pass: format, clippy, shellcheck
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run bench/*.sh; \
+	else echo "lint: no shellcheck here, shell scripts were not looked at (apt-get install shellcheck)"; fi
+
+bench: build ## the numbers that the project promises, as ratios of one run
+	@for script in bench/*.sh; do echo "== $$script"; \
+	$(REPRODUCIBLE) FSDYNO="$(FSDYNO)" "$$script" || exit; done
+
+docs: ## docs/cli.md from the program's own help
+	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test docs

@@ -1,0 +1,259 @@
+//! What can be typed. Parsing does nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fsdyno_record::Bytes;
+
+/// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
+#[derive(Debug, Parser)]
+#[command(name = "fsdyno", version, max_term_width = 100, after_help = crate::exit::HELP)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run workloads on file systems and compare them
+    Run(Box<Run>),
+    /// Show stored results again
+    Report(Report),
+    /// List what there is: workloads, file systems, disks, kernels
+    List(List),
+    /// Show one workload, file system or disk with all its parameters
+    Show(Show),
+    /// See what works here and what is missing
+    Doctor(Doctor),
+    /// The process that issues the ops (started by fsdyno itself)
+    #[command(hide = true)]
+    Agent(Agent),
+}
+
+/// `fsdyno run`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno run dirops --fs ext4 --fs xfs --fs btrfs
+  fsdyno run tarball --set files=20000 --fs ext4 --fs 'small=ext4 -I 128' --repeat 5
+  fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
+  fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
+  fsdyno run dirops tarball --fs ext4 --dry-run
+
+Ctrl-C kills the running trials, keeps the finished ones and writes the report from them. The same
+command with the same --out goes on where it was.")]
+pub struct Run {
+    /// What to run; see `fsdyno list workloads`
+    #[arg(required = true, value_name = "WORKLOAD")]
+    pub workloads: Vec<String>,
+    /// A file system as you would type it, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
+    /// repeated [default in the lab: ext4]
+    #[arg(long = "fs", value_name = "[NAME=]SPEC")]
+    pub filesystems: Vec<String>,
+    /// Where: 'lab' (a guest in virtual time on a modelled disk) or a directory of this host
+    #[arg(long, value_name = "lab|DIR", default_value = "lab")]
+    pub on: String,
+    /// A disk for the lab; may be repeated; see `fsdyno list disks` [default: hdd-7200]
+    #[arg(long = "disk", value_name = "NAME")]
+    pub disks: Vec<String>,
+    /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
+    /// repeated [default: what `fsdyno doctor` shows]
+    #[arg(long = "kernel", value_name = "WHICH")]
+    pub kernels: Vec<String>,
+    /// A parameter of a workload; may be repeated; see `fsdyno show workload NAME`
+    #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
+    pub sets: Vec<String>,
+    /// How many trials of each kind, each under a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeat: u32,
+    /// The first seed; repeats take the next ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Threads that issue ops
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: u32,
+    /// Memory of the lab's guest [default: 1G]
+    #[arg(long, value_name = "SIZE")]
+    pub ram: Option<Bytes>,
+    /// Size of the file system on the lab's disk [default: the whole disk]
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// Block scheduler in the lab [default: what the disk's file says]
+    #[arg(long, value_name = "S")]
+    pub scheduler: Option<String>,
+    /// A kernel setting in the lab, such as vm.dirty_ratio=10; may be repeated
+    #[arg(long = "sysctl", value_name = "KEY=VALUE")]
+    pub sysctls: Vec<String>,
+    /// How much of what is on disk is read back and compared
+    #[arg(long, value_enum, default_value_t = Verify::Full)]
+    pub verify: Verify,
+    /// The row that the others are compared with, by its name in the table [default: the best]
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    /// Trials that run side by side (on a directory they disturb each other)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub jobs: u16,
+    /// Say what would be run, with exact op counts, and touch nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Folder for the results [default: fsdyno-results/<time>-<workloads>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How the table is written to standard output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `fsdyno report`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno report fsdyno-results/demo
+  fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
+  fsdyno report fsdyno-results/demo --html demo.html")]
+pub struct Report {
+    /// Result folders, or their trials.ndjson
+    #[arg(required = true, value_name = "RESULT")]
+    pub results: Vec<PathBuf>,
+    /// How the table is written to standard output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The row that the others are compared with [default: the best]
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+}
+
+/// `fsdyno list`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno list filesystems
+  fsdyno list kernels --format json")]
+pub struct List {
+    /// What to list
+    #[arg(value_enum)]
+    pub what: Listable,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = DataFormat::Text)]
+    pub format: DataFormat,
+}
+
+/// `fsdyno show`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno show workload tarball
+  fsdyno show filesystem ext4
+  fsdyno show disk hdd-7200")]
+pub struct Show {
+    /// What kind of thing
+    #[arg(value_enum)]
+    pub kind: Showable,
+    /// Its name
+    pub name: String,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = DataFormat::Text)]
+    pub format: DataFormat,
+}
+
+/// `fsdyno doctor`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno doctor
+  fsdyno doctor --clean /srv/scratch
+
+It ends with code 3 if the lab cannot run.")]
+pub struct Doctor {
+    /// Remove what killed fsdyno processes left in this directory, and nothing else
+    #[arg(long, value_name = "DIR")]
+    pub clean: Option<PathBuf>,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = DataFormat::Text)]
+    pub format: DataFormat,
+}
+
+/// `fsdyno agent`
+#[derive(Args, Debug)]
+pub struct Agent {
+    /// The mailbox, inherited
+    #[arg(long)]
+    pub mailbox_fd: i32,
+    /// The root of the trial, inherited
+    #[arg(long)]
+    pub root_fd: i32,
+}
+
+/// Formats of tables of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table for a terminal
+    Text,
+    /// A table of 72 columns for a mailing list
+    Mail,
+    /// The records themselves
+    Json,
+    /// One line per trial, phase and op
+    Csv,
+    /// A table for an issue tracker
+    Markdown,
+}
+
+/// Formats of other data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DataFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Listable {
+    /// What can be run
+    Workloads,
+    /// What it can run on, and whether that is possible here
+    Filesystems,
+    /// The modelled disks of the lab
+    Disks,
+    /// The kernels that the lab can run without a download
+    Kernels,
+}
+
+/// What can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Showable {
+    /// A workload
+    Workload,
+    /// A file system
+    Filesystem,
+    /// A disk
+    Disk,
+}
+
+/// How much is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verify {
+    /// Every name, size and byte
+    Full,
+    /// Every name and size
+    Names,
+    /// Every name and size, and the bytes of one file in 64
+    Sampled,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

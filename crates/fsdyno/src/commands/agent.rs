@@ -1,0 +1,18 @@
+//! `fsdyno agent`: the process that issues the ops, here or as PID 1 of a guest.
+
+use crate::cli::Agent;
+use crate::exit::{Exit, Failure};
+
+/// Whether the kernel of a guest started this process as its PID 1.
+pub fn is_guest() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    fsdyno_record::guest::INIT_ARGUMENTS
+        .iter()
+        .all(|wanted| arguments.next().is_some_and(|argument| argument == *wanted))
+}
+
+/// Runs one job from an inherited mailbox.
+pub fn run(agent: &Agent) -> Result<Exit, Failure> {
+    let code = fsdyno_agent::host(agent.mailbox_fd, agent.root_fd);
+    if code == std::process::ExitCode::SUCCESS { Ok(Exit::Good) } else { Ok(Exit::TrialFailed) }
+}

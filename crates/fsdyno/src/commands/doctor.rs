@@ -1,0 +1,177 @@
+//! `fsdyno doctor`: what works here, what is missing, and what brings it.
+
+use std::path::Path;
+
+use fsdyno_lab::{Lab, LabOptions};
+use fsdyno_record::Bytes;
+use serde::Serialize;
+
+use crate::cli::{DataFormat, Doctor};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, say};
+use crate::{place, programs};
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    state: State,
+    /// What was seen.
+    detail: String,
+    /// What brings it, where it is missing.
+    cure: Option<String>,
+    /// Whether the lab cannot run without it.
+    needed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    Missing,
+    Note,
+}
+
+/// Looks, or cleans.
+pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
+    if let Some(directory) = &doctor.clean {
+        return clean(directory);
+    }
+    let findings = look();
+    match doctor.format {
+        DataFormat::Text => output::data(&text(&findings))?,
+        DataFormat::Json => output::json(&findings)?,
+    }
+    let lab = findings.iter().all(|finding| !finding.needed || finding.state != State::Missing);
+    say(if lab { "the lab can run here" } else { "the lab cannot run here yet" });
+    Ok(if lab { Exit::Good } else { Exit::Missing })
+}
+
+fn clean(directory: &Path) -> Result<Exit, Failure> {
+    let found = fsdyno_media::leftovers(directory)?;
+    if found.is_empty() {
+        say(&format!("nothing of a killed fsdyno is left in '{}'", directory.display()));
+    }
+    for leftover in &found {
+        fsdyno_media::clean(leftover)?;
+        say(&format!("removed {} (of process {})", leftover.path.display(), leftover.pid));
+    }
+    Ok(Exit::Good)
+}
+
+fn look() -> Vec<Finding> {
+    let mut findings = vec![qemu(), kernel()];
+    findings.extend(fsdyno_filesystem::catalog::all().iter().map(tools));
+    findings.extend([kvm(), apt(), space(), leftovers()]);
+    findings
+}
+
+fn finding(what: &str, state: State, detail: impl Into<String>) -> Finding {
+    Finding { what: what.into(), state, detail: detail.into(), cure: None, needed: false }
+}
+
+fn qemu() -> Finding {
+    let found = match fsdyno_lab::probe_qemu(None) {
+        Ok(qemu) => finding("qemu", State::Ok, format!("{} {}", qemu.path.display(), qemu.version)),
+        Err(error) => Finding {
+            cure: error.hint(),
+            ..finding("qemu", State::Missing, format!("failed to {error}"))
+        },
+    };
+    Finding { needed: true, ..found }
+}
+
+/// A kernel that is not here yet is no obstacle where apt can bring it.
+fn kernel() -> Finding {
+    let options = LabOptions { kernel: None, qemu: None, cache: place::cache(), offline: true };
+    let here = fsdyno_lab::kernels_here(&options.cache);
+    let found = match Lab::find(&options, &|_| ()) {
+        Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),
+        Err(_) if here.is_empty() && programs::find("apt-get").is_some() => finding(
+            "kernel",
+            State::Note,
+            "none here yet; the first run brings the distribution's with apt-get download",
+        ),
+        Err(error) => match here.first() {
+            // Without QEMU no lab is found, but the kernel is there.
+            Some(kernel) => finding("kernel", State::Ok, &kernel.release),
+            None => Finding {
+                cure: error.hint(),
+                ..finding("kernel", State::Missing, format!("failed to {error}"))
+            },
+        },
+    };
+    Finding { needed: true, ..found }
+}
+
+fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
+    let missing = programs::missing(kind);
+    if missing.is_empty() {
+        let version = programs::version(kind).unwrap_or_else(|| "installed".into());
+        return finding(&kind.name, State::Ok, version);
+    }
+    Finding {
+        cure: Some(format!("apt-get install {}", kind.package)),
+        ..finding(&kind.name, State::Missing, format!("no {}", missing.join(", ")))
+    }
+}
+
+fn kvm() -> Finding {
+    let there = Path::new("/dev/kvm").exists();
+    let detail = if there { "there, and not used" } else { "not there, and not needed" };
+    finding("/dev/kvm", State::Note, format!("{detail}: virtual time is emulation by design"))
+}
+
+fn apt() -> Finding {
+    match programs::find("apt-get") {
+        Some(path) => finding("apt", State::Ok, path.display().to_string()),
+        None => finding("apt", State::Note, "not there; name kernels with --kernel IMAGE:MODULES"),
+    }
+}
+
+/// The disks' bytes lie in nameless files here while a trial runs.
+fn space() -> Finding {
+    let folder = std::env::temp_dir();
+    let what = format!("space in {}", folder.display());
+    // A few gibibytes hold the largest default workload on any file system of the catalog.
+    let wanted = fsdyno_media::Room { bytes: Bytes(8 << 30), ..Default::default() };
+    match fsdyno_media::check(&folder, &wanted) {
+        Ok(()) => finding(&what, State::Ok, "at least 8 GiB"),
+        Err(error) => Finding {
+            cure: Some("set TMPDIR to a larger file system".into()),
+            ..finding(&what, State::Note, error.to_string())
+        },
+    }
+}
+
+fn leftovers() -> Finding {
+    let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
+    match fsdyno_media::leftovers(&folder) {
+        Ok(found) if found.is_empty() => finding("leftovers", State::Ok, "none in this directory"),
+        Ok(found) => Finding {
+            cure: Some(format!("fsdyno doctor --clean '{}'", folder.display())),
+            ..finding("leftovers", State::Note, format!("{} of killed runs", found.len()))
+        },
+        Err(error) => finding("leftovers", State::Note, error.to_string()),
+    }
+}
+
+fn text(findings: &[Finding]) -> String {
+    let rows: Vec<Vec<String>> = findings
+        .iter()
+        .map(|finding| {
+            let state = match finding.state {
+                State::Ok => "ok",
+                State::Missing => "missing",
+                State::Note => "note",
+            };
+            let cure = finding.cure.as_ref().map(|cure| format!("  ->  {cure}"));
+            vec![
+                state.to_string(),
+                finding.what.clone(),
+                format!("{}{}", finding.detail, cure.unwrap_or_default()),
+            ]
+        })
+        .collect();
+    output::columns(&rows)
+}

@@ -1,0 +1,93 @@
+//! `fsdyno run --dry-run`: what would be run, with exact op counts; touches nothing.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::OpKind;
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_study::{Cell, Slot};
+use serde_json::json;
+
+use crate::cli::{Format, Run};
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+/// Prints the trials.
+pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failure> {
+    match run.format {
+        Format::Text => output::data(&text(cells, schedule))?,
+        Format::Json => output::json(&value(cells, schedule))?,
+        Format::Mail | Format::Csv | Format::Markdown => {
+            return Err(Failure::wrong("--dry-run takes --format text or json"));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn value(cells: &[Cell], schedule: &[Slot]) -> serde_json::Value {
+    let order: Vec<_> = schedule
+        .iter()
+        .map(|slot| json!({"cell": slot.cell, "seed": slot.seed, "round": slot.round}))
+        .collect();
+    let cells: Vec<_> = cells
+        .iter()
+        .map(|cell| {
+            let phases: Vec<_> = cell
+                .phases
+                .iter()
+                .map(|(name, counts)| json!({"name": name, "ops": counts}))
+                .collect();
+            json!({
+                "plan": cell.plan,
+                "phases": phases,
+                "needs": {"bytes": cell.needs.bytes, "inodes": cell.needs.inodes},
+            })
+        })
+        .collect();
+    json!({"cells": cells, "trials": order})
+}
+
+fn text(cells: &[Cell], schedule: &[Slot]) -> String {
+    let mut text = String::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let plan = &cell.plan;
+        let place = match &plan.medium {
+            MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
+            MediumPlan::Lab { disk, ram, kernel, .. } => {
+                format!("in the lab on {}, {ram} of RAM, kernel {kernel}", disk.name)
+            }
+        };
+        text.push_str(&format!("{}. {} on {}, {place}\n", at + 1, plan.workload.name, plan.label));
+        let params: Vec<String> =
+            plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text.push_str(&format!("   parameters: {}\n", params.join(" ")));
+        if let Some(filesystem) = &plan.filesystem {
+            text.push_str(&format!("   make:  {}\n", filesystem.mkfs.join(" ")));
+            let options = match filesystem.mount_options.as_str() {
+                "" => String::new(),
+                options => format!(" -o {options}"),
+            };
+            text.push_str(&format!("   mount: -t {}{options}\n", filesystem.mount_type));
+            text.push_str(&format!("   check: {}\n", filesystem.check.join(" ")));
+        }
+        for (phase, counts) in &cell.phases {
+            text.push_str(&format!("   phase {phase}: {}\n", ops(counts)));
+        }
+        let needs = &cell.needs;
+        text.push_str(&format!("   needs: {} in {} inodes\n", needs.bytes, needs.inodes));
+    }
+    text.push_str(&format!("{} trials in this order:", schedule.len()));
+    for slot in schedule {
+        text.push_str(&format!(" {}/{}", slot.cell + 1, slot.seed));
+    }
+    text.push_str(" (number above/seed)\n");
+    text
+}
+
+fn ops(counts: &BTreeMap<OpKind, u64>) -> String {
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    parts.join(", ")
+}

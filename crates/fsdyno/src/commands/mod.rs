@@ -1,0 +1,24 @@
+//! The commands, one file each.
+
+pub mod agent;
+mod doctor;
+mod dry_run;
+mod list;
+mod report;
+mod run;
+mod show;
+
+use crate::cli::Command;
+use crate::exit::{Exit, Failure};
+
+/// Does what was typed.
+pub fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(run) => run::run(&run),
+        Command::Report(report) => report::run(&report),
+        Command::List(list) => list::run(&list),
+        Command::Show(show) => show::run(&show),
+        Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Agent(agent) => agent::run(&agent),
+    }
+}

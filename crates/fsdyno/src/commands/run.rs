@@ -1,0 +1,171 @@
+//! `fsdyno run`: check all, run all, show what came of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use fsdyno_study::{Cell, Place, Slot, Store, Summary, matrix, schedule};
+use fsdyno_venue::Venue;
+
+use crate::cli::Run;
+use crate::commands::{dry_run, report};
+use crate::exit::{Exit, Failure};
+use crate::output::say;
+use crate::{place, progress, stop};
+
+/// Runs what was asked.
+pub fn run(run: &Run) -> Result<Exit, Failure> {
+    let stop = stop::flag()?;
+    let question = place::question(run);
+    let typed = place::typed(run)?;
+    // Everything that was typed is checked before anything is looked for or brought.
+    let cells = matrix(&question, &typed)?;
+    check_baseline(run, &cells)?;
+    if run.dry_run {
+        let cells = matrix(&question, &place::dry(run, typed))?;
+        return dry_run::show(run, &cells, &schedule(cells.len(), run.repeat, run.seed));
+    }
+    if let Place::Directory { path, .. } = &typed {
+        place::check_directory(path, &cells, run.jobs.into())?;
+    }
+    let (venue, place) = place::venue(run, typed)?;
+    let cells = matrix(&question, &place)?;
+    let schedule = schedule(cells.len(), run.repeat, run.seed);
+    prepare(&*venue, &cells)?;
+    let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
+    let mut store = open(&folder)?;
+    let summary = go(run, &*venue, &cells, &schedule, &mut store, &stop);
+    let shown = show(run, store);
+    let summary = summary?;
+    shown?;
+    if stop.load(Ordering::Relaxed) && summary.left > 0 {
+        say(&format!(
+            "fsdyno: stopped with {} of {} trials to go; go on with:\n  {}",
+            summary.left,
+            schedule.len(),
+            again(&folder)
+        ));
+        return Ok(Exit::Stopped);
+    }
+    Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
+}
+
+fn check_baseline(run: &Run, cells: &[Cell]) -> Result<(), Failure> {
+    let Some(baseline) = &run.baseline else { return Ok(()) };
+    let labels = cells.iter().map(|cell| cell.plan.label.as_str());
+    if labels.clone().any(|label| label == baseline) {
+        return Ok(());
+    }
+    let mut labels: Vec<&str> = labels.collect();
+    labels.dedup();
+    let hint = fsdyno_record::suggest::hint(baseline, labels);
+    Err(Failure::wrong(format!("--baseline '{baseline}' is no row of the table; {hint}")))
+}
+
+/// Everything that the trials need is looked for before the first one starts.
+fn prepare(venue: &dyn Venue, cells: &[Cell]) -> Result<(), Failure> {
+    for cell in cells {
+        venue.identity(&cell.plan)?;
+    }
+    Ok(())
+}
+
+fn open(folder: &Path) -> Result<Store, Failure> {
+    let store = Store::open(folder)?;
+    if let Some(bytes) = store.torn() {
+        say(&format!(
+            "fsdyno: the last line of '{}' was torn off by a crash; its {bytes} bytes are cut",
+            folder.display()
+        ));
+    }
+    Ok(store)
+}
+
+fn go(
+    run: &Run,
+    venue: &dyn Venue,
+    cells: &[Cell],
+    schedule: &[Slot],
+    store: &mut Store,
+    stop: &std::sync::atomic::AtomicBool,
+) -> Result<Summary, Failure> {
+    let finished = store.finished();
+    let todo = schedule.iter().filter_map(|slot| Some((cells.get(slot.cell)?, slot))).filter(
+        |(cell, slot)| !finished.contains(&fsdyno_record::trial::trial_id(&cell.plan, slot.seed)),
+    );
+    let (trials, ops) =
+        todo.fold((0, 0), |(trials, ops), (cell, _)| (trials + 1, ops + cell.ops()));
+    if trials < schedule.len() {
+        say(&format!(
+            "fsdyno: {} of {} trials are there already and are not run again",
+            schedule.len() - trials,
+            schedule.len()
+        ));
+    }
+    let plans: Vec<_> = cells.iter().map(|cell| cell.plan.clone()).collect();
+    let jobs = usize::from(run.jobs);
+    let show = progress::Show::new(trials, ops, jobs);
+    let summary = fsdyno_study::run(schedule, &plans, venue, store, jobs, stop, &show);
+    show.finish();
+    Ok(summary?)
+}
+
+/// Table on stdout, report beside the trials, and where it all is on stderr.
+fn show(run: &Run, store: Store) -> Result<(), Failure> {
+    if store.trials().is_empty() {
+        store.discard_if_empty();
+        return Ok(());
+    }
+    let trials = fsdyno_study::without_superseded(store.trials());
+    let html = store.folder().join("report.html");
+    let written = report::write_html(&html, &trials);
+    report::print(&trials, run.format, Some(&html))?;
+    written?;
+    say(&format!("report: {}", html.display()));
+    let mut labs: Vec<&str> = trials.iter().filter_map(|trial| trial.lab_id.as_deref()).collect();
+    labs.sort_unstable();
+    labs.dedup();
+    for lab in labs {
+        say(&format!("lab identity: {lab}"));
+    }
+    Ok(())
+}
+
+/// `fsdyno-results/<UTC time>-<workloads>`.
+fn default_folder(run: &Run) -> PathBuf {
+    let time: String =
+        fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
+    Path::new("fsdyno-results").join(format!("{time}-{}", run.workloads.join("-")))
+}
+
+/// This command as it would be typed to go on.
+fn again(folder: &Path) -> String {
+    let mut words: Vec<String> = std::env::args()
+        .enumerate()
+        .map(|(at, word)| if at == 0 { "fsdyno".into() } else { word })
+        .collect();
+    if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
+        words.extend(["--out".to_string(), folder.display().to_string()]);
+    }
+    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_wants_them() {
+        assert_eq!(quote("--set=files=10"), "--set=files=10");
+        assert_eq!(quote("ext4 -I 128"), "'ext4 -I 128'");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+    }
+}

@@ -1,0 +1,127 @@
+//! `fsdyno show`: one workload, file system or disk with all that is known of it.
+
+use fsdyno_record::suggest;
+use fsdyno_workload::workloads;
+use serde_json::{Value, json};
+
+use crate::cli::{DataFormat, Show, Showable};
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+/// Shows what was asked for.
+pub fn run(show: &Show) -> Result<Exit, Failure> {
+    let (text, value) = match show.kind {
+        Showable::Workload => workload(&show.name)?,
+        Showable::Filesystem => filesystem(&show.name)?,
+        Showable::Disk => disk(&show.name)?,
+    };
+    match show.format {
+        DataFormat::Text => output::data(&text)?,
+        DataFormat::Json => output::json(&value)?,
+    }
+    Ok(Exit::Good)
+}
+
+fn workload(name: &str) -> Result<(String, Value), Failure> {
+    let kind = workloads::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
+    let mut text =
+        format!("{}: {}\nsource: {}\n\nparameters:\n", kind.name, kind.about, kind.source);
+    let mut rows = Vec::new();
+    let mut params = Vec::new();
+    for param in kind.params {
+        let takes = param.domain.describe();
+        rows.push(vec![
+            format!("  {}", param.name),
+            format!("default {}", param.default),
+            format!("takes {takes}"),
+        ]);
+        rows.push(vec![format!("      {} {}", param.about, param.source)]);
+        params.push(json!({
+            "name": param.name, "default": param.default, "takes": takes,
+            "about": param.about, "source": param.source,
+        }));
+    }
+    text.push_str(&parameter_lines(&rows));
+    let values = kind.resolve(&[]).map_err(|error| Failure::wrong(error.to_string()))?;
+    let bound = kind.build(&values, 0).map_err(|error| Failure::wrong(error.to_string()))?;
+    text.push_str("\nphases with these defaults:\n");
+    let mut phases = Vec::new();
+    for (at, phase) in bound.phases().iter().enumerate() {
+        let counts = bound.counts(at);
+        let ops: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+        text.push_str(&format!("  {}: {}\n", phase.name, ops.join(", ")));
+        text.push_str(&format!("      before it: {}\n", phase.gap.name()));
+        phases.push(json!({"name": phase.name, "before": phase.gap.name(), "ops": counts}));
+    }
+    let value = json!({
+        "name": kind.name, "about": kind.about, "source": kind.source,
+        "params": params, "phases": phases,
+    });
+    Ok((text, value))
+}
+
+/// A parameter's own line is a row of columns; its explanation below it is not.
+fn parameter_lines(rows: &[Vec<String>]) -> String {
+    let heads: Vec<Vec<String>> = rows.iter().filter(|row| row.len() > 1).cloned().collect();
+    let aligned = output::columns(&heads);
+    let mut heads = aligned.lines();
+    let lines = rows.iter().map(|row| match row.as_slice() {
+        [explanation] => explanation.clone(),
+        _ => heads.next().unwrap_or_default().to_string(),
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+fn filesystem(name: &str) -> Result<(String, Value), Failure> {
+    let kind =
+        fsdyno_filesystem::catalog::get(name).map_err(|error| Failure::wrong(error.to_string()))?;
+    let kernels = match &kind.until {
+        Some(until) => format!("Linux {} to {until}", kind.since),
+        None => format!("Linux {} and later", kind.since),
+    };
+    let mkfs = kind.mkfs.argv.join(" ");
+    let mut text = format!("{}: {}\n\n", kind.name, kind.about);
+    text.push_str(&output::columns(&[
+        vec!["kernels".into(), kernels.clone()],
+        vec!["modules".into(), kind.modules.join(", ")],
+        vec![
+            "tools".into(),
+            format!("{} (Debian package {})", kind.tools.join(", "), kind.package),
+        ],
+        vec!["make".into(), mkfs.clone()],
+        vec!["mount".into(), format!("-t {} {}", kind.mount.kind, options(&kind.mount.options))],
+        vec!["check".into(), kind.check.argv.join(" ")],
+        vec!["smallest".into(), kind.minimum_size.to_string()],
+        vec!["longest name".into(), format!("{} bytes", kind.longest_name)],
+    ]));
+    text.push_str("\nexit codes of the check:\n");
+    for (code, meaning) in &kind.check.codes {
+        text.push_str(&format!("  {code}  {meaning}\n"));
+    }
+    text.push_str(&format!("\n{}\n", kind.notes.trim()));
+    let value = json!({
+        "name": kind.name, "about": kind.about, "since": kind.since, "until": kind.until,
+        "modules": kind.modules, "package": kind.package, "tools": kind.tools,
+        "mkfs": kind.mkfs.argv, "mount_type": kind.mount.kind, "mount_options": kind.mount.options,
+        "check": kind.check.argv, "check_codes": kind.check.codes, "check_clean": kind.check.clean,
+        "minimum_size": kind.minimum_size, "longest_name": kind.longest_name,
+        "notes": kind.notes.trim(),
+    });
+    Ok((text, value))
+}
+
+fn options(options: &str) -> String {
+    if options.is_empty() { "(no options)".into() } else { format!("-o {options}") }
+}
+
+fn disk(name: &str) -> Result<(String, Value), Failure> {
+    let wrong = |hint: String| Failure::wrong(format!("there is no disk '{name}'; {hint}"));
+    let text = fsdyno_disk::catalog::text(name)
+        .map_err(|_| wrong(suggest::hint(name, fsdyno_disk::catalog::names())))?;
+    let spec = fsdyno_disk::catalog::get(name)
+        .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+    let value = serde_json::to_value(&spec)
+        .map_err(|error| Failure::wrong(format!("disk '{name}': {error}")))?;
+    // The file is written for people: every parameter with its comment and its source.
+    Ok((text.to_string(), value))
+}

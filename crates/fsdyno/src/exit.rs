@@ -1,0 +1,117 @@
+//! The exit codes, and the failures that end in them.
+
+use std::process::ExitCode;
+
+use fsdyno_lab::LabError;
+use fsdyno_media::MediaError;
+use fsdyno_report::{LoadError, ReportError};
+use fsdyno_study::{MatrixError, RunError, StoreError};
+use fsdyno_venue::VenueError;
+
+/// How the command ends. The text is part of `fsdyno --help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well.
+    Good = 0,
+    /// What was asked for cannot be meant, or cannot be done with this folder or directory.
+    WrongUse = 2,
+    /// Something needed is missing.
+    Missing = 3,
+    /// At least one trial failed.
+    TrialFailed = 4,
+    /// Stopped by Ctrl-C or SIGTERM.
+    Stopped = 130,
+}
+
+/// The part of `fsdyno --help` about exit codes.
+pub const HELP: &str = "\
+Exit codes:
+  0    good
+  1    a verdict says no
+  2    wrong use: an unknown name, a wrong value, a folder that cannot be used
+  3    something needed is missing; the message has the command that brings it
+  4    a trial failed; its record says why
+  130  stopped by Ctrl-C or SIGTERM; finished trials are kept";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command could not do what was asked: one line, and the code it ends with.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The code.
+    pub exit: Exit,
+    /// What was wrong and what would be right.
+    pub message: String,
+}
+
+impl Failure {
+    /// What was typed cannot be meant.
+    pub fn wrong(message: impl Into<String>) -> Failure {
+        Failure { exit: Exit::WrongUse, message: message.into() }
+    }
+}
+
+impl From<MatrixError> for Failure {
+    fn from(error: MatrixError) -> Failure {
+        Failure::wrong(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::wrong(error.to_string())
+    }
+}
+
+impl From<MediaError> for Failure {
+    fn from(error: MediaError) -> Failure {
+        Failure::wrong(error.to_string())
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
+        Failure::wrong(format!("failed to {error}"))
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Failure {
+        Failure::wrong(format!("failed to {error}"))
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        let exit = match error {
+            RunError::Missing(_) => Exit::Missing,
+            RunError::Store(_) | RunError::OtherLab { .. } => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+impl From<VenueError> for Failure {
+    fn from(error: VenueError) -> Failure {
+        let exit = match error {
+            VenueError::Missing(_) => Exit::Missing,
+            VenueError::Stopped => Exit::Stopped,
+            VenueError::Medium(_) => Exit::WrongUse,
+            VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,
+        };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Failure {
+        let exit = if error.is_missing() { Exit::Missing } else { Exit::WrongUse };
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        Failure { exit, message: format!("failed to {error}{hint}") }
+    }
+}

@@ -1,0 +1,205 @@
+//! From what was typed after `--on` and beside it to a place and the venue that runs there.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_lab::{Lab, LabOptions};
+use fsdyno_media::Room;
+use fsdyno_record::Bytes;
+use fsdyno_study::{Cell, LabPlace, Place, Question};
+use fsdyno_venue::{HostVenue, LabVenue, Venue};
+
+use crate::cli::{Run, Verify};
+use crate::exit::Failure;
+use crate::output::say;
+use crate::programs;
+
+/// The disk of the lab if none is named.
+const DISK: &str = "hdd-7200";
+
+/// The file system of the lab if none is named.
+const FILESYSTEM: &str = "ext4";
+
+/// RAM of the guest if nothing is said.
+const RAM: Bytes = Bytes(1 << 30);
+
+/// The kernel's name in plans that are only looked at, where it is not known which one it will be.
+const ANY_KERNEL: &str = "default";
+
+/// What is asked, in the words of the study.
+pub fn question(run: &Run) -> Question {
+    let mut filesystems = run.filesystems.clone();
+    if filesystems.is_empty() && is_lab(run) {
+        filesystems.push(FILESYSTEM.to_string());
+    }
+    let tool_versions = filesystems
+        .iter()
+        .filter_map(|text| fsdyno_filesystem::Spec::parse(text).ok())
+        .filter_map(|spec| fsdyno_filesystem::catalog::get(&spec.kind).ok())
+        .filter_map(|kind| Some((kind.name.clone(), programs::version(kind)?)))
+        .collect();
+    Question {
+        workloads: run.workloads.clone(),
+        filesystems,
+        sets: run.sets.clone(),
+        sysctls: run.sysctls.clone(),
+        threads: run.threads,
+        verify: match run.verify {
+            Verify::Full => fsdyno_record::plan::VerifyMode::Full,
+            Verify::Names => fsdyno_record::plan::VerifyMode::Names,
+            Verify::Sampled => fsdyno_record::plan::VerifyMode::Sampled,
+        },
+        tool_versions,
+    }
+}
+
+/// Whether it is to run in the lab.
+pub fn is_lab(run: &Run) -> bool {
+    run.on == "lab"
+}
+
+/// The place as typed, before anything is looked for: enough to check a question.
+pub fn typed(run: &Run) -> Result<Place, Failure> {
+    if is_lab(run) {
+        let kernels = match run.kernels.is_empty() {
+            true => vec![ANY_KERNEL.to_string()],
+            false => run.kernels.clone(),
+        };
+        return Ok(Place::Lab(lab_place(run, kernels)));
+    }
+    directory(run)
+}
+
+fn lab_place(run: &Run, kernels: Vec<String>) -> LabPlace {
+    let disks = match run.disks.is_empty() {
+        true => vec![DISK.to_string()],
+        false => run.disks.clone(),
+    };
+    LabPlace {
+        disks,
+        kernels,
+        ram: run.ram.unwrap_or(RAM),
+        scheduler: run.scheduler.clone(),
+        size: run.size,
+    }
+}
+
+fn directory(run: &Run) -> Result<Place, Failure> {
+    let on = run.on.as_str();
+    let device = on.starts_with("/dev/");
+    if on.starts_with("loop:") || on.starts_with("ram:") || device {
+        return Err(Failure::wrong(format!(
+            "--on {on} is not there yet; there are: lab, or a directory of this host"
+        )));
+    }
+    for (option, given) in [
+        ("--disk", !run.disks.is_empty()),
+        ("--kernel", !run.kernels.is_empty()),
+        ("--ram", run.ram.is_some()),
+        ("--size", run.size.is_some()),
+        ("--scheduler", run.scheduler.is_some()),
+        ("--sysctl", !run.sysctls.is_empty()),
+    ] {
+        if given {
+            return Err(Failure::wrong(format!(
+                "{option} is for the lab, and --on {on} is a directory of this host; leave one out"
+            )));
+        }
+    }
+    let path = Path::new(on);
+    if !path.exists() && !on.contains('/') {
+        return Err(Failure::wrong(format!(
+            "there is no medium and no directory '{on}'; there are: lab, or a directory of this host"
+        )));
+    }
+    fsdyno_media::check(path, &Room::default())?;
+    let kind = fsdyno_media::directory::kind(path)?;
+    let path = std::fs::canonicalize(path)
+        .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
+    Ok(Place::Directory { path, label: kind })
+}
+
+/// Whether the directory has room for the largest cells that run side by side, and whether a
+/// dead run left something there.
+pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
+    let jobs = jobs.min(cells.len()).max(1) as u64;
+    let most = |part: fn(&Cell) -> u64| cells.iter().map(part).max().unwrap_or(0);
+    let room = Room {
+        bytes: Bytes(most(|cell| cell.needs.bytes.0).saturating_mul(jobs)),
+        inodes: most(|cell| cell.needs.inodes).saturating_mul(jobs),
+        longest_name: cells.iter().map(|cell| cell.needs.longest_name).max().unwrap_or(0),
+    };
+    fsdyno_media::check(path, &room)?;
+    let left = fsdyno_media::leftovers(path)?;
+    if let Some(first) = left.first() {
+        say(&format!(
+            "fsdyno: an earlier run was killed and left '{}'{}; remove with: fsdyno doctor --clean '{}'",
+            first.path.display(),
+            if left.len() > 1 { format!(" and {} more", left.len() - 1) } else { String::new() },
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// This executable; the kernel's link stays right even if the file is replaced while it runs.
+pub fn executable() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
+/// The venue for a place, and the place with what is only now known of it: the kernels' releases.
+pub fn venue(run: &Run, place: Place) -> Result<(Box<dyn Venue>, Place), Failure> {
+    match place {
+        Place::Directory { .. } => Ok((Box::new(HostVenue::new(executable())), place)),
+        Place::Lab(_) => {
+            let mut labs = Vec::new();
+            let mut releases = Vec::new();
+            for kernel in kernels(run) {
+                let lab = find_lab(kernel, false)?;
+                releases.push(lab.kernel_release().to_string());
+                labs.push(lab);
+            }
+            let place = Place::Lab(lab_place(run, releases));
+            Ok((Box::new(LabVenue::new(labs, executable(), std::env::temp_dir())), place))
+        }
+    }
+}
+
+/// The place for a dry run: kernels that are here are named, and none is brought.
+pub fn dry(run: &Run, place: Place) -> Place {
+    if matches!(place, Place::Directory { .. }) {
+        return place;
+    }
+    let mut releases = Vec::new();
+    for kernel in kernels(run) {
+        match find_lab(kernel.clone(), true) {
+            Ok(lab) => releases.push(lab.kernel_release().to_string()),
+            Err(error) => {
+                say(&format!("fsdyno: {error}"));
+                releases.push(kernel.unwrap_or_else(|| ANY_KERNEL.to_string()));
+            }
+        }
+    }
+    Place::Lab(lab_place(run, releases))
+}
+
+fn kernels(run: &Run) -> Vec<Option<String>> {
+    match run.kernels.is_empty() {
+        true => vec![None],
+        false => run.kernels.iter().cloned().map(Some).collect(),
+    }
+}
+
+fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, Failure> {
+    let options = LabOptions { kernel, qemu: None, cache: cache(), offline };
+    Ok(Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))?)
+}
+
+/// Where kernels are kept: the user's cache folder (XDG Base Directory Specification).
+pub fn cache() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    match (set("XDG_CACHE_HOME"), set("HOME")) {
+        (Some(folder), _) => Path::new(&folder).join("fsdyno"),
+        (None, Some(home)) => Path::new(&home).join(".cache/fsdyno"),
+        (None, None) => std::env::temp_dir().join("fsdyno-cache"),
+    }
+}

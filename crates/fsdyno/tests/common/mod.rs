@@ -1,0 +1,62 @@
+//! What the tests of the command line share.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program, with an environment of its own and nobody at the keyboard.
+pub fn fsdyno(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("COLUMNS", "100")
+        .env("XDG_CACHE_HOME", folder.join("cache"))
+        .env_remove("NO_COLOR");
+    command
+}
+
+/// Runs it with words as a shell would split them (no quoting).
+pub fn run(folder: &Path, words: &str) -> Output {
+    fsdyno(folder).args(words.split_whitespace()).output().unwrap()
+}
+
+/// Its exit code.
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+/// What it said on stderr.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What it wrote to stdout.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until something is so. The limit is there to end a broken test, not to measure.
+pub fn wait_until(what: &str, so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !so() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "{what} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The subdirectories that fsdyno made and has not removed.
+pub fn ours(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let ours = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".fsdyno-"))
+    };
+    entries.filter(ours).collect()
+}
+
+/// Whole lines of a result folder.
+pub fn lines(results: &Path) -> usize {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap_or_default();
+    text.matches('\n').count()
+}

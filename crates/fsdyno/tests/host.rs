@@ -1,0 +1,202 @@
+//! Runs on a directory of this host: real files, real signals, real leftovers.
+
+mod common;
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use common::{code, fsdyno, lines, ours, run, stderr, stdout, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A folder to work in and a file of the user's in it.
+fn place() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine"), "the user's").unwrap();
+    folder
+}
+
+fn only_mine(folder: &Path) -> bool {
+    let names: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+    names.len() == 1 && std::fs::read_to_string(folder.join("mine")).unwrap() == "the user's"
+}
+
+fn start(folder: &Path, words: &str) -> Child {
+    fsdyno(folder)
+        .args(words.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_thousand_files_are_made_verified_and_removed() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let words = format!(
+        "run dirops --set files=1000 --repeat 2 --on {} --out {}/r",
+        place.path().display(),
+        out.path().display()
+    );
+    let output = run(out.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("create"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("report.html"), "{}", stderr(&output));
+    assert!(only_mine(place.path()));
+    let records = run(out.path(), "report r --format json");
+    let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
+    assert_eq!(trials.as_array().unwrap().len(), 2);
+    for trial in trials.as_array().unwrap() {
+        assert_eq!(trial["outcome"], "ok", "{trial}");
+        assert_eq!(trial["measured"]["phases"][0]["ops"]["create"]["count"], 1000);
+        assert_eq!(trial["measured"]["verify"]["problems"], 0);
+        assert!(trial["measured"]["verify"]["files"].as_u64().unwrap() >= 1000);
+    }
+    let html = std::fs::read_to_string(out.path().join("r/report.html")).unwrap();
+    assert!(html.contains("<svg"), "the report has no chart");
+}
+
+#[test]
+fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let words = |repeat: u32| {
+        format!(
+            "run dirops --set files=50 --repeat {repeat} --on {} --out r",
+            place.path().display()
+        )
+    };
+    assert_eq!(code(&run(out.path(), &words(2))), 0);
+    let file = out.path().join("r/trials.ndjson");
+    let first = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{first}{{\"schema\":1,\"tri")).unwrap();
+    let output = run(out.path(), &words(3));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("torn off by a crash"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 of 3 trials are there already"), "{}", stderr(&output));
+    let all = std::fs::read_to_string(&file).unwrap();
+    assert!(all.starts_with(&first));
+    assert_eq!(lines(&out.path().join("r")), 3);
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later() {
+    for sent in [Signal::INT, Signal::TERM] {
+        let (place, out) = (place(), tempfile::tempdir().unwrap());
+        let words = |repeat: u32| {
+            format!(
+                "run dirops --set files=300 --repeat {repeat} --on {} --out r",
+                place.path().display()
+            )
+        };
+        let results = out.path().join("r");
+        let child = start(out.path(), &words(9000));
+        wait_until("the second trial", || lines(&results) >= 2);
+        signal(&child, sent);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 130, "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("go on with:") && said.contains("--out r"), "{said}");
+        assert!(results.join("report.html").exists());
+        assert!(stdout(&output).contains("create"));
+        assert!(only_mine(place.path()));
+        let kept = lines(&results);
+        let again = run(out.path(), &words(2));
+        assert_eq!(code(&again), 0, "{}", stderr(&again));
+        assert_eq!(lines(&results), kept);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_named_and_removed_only_when_asked() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let on = place.path().display().to_string();
+    let mut child =
+        start(out.path(), &format!("run dirops --set files=500000 --on {on} --out r --verify names"));
+    let begun = || {
+        ours(place.path()).first().is_some_and(|path| {
+            std::fs::read_dir(path.join("root")).is_ok_and(|mut entries| entries.next().is_some())
+        })
+    };
+    wait_until("the first file", begun);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    let left = ours(place.path());
+    assert_eq!(left.len(), 1);
+    // The kernel kills the agent with its parent; until it is gone the directory may still grow.
+    wait_until("the end of the agent", || {
+        !stderr(&run(out.path(), &format!("doctor --clean {on}"))).contains("stays as it is")
+            && ours(place.path()).is_empty()
+    });
+    assert!(only_mine(place.path()));
+}
+
+#[test]
+fn a_start_that_finds_leftovers_says_how_to_remove_them_and_leaves_them() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    // Above the kernel's largest process number, so it is dead for certain.
+    let left = place.path().join(".fsdyno-4194305-0123456789abcdef");
+    std::fs::create_dir_all(left.join("root")).unwrap();
+    let marker =
+        "fsdyno works here; made and removed by it\npid 4194305\nboot none\nstarted 1\n";
+    std::fs::write(left.join("fsdyno.marker"), marker).unwrap();
+    let on = place.path().display();
+    let output = run(out.path(), &format!("run dirops --set files=20 --on {on} --out r"));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("fsdyno doctor --clean"), "{}", stderr(&output));
+    assert!(left.exists());
+    assert_eq!(code(&run(out.path(), &format!("doctor --clean {on}"))), 0);
+    assert!(only_mine(place.path()));
+}
+
+#[test]
+fn a_broken_pipe_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in ["show workload tarball", "list filesystems", "--help", "show disk hdd-7200"] {
+        let mut child = start(folder.path(), words);
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "fsdyno {words}: {said}");
+        assert_eq!(said, "", "fsdyno {words}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output =
+        fsdyno(folder.path()).args(["list", "workloads"]).stdout(full).output().unwrap();
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_closed_stderr_stops_nothing() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let words = format!("run dirops --set files=20 --on {} --out r", place.path().display());
+    let mut child = start(out.path(), &words);
+    drop(child.stderr.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0);
+    assert_eq!(lines(&out.path().join("r")), 1);
+}
+
+#[test]
+fn two_trials_run_side_by_side_in_directories_of_their_own() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let words = format!(
+        "run dirops tarball --set dirops.files=100 --set tarball.files=200 --repeat 3 --jobs 2 \
+         --on {} --out r --format csv",
+        place.path().display()
+    );
+    let output = run(out.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(lines(&out.path().join("r")), 6);
+    assert!(only_mine(place.path()));
+}

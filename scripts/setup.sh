@@ -1,0 +1,115 @@
+#!/bin/sh
+# Installs what building and running fsdyno needs, where it is missing, and says what and why.
+# Ends with 3, and with the command to type, where it cannot.
+set -eu
+
+LEAST_RUST=1.85
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+give_up() {
+    say "$1"
+    shift
+    for line in "$@"; do printf '    %s\n' "$line" >&2; done
+    exit 3
+}
+
+has() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
+
+# Whether the first version is at least the second.
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+rust_version() { "$1" --version 2>/dev/null | sed -n 's/^rustc \([0-9.]*\).*/\1/p'; }
+
+missing=""
+
+# need PACKAGE PROGRAM REASON
+need() {
+    if ! has "$2"; then
+        missing="$missing $1"
+        say "$1 is missing: $3"
+    fi
+}
+
+need gcc cc "links the program"
+need qemu-system-x86 qemu-system-x86_64 "runs the lab's guest"
+need e2fsprogs mke2fs "makes and checks ext2, ext3 and ext4"
+need xfsprogs mkfs.xfs "makes and checks xfs"
+need btrfs-progs mkfs.btrfs "makes and checks btrfs"
+need reiserfsprogs mkreiserfs "makes and checks reiserfs"
+need jfsutils jfs_mkfs "makes and checks jfs"
+
+if has cc && ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |
+    cc -x c -o /dev/null - >/dev/null 2>&1; then
+    missing="$missing libc6-dev"
+    say "libc6-dev is missing: links the program"
+fi
+
+# An installed rustc that is too old is not replaced: it is the user's.
+if has cargo && has rustc; then
+    version=$(rust_version rustc)
+    at_least "${version:-0}" "$LEAST_RUST" || give_up \
+        "rustc is ${version:-unknown}, and $LEAST_RUST or newer is needed:" \
+        "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+    rust=""
+else
+    rust="cargo rustc"
+    say "cargo and rustc are missing: compile the program"
+fi
+
+if [ -z "$missing$rust" ]; then
+    say "nothing is missing"
+    exit 0
+fi
+
+has apt-get || give_up "no apt-get here; install with this system's own means:" "$missing $rust"
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif has sudo; then
+    as_root="sudo"
+else
+    give_up "neither root nor sudo; ask somebody who is root for:" \
+        "apt-get install$missing $rust"
+fi
+
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null >&2; }
+
+say "installing:$missing $rust"
+apt update || say "apt-get update failed; trying with the lists that are here"
+
+if [ -n "$rust" ]; then
+    # Debian 13 and newer have a rustc that is new enough; older releases and Ubuntu have newer
+    # ones beside the default, under a name with the version.
+    candidate=$(apt-cache policy rustc | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p')
+    if ! at_least "${candidate:-0}" "$LEAST_RUST"; then
+        newer=$(apt-cache search --names-only '^rustc-1\.[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
+        number=${newer#rustc-}
+        if [ -n "$newer" ] && at_least "$number" "$LEAST_RUST"; then
+            rust="cargo-$number rustc-$number"
+        else
+            give_up "the newest rustc of this release is ${candidate:-none}, and $LEAST_RUST is needed:" \
+                "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+        fi
+    fi
+fi
+
+# One package that a release has dropped must not keep the others away.
+for package in $missing $rust; do
+    apt install -y --no-install-recommends "$package" || failed="${failed:-} $package"
+done
+
+if [ -n "$rust" ] && ! has cargo; then
+    # The versioned packages bring versioned names only.
+    for tool in cargo rustc; do
+        [ -x "/usr/bin/$tool-${number:-}" ] && $as_root ln -sf "/usr/bin/$tool-$number" "/usr/local/bin/$tool"
+    done
+fi
+
+for package in ${failed:-}; do
+    case $package in
+    gcc | libc6-dev | cargo* | rustc*) give_up "$package could not be installed:" "apt-get install $package" ;;
+    *) say "$package could not be installed; fsdyno says so where it would need it" ;;
+    esac
+done
+say "done"
