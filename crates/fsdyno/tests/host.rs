@@ -114,8 +114,10 @@ fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later()
 fn what_a_killed_run_left_is_named_and_removed_only_when_asked() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let on = place.path().display().to_string();
-    let mut child =
-        start(out.path(), &format!("run dirops --set files=500000 --on {on} --out r --verify names"));
+    let mut child = start(
+        out.path(),
+        &format!("run dirops --set files=500000 --on {on} --out r --verify names"),
+    );
     let begun = || {
         ours(place.path()).first().is_some_and(|path| {
             std::fs::read_dir(path.join("root")).is_ok_and(|mut entries| entries.next().is_some())
@@ -140,8 +142,7 @@ fn a_start_that_finds_leftovers_says_how_to_remove_them_and_leaves_them() {
     // Above the kernel's largest process number, so it is dead for certain.
     let left = place.path().join(".fsdyno-4194305-0123456789abcdef");
     std::fs::create_dir_all(left.join("root")).unwrap();
-    let marker =
-        "fsdyno works here; made and removed by it\npid 4194305\nboot none\nstarted 1\n";
+    let marker = "fsdyno works here; made and removed by it\npid 4194305\nboot none\nstarted 1\n";
     std::fs::write(left.join("fsdyno.marker"), marker).unwrap();
     let on = place.path().display();
     let output = run(out.path(), &format!("run dirops --set files=20 --on {on} --out r"));
@@ -170,8 +171,7 @@ fn a_broken_pipe_is_no_error() {
 fn output_that_cannot_be_written_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output =
-        fsdyno(folder.path()).args(["list", "workloads"]).stdout(full).output().unwrap();
+    let output = fsdyno(folder.path()).args(["list", "workloads"]).stdout(full).output().unwrap();
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
 }

@@ -20,17 +20,14 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         write_html(path, &trials)?;
         say(&format!("report: {}", path.display()));
     }
-    print(&trials, report.format, report.html.as_deref())?;
+    print(&trials, report.format)?;
     Ok(Exit::Good)
 }
 
 /// Prints the table in the format that was asked for.
-pub fn print(trials: &[Trial], format: Format, report: Option<&Path>) -> Result<(), Failure> {
-    let style = Style {
-        color: output::colour(),
-        width: output::width(),
-        report: report.map(|path| path.display().to_string()),
-    };
+pub fn print(trials: &[Trial], format: Format) -> Result<(), Failure> {
+    // Where the report lies is said on stderr: stdout is for data.
+    let style = Style { color: output::colour(), width: output::width(), report: None };
     let format = match format {
         Format::Text => fsdyno_report::Format::Text,
         Format::Mail => fsdyno_report::Format::Mail,

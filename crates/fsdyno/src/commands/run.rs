@@ -118,7 +118,7 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
     let trials = fsdyno_study::without_superseded(store.trials());
     let html = store.folder().join("report.html");
     let written = report::write_html(&html, &trials);
-    report::print(&trials, run.format, Some(&html))?;
+    report::print(&trials, run.format)?;
     written?;
     say(&format!("report: {}", html.display()));
     let mut labs: Vec<&str> = trials.iter().filter_map(|trial| trial.lab_id.as_deref()).collect();
