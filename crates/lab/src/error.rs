@@ -94,15 +94,20 @@ impl LabError {
         use LabError::*;
         Some(match self {
             NoQemu(_) => "apt-get install qemu-system-x86".into(),
-            WrongQemu { .. } => "install QEMU 7.1 or newer for x86 (apt-get install qemu-system-x86) \
+            WrongQemu { .. } => {
+                "install QEMU 7.1 or newer for x86 (apt-get install qemu-system-x86) \
                                  or name another with --qemu"
-                .into(),
+                    .into()
+            }
             NoKernel(_) => "apt-get update, so that apt knows linux-image-amd64 (Debian) or \
-                            linux-image-generic (Ubuntu); or name a kernel with --kernel IMAGE:MODULES"
+                            linux-image-generic (Ubuntu); or give a kernel of your own with \
+                            --kernel IMAGE:MODULES"
                 .into(),
-            WrongKernel { .. } => "--kernel takes a release (6.1.0-56-amd64), the beginning of one \
+            WrongKernel { .. } => {
+                "--kernel takes a release (6.1.0-56-amd64), the beginning of one \
                                    (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"
-                .into(),
+                    .into()
+            }
             NoModule { module, .. } => format!(
                 "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left \
                  Linux with 6.13)"
@@ -111,7 +116,9 @@ impl LabError {
                 Some(package) => format!("apt-get install {package}"),
                 None => format!("install the package that brings {tool}"),
             },
-            NoLibrary { .. } => "reinstall the package of the program; ldd shows what it misses".into(),
+            NoLibrary { .. } => {
+                "reinstall the package of the program; ldd shows what it misses".into()
+            }
             BadFile { .. } | Io { .. } => return None,
         })
     }

@@ -241,6 +241,7 @@ fn printable(line: &str) -> String {
                 chars.next();
                 while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
             }
+            '\t' => out.push(' '),
             c if c.is_control() => {}
             c => out.push(c),
         }

@@ -123,3 +123,17 @@ fn a_damaged_module_is_an_error_that_names_the_file() {
     let error = modules.resolve(&["mbcache".into()]).unwrap_err().to_string();
     assert!(error.contains("mbcache.ko: it is no 64-bit"), "{error}");
 }
+
+#[test]
+fn a_signature_is_cut_off_and_a_lying_one_is_left_alone() {
+    let signed = |length: u32| {
+        let mut bytes = b"module.signature".to_vec();
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(b"~Module signature appended~\n");
+        bytes
+    };
+    assert_eq!(without_signature(signed(10)), b"module");
+    assert_eq!(without_signature(signed(1000)), signed(1000));
+    assert_eq!(without_signature(b"module".to_vec()), b"module");
+}
