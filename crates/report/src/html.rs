@@ -101,6 +101,7 @@ struct SectionView {
     rows: Vec<RowView>,
     device: bool,
     repeated: bool,
+    flagged: bool,
 }
 
 #[derive(Serialize)]
@@ -132,6 +133,7 @@ fn section((index, section): (usize, &Section<'_>)) -> SectionView {
         latency_of: section.main_op.map(|op| op.name()),
         chart: Value::from_safe_string(svg::bars(section, &id)),
         device: section.rows.iter().flat_map(|r| &r.trials).any(|(_, p)| p.device.is_some()),
+        flagged: section.rows.iter().any(|row| !row.flags.is_empty()),
         repeated: section.rows.iter().any(|row| row.returned.n > 1),
         rows: section.rows.iter().map(|row| row_view(row, several)).collect(),
         id,

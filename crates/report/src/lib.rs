@@ -13,6 +13,8 @@ mod fixture;
 mod html;
 mod load;
 mod number;
+#[cfg(test)]
+mod schema;
 mod svg;
 mod table;
 pub mod view;
