@@ -1,12 +1,14 @@
 /*
  * The bare loop that the engine is compared with: the same calls, and nothing else but names.
  *
- * bare N DIRECTORY: makes N empty files in the directory, asks for the status of each, removes
- * each, in order. Prints three lines: the phase and its nanoseconds. Nothing is timed op by op.
+ * bare N DIRECTORY [marks]: makes N empty files in the directory, asks for the status of each,
+ * removes each, in order. Prints three lines: the phase and its nanoseconds. Nothing is timed op by
+ * op. With marks it sends itself a SIGUSR1 between phases, for bench/count.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 
 #define DIGITS 7
 
+static int marks;
 static char pairs[200];
 static char name[1 + DIGITS + 1] = "f";
 
@@ -23,6 +26,8 @@ static long long now(void)
 {
 	struct timespec t;
 
+	if (marks)
+		raise(SIGUSR1);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
@@ -47,15 +52,16 @@ static inline const char *number(unsigned n)
 
 int main(int argc, char **argv)
 {
-	unsigned i, n = argc == 3 ? strtoul(argv[1], NULL, 10) : 0;
+	unsigned i, n = argc == 3 || argc == 4 ? strtoul(argv[1], NULL, 10) : 0;
 	struct stat status;
 	long long at[4];
 	int dir, fd;
 
 	if (n == 0 || n > 10000000) {
-		fprintf(stderr, "usage: bare N DIRECTORY, N from 1 to 10000000\n");
+		fprintf(stderr, "usage: bare N DIRECTORY [marks], N from 1 to 10000000\n");
 		return 2;
 	}
+	marks = argc == 4;
 	for (i = 0; i < 100; i++) {
 		pairs[2 * i] = '0' + i / 10;
 		pairs[2 * i + 1] = '0' + i % 10;

@@ -2,9 +2,9 @@
 //!
 //! `cargo bench -p fsdyno-engine` builds the loop with cc and runs both in turn, in one run on one
 //! machine, so that what disturbs one disturbs the other; a figure is the median over the rounds of
-//! the ratio of the two rates of one round, with the middle half of them. It also prints the memory
-//! of the engine at 10^4 and 10^6 files, and the user instructions an op of both, where perf can
-//! count them. Nothing here passes or fails.
+//! the ratio of the two rates of one round, with the middle half of them. Rounds are short and many,
+//! for on a shared machine no long one is undisturbed. It also prints the memory of the engine at
+//! 10^4 and 10^6 files. Nothing here passes or fails; bench/instructions.sh counts instructions.
 
 #![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
 
@@ -17,20 +17,24 @@ use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::{Recorder, run_phase};
 use fsdyno_workload::{Contents, Share, workloads};
 
-const FILES: u64 = 100_000;
-const ROUNDS: usize = 15;
+const FILES: u64 = 10_000;
+const ROUNDS: usize = 151;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().position(|argument| argument == "--engine") {
-        Some(at) => engine(&arguments[at + 1], &arguments[at + 2..]),
+        Some(at) => {
+            let marks = arguments[..at].iter().any(|argument| argument == "--marks");
+            engine(&arguments[at + 1], &arguments[at + 2..], marks);
+        }
         None => compare(),
     }
 }
 
 /// `--engine DIRECTORY WORKLOAD KEY=VALUE...`: runs the workload in the directory and prints the
-/// nanoseconds of each phase, and the most memory there was.
-fn engine(directory: &str, words: &[String]) {
+/// nanoseconds of each phase, and the most memory there was. With marks it sends itself a SIGUSR1
+/// before and after each phase, for bench/count.c.
+fn engine(directory: &str, words: &[String], marks: bool) {
     let kind = workloads::find(&words[0]).unwrap();
     let set: Vec<(&str, &str)> =
         words[1..].iter().filter_map(|word| word.split_once('=')).collect();
@@ -41,11 +45,20 @@ fn engine(directory: &str, words: &[String]) {
         let root: OwnedFd = std::fs::File::open(directory).unwrap().into();
         let mut issuer = Sync::new(root, Arc::clone(&contents));
         let mut ops = work.ops(phase, Share::WHOLE);
+        mark(marks);
         let outcome = run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {}).unwrap();
+        mark(marks);
         let name = if spec.name == "delete" { "unlink" } else { spec.name };
         println!("{name} {}", outcome.returned.since(outcome.started).0);
     }
     println!("memory {}", memory());
+}
+
+fn mark(marks: bool) {
+    if marks {
+        // SAFETY: takes a number only; bench/count.c, which asked for marks, swallows the signal.
+        unsafe { libc::raise(libc::SIGUSR1) };
+    }
 }
 
 /// VmHWM in KiB.

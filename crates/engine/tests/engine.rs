@@ -31,17 +31,7 @@ impl OpSource for List {
 
 const ROOT: DirSlot = DirSlot::ROOT;
 const FILE: FileSlot = FileSlot(0);
-const WRITE: OpenFlags = OpenFlags {
-    read: false,
-    write: true,
-    exclusive: false,
-    truncate: false,
-    append: false,
-    directory: false,
-    nofollow: false,
-    nonblock: false,
-    noctty: false,
-};
+const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
 fn op(call: Call, name: &str) -> Op {
     let mut op = Op { call, ..Op::default() };

@@ -77,6 +77,21 @@ pub struct OpenFlags {
     pub noctty: bool,
 }
 
+impl OpenFlags {
+    /// O_RDONLY and nothing else; the same as the default, for constants.
+    pub const NONE: OpenFlags = OpenFlags {
+        read: false,
+        write: false,
+        exclusive: false,
+        truncate: false,
+        append: false,
+        directory: false,
+        nofollow: false,
+        nonblock: false,
+        noctty: false,
+    };
+}
+
 /// Bytes by rule: byte `offset + k` of the content called `id`.
 ///
 /// [`crate::contents`] says which bytes those are; engine and verifier ask it, so no payload is

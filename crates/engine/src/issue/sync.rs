@@ -24,6 +24,7 @@ pub struct Sync {
     files: Vec<RawFd>,
     /// Name of each open directory, for messages.
     dir_names: Vec<String>,
+    /// Where reads go; as long as the longest of them so far.
     buffer: Vec<u8>,
     owner: (libc::uid_t, libc::gid_t),
     /// The last flags of an open and what they are for the kernel: a workload uses few.
@@ -42,7 +43,7 @@ impl Sync {
             contents,
             files: Vec::new(),
             dir_names: vec![String::new()],
-            buffer: vec![0; LONGEST_SLICE],
+            buffer: Vec::new(),
             owner,
             flags: (flags, kernel_flags(flags)),
         }
@@ -160,7 +161,10 @@ impl Sync {
     }
 
     fn read(&mut self, file: FileSlot, length: u32) -> i64 {
-        let length = (length as usize).min(self.buffer.len());
+        let length = (length as usize).min(LONGEST_SLICE);
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
         // SAFETY: the buffer is valid for writing `length` bytes.
         let got = unsafe { libc::read(self.file(file), self.buffer.as_mut_ptr().cast(), length) };
         if got < 0 { failed() } else { got as i64 }

@@ -94,17 +94,7 @@ const PARAMS: &[Param] = &[
 const DIRECTORY: &[u8] = b"d";
 const SLOT: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
-const FLAGS: OpenFlags = OpenFlags {
-    read: false,
-    write: true,
-    exclusive: false,
-    truncate: false,
-    append: false,
-    directory: false,
-    nofollow: false,
-    nonblock: false,
-    noctty: false,
-};
+const FLAGS: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
 const CREATE: Call = Call::Create { dir: SLOT, file: FILE, flags: FLAGS, mode: 0o644 };
 

@@ -89,17 +89,8 @@ const RECORD: u64 = 20 * BLOCK;
 /// The time that every file is given: the day of Guenter's post, 2008-11-18 00:00 UTC.
 const MTIME: i64 = 1_226_966_400;
 const FILE: FileSlot = FileSlot(0);
-const FLAGS: OpenFlags = OpenFlags {
-    read: false,
-    write: true,
-    exclusive: true,
-    truncate: false,
-    append: false,
-    directory: false,
-    nofollow: false,
-    nonblock: true,
-    noctty: true,
-};
+const FLAGS: OpenFlags =
+    OpenFlags { write: true, exclusive: true, nonblock: true, noctty: true, ..OpenFlags::NONE };
 
 const EXTRACT: usize = 0;
 const REMOVE: usize = 1;
