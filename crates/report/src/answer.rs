@@ -3,7 +3,7 @@
 use fsdyno_stats::compare::{Comparison, Verdict, paired, welch};
 
 use crate::number;
-use crate::view::{Row, Section};
+use crate::view::{Row, Run, Section};
 
 /// Two sentences: who is fastest where that can be told, and the widest gap; or why nothing is
 /// claimed.
@@ -94,7 +94,7 @@ fn widest(sections: &[&Section<'_>]) -> String {
 /// has its pair, by Welch's test elsewhere.
 pub fn compare(base: &Row<'_>, new: &Row<'_>, by_durable: bool) -> Option<Comparison> {
     let times = |row: &Row<'_>| -> Vec<(u64, f64)> {
-        let time = |(trial, phase): &(&fsdyno_record::Trial, &fsdyno_record::trial::Phase)| {
+        let time = |(trial, phase): &Run<'_>| {
             let ns = phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns);
             (trial.seed, ns.seconds())
         };

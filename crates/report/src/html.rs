@@ -324,13 +324,28 @@ fn lines(map: &BTreeMap<String, String>) -> String {
     map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Each lab identity with what it was computed from.
-fn labs(trials: &[Trial]) -> Vec<(String, Vec<(String, String)>)> {
+#[derive(Serialize)]
+struct LabView {
+    id: String,
+    labels: String,
+    parts: BTreeMap<String, String>,
+}
+
+/// Each lab identity with who ran in it and, after the first, only those parts that differ from
+/// the first: labs of one study share most of what they are.
+fn labs(trials: &[Trial]) -> Vec<LabView> {
     let parts = |id: &str| {
         let trial = trials.iter().find(|trial| trial.lab_id.as_deref() == Some(id));
-        trial.map(|t| t.lab.clone().into_iter().collect()).unwrap_or_default()
+        trial.map(|trial| trial.lab.clone()).unwrap_or_default()
     };
-    view::labs(trials).into_iter().map(|id| (id.to_string(), parts(id))).collect()
+    let labs = view::labs(trials);
+    let first = labs.first().map(|lab| parts(lab.0)).unwrap_or_default();
+    let view = |(index, (id, labels)): (usize, (&str, Vec<&str>))| {
+        let mut own = parts(id);
+        own.retain(|name, value| index == 0 || first.get(name) != Some(value));
+        LabView { id: id.into(), labels: labels.join(", "), parts: own }
+    };
+    labs.into_iter().enumerate().map(view).collect()
 }
 
 #[cfg(test)]

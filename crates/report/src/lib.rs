@@ -24,3 +24,4 @@ pub use error::ReportError;
 pub use html::{Options, html};
 pub use load::{LoadError, Loaded, RECORDS, Torn, load};
 pub use table::{Format, Style, table};
+pub use view::in_order_of;

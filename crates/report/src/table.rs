@@ -246,8 +246,14 @@ impl Writer {
     }
 
     fn sources(&mut self, trials: &[Trial]) {
-        for lab in view::labs(trials) {
-            self.line(&format!("lab     {}", number::clean(lab)));
+        let labs = view::labs(trials);
+        for (id, labels) in &labs {
+            // Sixteen digits tell labs apart; the whole identity is in the records and the page.
+            let line = match labs.len() {
+                1 => format!("lab     {id}"),
+                _ => format!("lab     {:.16}  {}", id, labels.join(", ")),
+            };
+            self.paragraph(&number::clean(&line), "        ");
         }
         if let Some(report) = self.style.report.take() {
             self.line(&format!("report  {report}"));
@@ -408,8 +414,9 @@ fn markdown(trials: &[Trial]) -> String {
             escape(&reason)
         ));
     }
-    for lab in view::labs(trials) {
-        out.push_str(&format!("\nLab `{}`\n", number::clean(lab)));
+    for (id, labels) in view::labs(trials) {
+        let labels = number::clean(&labels.join(", "));
+        out.push_str(&format!("\nLab `{}`: {}\n", number::clean(id), escape(&labels)));
     }
     out
 }

@@ -10,6 +10,11 @@ use fsdyno_stats::{Histogram, Summary};
 
 use crate::number::clean;
 
+/// One phase as one trial ran it.
+pub type Run<'a> = (&'a Trial, &'a Phase);
+
+type Runs<'a> = Vec<Run<'a>>;
+
 /// One phase of one workload, over every file system that ran it.
 #[derive(Debug)]
 pub struct Section<'a> {
@@ -34,7 +39,7 @@ pub struct Row<'a> {
     /// Kind of the file system; the label where the medium is a directory as it is.
     pub kind: String,
     /// Its trials that succeeded, with this phase of each, by seed.
-    pub trials: Vec<(&'a Trial, &'a Phase)>,
+    pub trials: Vec<Run<'a>>,
     /// Seconds until the last call came back.
     pub returned: Summary,
     /// Seconds until durable; none where a trial could not show it.
@@ -81,7 +86,7 @@ impl Section<'_> {
 pub fn sections(trials: &[Trial]) -> Vec<Section<'_>> {
     let trials = distinct(trials);
     let workloads = workload_names(&trials);
-    let mut groups: Vec<(String, &str, Vec<(&Trial, &Phase)>)> = Vec::new();
+    let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
     for (trial, workload) in trials.iter().copied().zip(&workloads) {
         for phase in &trial.measured.phases {
             let group = groups.iter().position(|g| g.0 == *workload && g.1 == phase.name);
@@ -94,6 +99,9 @@ pub fn sections(trials: &[Trial]) -> Vec<Section<'_>> {
     // Phases of one workload stand together, in the order of its first trial.
     let order = |name: &String| workloads.iter().position(|w| w == name);
     groups.sort_by_key(|group| order(&group.0));
+    // A file system keeps its place in every section, however the trials were interleaved.
+    let place = |run: &Run<'_>| trials.iter().position(|t| t.plan.label == run.0.plan.label);
+    groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
     groups.into_iter().filter_map(|(workload, phase, of)| section(workload, phase, of)).collect()
 }
 
@@ -133,11 +141,7 @@ fn workload_names(trials: &[&Trial]) -> Vec<String> {
     trials.iter().map(name).collect()
 }
 
-fn section<'a>(
-    workload: String,
-    phase: &str,
-    trials: Vec<(&'a Trial, &'a Phase)>,
-) -> Option<Section<'a>> {
+fn section<'a>(workload: String, phase: &str, trials: Runs<'a>) -> Option<Section<'a>> {
     let main_op = main_op(&trials);
     let mut rows: Vec<Row<'a>> =
         by_name(trials).into_iter().filter_map(|(name, of)| row(name, of, main_op)).collect();
@@ -151,7 +155,7 @@ fn section<'a>(
 }
 
 /// The most frequent op on names: what a phase of metadata work is named after.
-fn main_op(trials: &[(&Trial, &Phase)]) -> Option<OpKind> {
+fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
@@ -164,13 +168,13 @@ fn main_op(trials: &[(&Trial, &Phase)]) -> Option<OpKind> {
 }
 
 /// The trials of each row: same label and same value of everything that varies under it.
-fn by_name<'a>(trials: Vec<(&'a Trial, &'a Phase)>) -> Vec<(String, Vec<(&'a Trial, &'a Phase)>)> {
+fn by_name<'a>(trials: Runs<'a>) -> Vec<(String, Runs<'a>)> {
     let varying: Vec<Discriminator> = DISCRIMINATORS
         .iter()
         .copied()
         .filter(|value| trials.iter().any(|(t, _)| value(t) != value(trials[0].0)))
         .collect();
-    let mut rows: Vec<(String, &Trial, Vec<(&Trial, &Phase)>)> = Vec::new();
+    let mut rows: Vec<(String, &Trial, Runs<'a>)> = Vec::new();
     for (trial, phase) in trials {
         let mut name = clean(&trial.plan.label);
         for part in varying.iter().filter_map(|value| value(trial)) {
@@ -188,7 +192,7 @@ fn by_name<'a>(trials: Vec<(&'a Trial, &'a Phase)>) -> Vec<(String, Vec<(&'a Tri
 }
 
 /// Names of different plans or labs that came out alike get the start of what differs.
-fn tell_apart(rows: &mut [(String, &Trial, Vec<(&Trial, &Phase)>)]) {
+fn tell_apart(rows: &mut [(String, &Trial, Runs<'_>)]) {
     let names: Vec<String> = rows.iter().map(|row| row.0.clone()).collect();
     for (index, row) in rows.iter_mut().enumerate() {
         let twin = |i: usize| i != index && names[i] == names[index];
@@ -209,11 +213,7 @@ const DISCRIMINATORS: &[Discriminator] = &[
     |trial| Some(format!("{} threads", trial.plan.threads)),
 ];
 
-fn row<'a>(
-    name: String,
-    mut trials: Vec<(&'a Trial, &'a Phase)>,
-    main_op: Option<OpKind>,
-) -> Option<Row<'a>> {
+fn row<'a>(name: String, mut trials: Runs<'a>, main_op: Option<OpKind>) -> Option<Row<'a>> {
     trials.sort_by_key(|(trial, _)| trial.seed);
     let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
         let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
@@ -245,7 +245,7 @@ fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {
 }
 
 /// The latencies of one kind of op over all trials of a row.
-fn merged(trials: &[(&Trial, &Phase)], kind: OpKind) -> Option<Histogram> {
+fn merged(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
     let mut all = Histogram::new();
     for stats in trials.iter().filter_map(|(_, phase)| phase.ops.get(&kind)) {
         all.merge(&histogram(stats));
@@ -286,15 +286,28 @@ pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
         .collect()
 }
 
-/// The distinct lab identities, in the order of the trials.
-pub fn labs(trials: &[Trial]) -> Vec<&str> {
-    let mut labs: Vec<&str> = Vec::new();
-    for lab in trials.iter().filter_map(|trial| trial.lab_id.as_deref()) {
-        if !labs.contains(&lab) {
-            labs.push(lab);
+/// The distinct lab identities with the labels that ran in each, in the order of the trials.
+pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<&str>)> {
+    let mut labs: Vec<(&str, Vec<&str>)> = Vec::new();
+    for trial in trials {
+        let (Some(id), label) = (trial.lab_id.as_deref(), trial.plan.label.as_str()) else {
+            continue;
+        };
+        match labs.iter_mut().find(|lab| lab.0 == id) {
+            Some(lab) if lab.1.contains(&label) => {}
+            Some(lab) => lab.1.push(label),
+            None => labs.push((id, vec![label])),
         }
     }
     labs
+}
+
+/// Sorts trials as the user gave the file systems, so that every output shows them in that order;
+/// trials of one label stay as they were, and an unknown label comes last.
+pub fn in_order_of(trials: &mut [Trial], labels: &[String]) {
+    trials.sort_by_key(|trial| {
+        labels.iter().position(|label| *label == trial.plan.label).unwrap_or(labels.len())
+    });
 }
 
 /// Every flag that some row has, the gravest first.
@@ -332,6 +345,20 @@ mod tests {
             let ratios: Vec<f64> = section.rows.iter().map(|row| row.ratio).collect();
             assert_eq!(ratios.iter().copied().min_by(f64::total_cmp), Some(1.0));
             assert!(section.by_durable);
+        }
+    }
+
+    #[test]
+    fn a_file_system_keeps_its_place_however_the_trials_were_interleaved() {
+        let mut trials = fixture::trials();
+        trials[9..].reverse();
+        let names = |s: &Section<'_>| s.rows.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
+        for section in sections(&trials) {
+            assert_eq!(names(&section), ["ext4", "xfs", "far"]);
+        }
+        in_order_of(&mut trials, &["far".to_string(), "ext4".to_string()]);
+        for section in sections(&trials) {
+            assert_eq!(names(&section), ["far", "ext4", "xfs"]);
         }
     }
 
