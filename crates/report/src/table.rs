@@ -253,7 +253,7 @@ impl Writer {
                 1 => format!("lab     {id}"),
                 _ => format!("lab     {:.16}  {}", id, labels.join(", ")),
             };
-            self.paragraph(&number::clean(&line), "        ");
+            self.line(&cut(&number::clean(&line), self.style.width.max(72)));
         }
         if let Some(report) = self.style.report.take() {
             self.line(&format!("report  {report}"));

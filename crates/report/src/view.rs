@@ -379,7 +379,7 @@ mod tests {
         let names: Vec<String> = sections(&trials)[0].rows.iter().map(|r| r.name.clone()).collect();
         assert_eq!(names.len(), 6);
         assert_eq!(names[0], "ext4, hdd-7200");
-        assert_eq!(names[3], "ext4, instant");
+        assert_eq!(names[1], "ext4, instant");
     }
 
     #[test]
