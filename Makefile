@@ -38,8 +38,8 @@ lint: ## what a change must pass: format, clippy, shellcheck
 	else echo "lint: no shellcheck here, shell scripts were not looked at (apt-get install shellcheck)"; fi
 
 bench: build ## the numbers that the project promises, as ratios of one run
-	@for script in bench/*.sh; do echo "== $$script"; \
-	$(REPRODUCIBLE) FSDYNO="$(FSDYNO)" "$$script" || exit; done
+	@$(REPRODUCIBLE) $(CARGO) bench --locked -p fsdyno-engine --bench against_bare
+	@bench/instructions.sh "$$(ls -t $(PROFILE_DIR)/deps/against_bare-* | grep -v '\.d$$' | head -n 1)"
 
 docs: ## docs/cli.md from the program's own help
 	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test docs

@@ -89,9 +89,6 @@ pub struct Run {
     /// How much of what is on disk is read back and compared
     #[arg(long, value_enum, default_value_t = Verify::Full)]
     pub verify: Verify,
-    /// The row that the others are compared with, by its name in the table [default: the best]
-    #[arg(long, value_name = "NAME")]
-    pub baseline: Option<String>,
     /// Trials that run side by side (on a directory they disturb each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub jobs: u16,
@@ -123,9 +120,6 @@ pub struct Report {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// The row that the others are compared with [default: the best]
-    #[arg(long, value_name = "NAME")]
-    pub baseline: Option<String>,
 }
 
 /// `fsdyno list`

@@ -121,7 +121,7 @@ fn directory(run: &Run) -> Result<Place, Failure> {
 /// Whether the directory has room for the largest cells that run side by side, and whether a
 /// dead run left something there.
 pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
-    let jobs = jobs.min(cells.len()).max(1) as u64;
+    let jobs = jobs.max(1) as u64;
     let most = |part: fn(&Cell) -> u64| cells.iter().map(part).max().unwrap_or(0);
     let room = Room {
         bytes: Bytes(most(|cell| cell.needs.bytes.0).saturating_mul(jobs)),

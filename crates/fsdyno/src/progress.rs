@@ -44,7 +44,7 @@ impl Show {
         let bars = std::io::stderr().is_terminal().then(|| {
             let all = MultiProgress::new();
             let total = all.add(ProgressBar::new(ops.max(1)));
-            total.set_style(style("{msg:28!} {bar:30} {percent:>3} %  {eta} left"));
+            total.set_style(style("{msg:24!} {wide_bar} {percent:>3} %  {eta} left"));
             total.set_message(format!("trials 0/{trials}"));
             total.enable_steady_tick(Duration::from_millis(500));
             Bars { all, total }
@@ -86,7 +86,7 @@ impl Observer for Show {
         worker.ops_done = 0;
         worker.bar = self.bars.as_ref().map(|bars| {
             let bar = bars.all.insert_before(&bars.total, ProgressBar::new(1));
-            bar.set_style(style("{prefix:28!} {bar:30} {pos:>9}/{len} {msg}"));
+            bar.set_style(style("{prefix:24!} {wide_bar} {pos:>8}/{len:8} {msg:22!}"));
             bar.set_prefix(worker.name.clone());
             bar
         });
@@ -150,7 +150,7 @@ impl Show {
 fn stage(progress: &Progress, eta: Duration) -> String {
     match progress.stage {
         Stage::Starting => "starting".to_string(),
-        Stage::Ready | Stage::Preparing => "mkfs and mount".to_string(),
+        Stage::Ready | Stage::Preparing => "preparing".to_string(),
         Stage::Running => {
             format!("phase {}/{}, {} left", progress.phase + 1, progress.phases, short(eta))
         }
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn the_templates_of_the_bars_can_be_read() {
         for template in [
-            "{msg:28!} {bar:30} {percent:>3} %  {eta} left",
-            "{prefix:28!} {bar:30} {pos:>9}/{len} {msg}",
+            "{msg:24!} {wide_bar} {percent:>3} %  {eta} left",
+            "{prefix:24!} {wide_bar} {pos:>8}/{len:8} {msg:22!}",
         ] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

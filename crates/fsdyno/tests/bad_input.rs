@@ -21,7 +21,6 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --size 1000T", 2, "more than disk"),
     ("run dirops --sysctl dirty", 2, "vm.dirty_ratio=10"),
     ("run dirops --threads 0", 2, "--threads"),
-    ("run dirops --baseline xfs", 2, "--baseline 'xfs' is no row"),
     ("run dirops --on loop:4G", 2, "there are: lab, or a directory"),
     ("run dirops --on ram:1G", 2, "there are: lab, or a directory"),
     ("run dirops --on /dev/null", 2, "there are: lab, or a directory"),

@@ -1,5 +1,7 @@
 //! Runs on a directory of this host: real files, real signals, real leftovers.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 mod common;
 
 use std::io::Read;

@@ -80,11 +80,7 @@ pub fn run(
     let finished = store.finished();
     let todo = todo(schedule, plans, &finished);
     let skipped = schedule.len() - todo.len();
-    if skipped > 0
-        && let Some((job, _)) = todo.first()
-    {
-        same_lab(venue, job, store.trials())?;
-    }
+    same_lab(venue, &todo, store.trials())?;
     let floor = Floor {
         venue,
         stop,
@@ -120,34 +116,41 @@ fn todo(schedule: &[Slot], plans: &[Plan], finished: &BTreeSet<String>) -> Vec<(
 }
 
 /// Results of two labs in one folder would be taken for repeats of one.
-fn same_lab(venue: &dyn Venue, job: &Job, stored: &[Trial]) -> Result<(), RunError> {
-    let Some(here) =
-        venue.identity(&job.plan).map_err(|error| RunError::Missing(error.to_string()))?
-    else {
-        return Ok(());
-    };
-    // The parts of a lab differ with the file system; only trials of the same one compare.
-    let alike = |trial: &&Trial| {
-        trial.lab_id.is_some()
-            && trial.plan.filesystem.as_ref().map(|fs| &fs.kind)
-                == job.plan.filesystem.as_ref().map(|fs| &fs.kind)
-            && trial.plan.disk_name() == job.plan.disk_name()
-    };
-    let Some(trial) = stored.iter().rev().find(alike) else { return Ok(()) };
-    match &trial.lab_id {
-        Some(lab_id) if *lab_id != here.lab_id => Err(RunError::OtherLab {
-            stored: short(lab_id),
-            current: short(&here.lab_id),
-            differs: differs(trial, &here),
-        }),
-        _ => Ok(()),
+fn same_lab(venue: &dyn Venue, todo: &[(Job, Slot)], stored: &[Trial]) -> Result<(), RunError> {
+    let mut seen = BTreeSet::new();
+    for (job, _) in todo.iter().filter(|(job, _)| seen.insert(&job.plan.hash)) {
+        let here = venue.identity(&job.plan);
+        let Some(here) = here.map_err(|error| RunError::Missing(error.to_string()))? else {
+            continue;
+        };
+        let alike = |trial: &&Trial| same_machine(&trial.plan, &job.plan);
+        for trial in stored.iter().filter(alike) {
+            let differs = differs(trial, &here);
+            if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
+                let (stored, current) = (short(lab_id), short(&here.lab_id));
+                return Err(RunError::OtherLab { stored, current, differs });
+            }
+        }
     }
+    Ok(())
 }
 
+/// Whether two plans are for one machine with one kernel: then what their guests share is alike.
+fn same_machine(a: &Plan, b: &Plan) -> bool {
+    use fsdyno_record::plan::MediumPlan::Lab;
+    matches!((&a.medium, &b.medium), (Lab { kernel: one, .. }, Lab { kernel: other, .. }) if one == other)
+        && a.disk_name() == b.disk_name()
+}
+
+/// Components that two guests share and that differ. The initramfs and its list of modules differ
+/// between file systems by nature; what is in them is compared piece by piece.
 fn differs(trial: &Trial, here: &Identity) -> String {
-    let names: BTreeSet<&String> = trial.lab.keys().chain(here.components.keys()).collect();
-    let names = names.into_iter().filter(|name| trial.lab.get(*name) != here.components.get(*name));
-    names.cloned().collect::<Vec<_>>().join(", ")
+    let sums = ["initramfs", "modules"];
+    let shared = trial.lab.iter().filter(|(name, _)| !sums.contains(&name.as_str()));
+    let differ = shared.filter(|(name, value)| {
+        here.components.get(*name).is_some_and(|current| current != *value)
+    });
+    differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn short(id: &str) -> String {
@@ -253,7 +256,8 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::plan::{MediumPlan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::Bytes;
+    use fsdyno_record::plan::{DiskPlan, MediumPlan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::AgentReport;
 
     use super::*;
@@ -264,7 +268,8 @@ mod tests {
 
     impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
         fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
-            Ok(Some(Identity { lab_id: "here".into(), components: Default::default() }))
+            let components = [("agent".to_string(), "here".to_string())].into();
+            Ok(Some(Identity { lab_id: "here".into(), components }))
         }
 
         fn run(
@@ -304,7 +309,13 @@ mod tests {
                     label: path.into(),
                     workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
                     filesystem: None,
-                    medium: MediumPlan::Directory { path: path.into() },
+                    medium: MediumPlan::Lab {
+                        disk: DiskPlan { name: "d".into(), spec: path.into() },
+                        size: None,
+                        ram: Bytes(1 << 30),
+                        scheduler: None,
+                        kernel: "6.1".into(),
+                    },
                     threads: 1,
                     verify: VerifyMode::Full,
                     sysctls: Default::default(),
@@ -377,6 +388,6 @@ mod tests {
         std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         let error = go(&Fake(good), &mut store, false).unwrap_err();
-        assert!(matches!(error, RunError::OtherLab { .. }), "{error}");
+        assert!(error.to_string().contains("what differs: agent"), "{error}");
     }
 }

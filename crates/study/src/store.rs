@@ -61,7 +61,7 @@ pub struct Store {
     length: u64,
     trials: Vec<Trial>,
     torn: Option<usize>,
-    fresh: bool,
+    made: Vec<PathBuf>,
 }
 
 impl Store {
@@ -70,7 +70,7 @@ impl Store {
     /// # Errors
     /// Why results cannot be kept there; nothing has been changed then.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
-        let fresh = prepare(folder)?;
+        let made = prepare(folder)?;
         let path = folder.join(FILE);
         let mut file = OpenOptions::new()
             .read(true)
@@ -86,7 +86,7 @@ impl Store {
         file.read_to_end(&mut bytes).map_err(io("read", &path))?;
         let Lines { trials, good, torn } = read(&path, &bytes)?;
         let mut store =
-            Store { folder: folder.into(), file, length: good as u64, trials, torn, fresh };
+            Store { folder: folder.into(), file, length: good as u64, trials, torn, made };
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
         }
@@ -135,12 +135,12 @@ impl Store {
         ok.map(|trial| trial.trial_id.clone()).collect()
     }
 
-    /// Removes the folder again if this store made it and nothing was stored.
+    /// Removes the folders again that this store made, if nothing was stored.
     pub fn discard_if_empty(self) {
         if self.trials.is_empty() && self.length == 0 {
             let _ = std::fs::remove_file(self.folder.join(FILE));
-            if self.fresh {
-                let _ = std::fs::remove_dir(&self.folder);
+            for folder in &self.made {
+                let _ = std::fs::remove_dir(folder);
             }
         }
     }
@@ -164,8 +164,8 @@ pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
     kept
 }
 
-/// Makes the folder if need be; true if it did.
-fn prepare(folder: &Path) -> Result<bool, StoreError> {
+/// Makes the folder if need be; gives the folders that it made, the innermost first.
+fn prepare(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
         Ok(_) => {
@@ -173,11 +173,15 @@ fn prepare(folder: &Path) -> Result<bool, StoreError> {
             if !folder.join(FILE).exists() && entries.next().is_some() {
                 return Err(StoreError::Foreign(folder.into()));
             }
-            Ok(false)
+            Ok(Vec::new())
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            let missing = folder
+                .ancestors()
+                .take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+            let missing: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
             std::fs::create_dir_all(folder).map_err(io("make", folder))?;
-            Ok(true)
+            Ok(missing)
         }
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             Err(StoreError::NotAFolder(folder.into()))
@@ -322,8 +326,8 @@ mod tests {
     #[test]
     fn a_folder_made_for_nothing_is_taken_away_again() {
         let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join("new");
+        let folder = base.path().join("new/deep");
         Store::open(&folder).unwrap().discard_if_empty();
-        assert!(!folder.exists());
+        assert!(!base.path().join("new").exists() && base.path().exists());
     }
 }

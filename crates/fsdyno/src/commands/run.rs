@@ -1,9 +1,9 @@
 //! `fsdyno run`: check all, run all, show what came of it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsdyno_study::{Cell, Place, Slot, Store, Summary, matrix, schedule};
+use fsdyno_study::{Cell, Place, Question, Slot, Store, Summary, matrix, schedule};
 use fsdyno_venue::Venue;
 
 use crate::cli::Run;
@@ -19,7 +19,6 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let typed = place::typed(run)?;
     // Everything that was typed is checked before anything is looked for or brought.
     let cells = matrix(&question, &typed)?;
-    check_baseline(run, &cells)?;
     if run.dry_run {
         let cells = matrix(&question, &place::dry(run, typed))?;
         return dry_run::show(run, &cells, &schedule(cells.len(), run.repeat, run.seed));
@@ -27,21 +26,18 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     if let Place::Directory { path, .. } = &typed {
         place::check_directory(path, &cells, run.jobs.into())?;
     }
-    let (venue, place) = place::venue(run, typed)?;
-    let cells = matrix(&question, &place)?;
-    let schedule = schedule(cells.len(), run.repeat, run.seed);
-    prepare(&*venue, &cells)?;
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     let mut store = open(&folder)?;
-    let summary = go(run, &*venue, &cells, &schedule, &mut store, &stop);
+    let measured = measure(run, &question, typed, &mut store, &stop);
+    // What is there is shown, however the run ended; why it ended is the first thing to tell.
     let shown = show(run, store);
-    let summary = summary?;
+    let summary = measured?;
     shown?;
     if stop.load(Ordering::Relaxed) && summary.left > 0 {
         say(&format!(
             "fsdyno: stopped with {} of {} trials to go; go on with:\n  {}",
             summary.left,
-            schedule.len(),
+            cells.len() * run.repeat as usize,
             again(&folder)
         ));
         return Ok(Exit::Stopped);
@@ -49,16 +45,19 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
-fn check_baseline(run: &Run, cells: &[Cell]) -> Result<(), Failure> {
-    let Some(baseline) = &run.baseline else { return Ok(()) };
-    let labels = cells.iter().map(|cell| cell.plan.label.as_str());
-    if labels.clone().any(|label| label == baseline) {
-        return Ok(());
-    }
-    let mut labels: Vec<&str> = labels.collect();
-    labels.dedup();
-    let hint = fsdyno_record::suggest::hint(baseline, labels);
-    Err(Failure::wrong(format!("--baseline '{baseline}' is no row of the table; {hint}")))
+/// Finds what the trials need and runs them.
+fn measure(
+    run: &Run,
+    question: &Question,
+    typed: Place,
+    store: &mut Store,
+    stop: &AtomicBool,
+) -> Result<Summary, Failure> {
+    let (venue, place) = place::venue(run, typed)?;
+    let cells = matrix(question, &place)?;
+    prepare(&*venue, &cells)?;
+    let schedule = schedule(cells.len(), run.repeat, run.seed);
+    go(run, &*venue, &cells, &schedule, store, stop)
 }
 
 /// Everything that the trials need is looked for before the first one starts.
@@ -86,7 +85,7 @@ fn go(
     cells: &[Cell],
     schedule: &[Slot],
     store: &mut Store,
-    stop: &std::sync::atomic::AtomicBool,
+    stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
     let finished = store.finished();
     let todo = schedule.iter().filter_map(|slot| Some((cells.get(slot.cell)?, slot))).filter(

@@ -1,5 +1,6 @@
 //! What the tests of the command line share.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
