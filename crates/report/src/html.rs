@@ -157,7 +157,7 @@ fn row_view(row: &Row<'_>, several: bool) -> RowView {
         name: row.name.clone(),
         colour: colour::of(&row.kind),
         n: row.returned.n,
-        best: several && row.ratio <= 1.0,
+        best: several && row.ratio <= 1.0 && row.returned.n > 1,
         returned: mean(&row.returned),
         returned_spread: spread(&row.returned),
         durable: dash(row.durable.as_ref().map(mean)),

@@ -204,7 +204,8 @@ impl Writer {
             let cells = columns.iter().map(|c| (c.cells[index].as_str(), c.left));
             let text = join(cells, &slots, widths);
             let flags = flags(row);
-            let best = row.ratio <= 1.0 && section.rows.len() > 1;
+            // One trial of each ranks nobody, so nothing is marked.
+            let best = row.ratio <= 1.0 && section.rows.len() > 1 && row.returned.n > 1;
             let fits = text.width() + 2 + flags.width() <= self.style.width;
             let text = if best { self.paint("32", &text) } else { text };
             if flags.is_empty() {
