@@ -127,8 +127,11 @@ fn work_of(comm: &str) -> Work {
     if comm.starts_with("kworker/") {
         return Work::Named("kworker".into());
     }
-    let name = comm.split(['/', ':']).next().unwrap_or(comm);
-    Work::Named(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_string())
+    let name = match comm.split_once(['/', ':']) {
+        Some((name, _instance)) => name,
+        None => comm.trim_end_matches(|c: char| c.is_ascii_digit()),
+    };
+    Work::Named(name.to_string())
 }
 
 /// Dirty and write-back pages of the whole system.

@@ -80,6 +80,17 @@ impl Windows {
         Ok(Windows { file, start: start.cast(), size, mapped: vec![false; windows] })
     }
 
+    /// Maps the first `length` bytes now, so that the first writes of a trial need not wait for it.
+    ///
+    /// # Errors
+    /// What mmap(2) reports.
+    pub fn map_ahead(&mut self, length: u64) -> io::Result<()> {
+        for window in 0..length.min(self.size).div_ceil(WINDOW) {
+            self.map(window as usize)?;
+        }
+        Ok(())
+    }
+
     fn map(&mut self, window: usize) -> io::Result<()> {
         let offset = window as u64 * WINDOW;
         let length = WINDOW.min(self.size - offset) as usize;
