@@ -16,7 +16,7 @@ if "$fsdyno" doctor >/dev/null 2>&1; then
     exec "$fsdyno" run dirops tarball \
         --set dirops.files=10000 --set tarball.files=4000 \
         --fs ext2 --fs ext4 --fs xfs --fs btrfs \
-        --disk hdd-7200 --size 8G --jobs "$(nproc)" --out "$out" "$@"
+        --disk hdd-7200 --size 8G --repeat 3 --jobs "$(nproc)" --out "$out" "$@"
 fi
 
 say "the lab cannot run here, so this is the host alone: no modelled disk, no repeatable digits,"

@@ -64,35 +64,39 @@ fi
 
 has apt-get || give_up "no apt-get here; install with this system's own means:" "$missing $rust"
 
+# Debian 13 has a rustc that is new enough. Older releases have newer ones beside their default:
+# Debian 12 as rustc-web (kept for the browsers), Ubuntu as rustc-1.NN.
+suffix=""
+choose_rust() {
+    candidate() { apt-cache policy "$1" | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'; }
+    numbered=$(apt-cache search --names-only '^rustc-1\.[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
+    for name in rustc rustc-web ${numbered:-}; do
+        version=$(candidate "$name")
+        if at_least "${version:-0}" "$LEAST_RUST"; then
+            suffix=${name#rustc}
+            rust="cargo$suffix rustc$suffix"
+            return
+        fi
+    done
+    give_up "no rustc of this release is $LEAST_RUST or newer:" \
+        "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+}
+
 if [ "$(id -u)" = 0 ]; then
     as_root=""
 elif has sudo; then
     as_root="sudo"
 else
+    [ -z "$rust" ] || choose_rust
     give_up "neither root nor sudo; ask somebody who is root for:" \
         "apt-get install$missing $rust"
 fi
 
 apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null >&2; }
 
-say "installing:$missing $rust"
 apt update || say "apt-get update failed; trying with the lists that are here"
-
-if [ -n "$rust" ]; then
-    # Debian 13 and newer have a rustc that is new enough; older releases and Ubuntu have newer
-    # ones beside the default, under a name with the version.
-    candidate=$(apt-cache policy rustc | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p')
-    if ! at_least "${candidate:-0}" "$LEAST_RUST"; then
-        newer=$(apt-cache search --names-only '^rustc-1\.[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
-        number=${newer#rustc-}
-        if [ -n "$newer" ] && at_least "$number" "$LEAST_RUST"; then
-            rust="cargo-$number rustc-$number"
-        else
-            give_up "the newest rustc of this release is ${candidate:-none}, and $LEAST_RUST is needed:" \
-                "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
-        fi
-    fi
-fi
+[ -z "$rust" ] || choose_rust
+say "installing:$missing $rust"
 
 # One package that a release has dropped must not keep the others away.
 for package in $missing $rust; do
@@ -102,7 +106,8 @@ done
 if [ -n "$rust" ] && ! has cargo; then
     # The versioned packages bring versioned names only.
     for tool in cargo rustc; do
-        [ -x "/usr/bin/$tool-${number:-}" ] && $as_root ln -sf "/usr/bin/$tool-$number" "/usr/local/bin/$tool"
+        versioned="/usr/bin/$tool$suffix"
+        [ -x "$versioned" ] && $as_root ln -sf "$versioned" "/usr/local/bin/$tool"
     done
 fi
 

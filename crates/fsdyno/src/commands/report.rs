@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fsdyno_record::Trial;
+use fsdyno_record::{Plan, Trial};
 use fsdyno_report::{Options, Style};
 
 use crate::cli::{Format, Report};
@@ -15,13 +15,38 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
     }
-    let trials = fsdyno_study::without_superseded(&loaded.trials);
+    let mut trials = fsdyno_study::without_superseded(&loaded.trials);
+    in_order(&mut trials, &[]);
     if let Some(path) = &report.html {
         write_html(path, &trials)?;
         say(&format!("report: {}", path.display()));
     }
     print(&trials, report.format)?;
     Ok(Exit::Good)
+}
+
+/// Sorts trials, which are stored as they ended, into the order of the table: as the user named
+/// workloads and file systems where that is known, else as the catalogs list them.
+pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
+    let place = |plan: &Plan| {
+        let workload = |other: &&Plan| other.workload.name == plan.workload.name;
+        let label =
+            |other: &&Plan| other.label == plan.label && other.disk_name() == plan.disk_name();
+        (named.iter().position(workload), named.iter().position(label))
+    };
+    let listed = |plan: &Plan| {
+        let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
+        let names = fsdyno_filesystem::catalog::names();
+        let workloads = fsdyno_workload::workloads::ALL;
+        (
+            workloads.iter().position(|workload| workload.name == plan.workload.name),
+            names.iter().position(|name| Some(*name) == kind),
+        )
+    };
+    trials.sort_by_cached_key(|trial| {
+        let plan = &trial.plan;
+        (place(plan), listed(plan), plan.label.clone(), trial.seed)
+    });
 }
 
 /// Prints the table in the format that was asked for.

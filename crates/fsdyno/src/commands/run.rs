@@ -30,7 +30,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let mut store = open(&folder)?;
     let measured = measure(run, &question, typed, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.
-    let shown = show(run, store);
+    let shown = show(run, &cells, store);
     let summary = measured?;
     shown?;
     if stop.load(Ordering::Relaxed) && summary.left > 0 {
@@ -109,12 +109,13 @@ fn go(
 }
 
 /// Table on stdout, report beside the trials, and where it all is on stderr.
-fn show(run: &Run, store: Store) -> Result<(), Failure> {
+fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     if store.trials().is_empty() {
         store.discard_if_empty();
         return Ok(());
     }
-    let trials = fsdyno_study::without_superseded(store.trials());
+    let mut trials = fsdyno_study::without_superseded(store.trials());
+    report::in_order(&mut trials, &cells.iter().map(|cell| &cell.plan).collect::<Vec<_>>());
     let html = store.folder().join("report.html");
     let written = report::write_html(&html, &trials);
     report::print(&trials, run.format)?;
