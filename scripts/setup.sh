@@ -39,7 +39,8 @@ need btrfs-progs mkfs.btrfs "makes and checks btrfs"
 need reiserfsprogs mkreiserfs "makes and checks reiserfs"
 need jfsutils jfs_mkfs "makes and checks jfs"
 
-if has cc && ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |
+# gcc alone has no C library to link with.
+if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |
     cc -x c -o /dev/null - >/dev/null 2>&1; then
     missing="$missing libc6-dev"
     say "libc6-dev is missing: links the program"
