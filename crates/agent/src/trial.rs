@@ -161,6 +161,7 @@ impl Trial<'_> {
         let mut ops = workload.ops(index, Share::WHOLE);
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
         let device_before = self.target.device();
+        let late_before = self.target.late();
         let account_before = Account::take(instruments);
 
         let outcome = run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |done| {
@@ -196,6 +197,7 @@ impl Trial<'_> {
             instrument: Instrument {
                 server_cpu_ns: spent.server,
                 driver_cpu_ns: spent.driver,
+                late_ns: self.target.late() - late_before,
                 engine_ns: engine_cost.of(outcome.ops),
             },
         })
@@ -235,22 +237,15 @@ impl Trial<'_> {
             self.verify(workload, last)?;
         }
         self.stage(Stage::Checking);
-        self.measured.check = self.target.finish().map_err(failed("check"))?;
+        self.target.finish().map_err(failed("unmount"))?;
         let phases = &self.measured.phases;
         for instrument in phases.iter().map(|phase| phase.instrument) {
             let total = &mut self.measured.instrument;
             total.server_cpu_ns += instrument.server_cpu_ns;
             total.driver_cpu_ns += instrument.driver_cpu_ns;
+            total.late_ns += instrument.late_ns;
             total.engine_ns += instrument.engine_ns;
         }
-        match &self.measured.check {
-            Some(check) if !check.clean => Err(format!(
-                "{} found damage ({}): {}",
-                check.argv.first().map(String::as_str).unwrap_or("the check"),
-                check.exit.map_or("killed".into(), |code| format!("exit code {code}")),
-                check.output.join(" / ")
-            )),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -26,7 +26,7 @@ pub enum Watch {
 }
 
 /// A run that brought its report.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Finished {
     /// What the agent put into the mailbox.
     pub report: Vec<u8>,
@@ -38,6 +38,10 @@ pub struct Finished {
     pub cpu: Option<Duration>,
     /// Bytes that the disks took on the host.
     pub stored: Bytes,
+    /// Where the trial was when its report was seen.
+    pub progress: Progress,
+    /// The disks' bytes as the guest left them.
+    pub disks: Vec<File>,
     /// Last lines of the guest's console.
     pub console: Vec<String>,
 }
@@ -127,7 +131,7 @@ impl<'a> Run<'a> {
                 return Err(RunError::Stopped);
             }
             if let Some(report) = Mailbox::new(self.mailbox.words())?.report() {
-                return self.finish(report, elapsed, first_op);
+                return self.finish(report, elapsed, first_op, progress);
             }
             if let Some(ended) = ended {
                 return Err(self.died(ended));
@@ -153,6 +157,7 @@ impl<'a> Run<'a> {
         report: Vec<u8>,
         elapsed: Duration,
         first_op: Option<Duration>,
+        progress: Progress,
     ) -> Result<Finished, RunError> {
         let seen = Instant::now();
         let wait = host("wait for QEMU");
@@ -168,7 +173,8 @@ impl<'a> Run<'a> {
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());
         let console = self.lines();
-        Ok(Finished { report, elapsed, first_op, cpu: ended.map(|e| e.cpu), stored, console })
+        let (disks, cpu) = (self.disks, ended.map(|ended| ended.cpu));
+        Ok(Finished { report, elapsed, first_op, cpu, stored, progress, disks, console })
     }
 
     fn give_up(mut self, error: impl Fn(Duration, Vec<String>) -> RunError) -> RunError {

@@ -236,6 +236,9 @@ pub struct Instrument {
     pub server_cpu_ns: Nanos,
     /// CPU time of the block driver's kernel threads that feed it.
     pub driver_cpu_ns: Nanos,
+    /// How much later than due the disk's answers were, summed over its requests: waking the server
+    /// and handing over the bytes takes the guest's CPU.
+    pub late_ns: Nanos,
     /// Clock reads, names and histograms: ops times their calibrated cost with the null issuer.
     pub engine_ns: Nanos,
 }
@@ -268,10 +271,8 @@ pub struct CheckReport {
     pub exit: Option<i32>,
     /// Whether that code means "clean".
     pub clean: bool,
-    /// Its last lines.
+    /// Its last lines, where it was not clean.
     pub output: Vec<String>,
-    /// How long it took.
-    pub elapsed_ns: Nanos,
 }
 
 /// What depends on the speed of the host.
@@ -285,6 +286,9 @@ pub struct Host {
     pub first_op_ns: Option<Nanos>,
     /// CPU time it took on the host.
     pub cpu_ns: Option<Nanos>,
+    /// Wall-clock time of the file system's own check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_ns: Option<Nanos>,
     /// Bytes of the modelled disk that were stored.
     pub stored: Option<Bytes>,
 }

@@ -115,6 +115,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
             elapsed_ns: Nanos(31_400_000_000),
             first_op_ns: Some(Nanos(8_100_000_000)),
             cpu_ns: Some(Nanos(30_200_000_000)),
+            check_ns: Some(Nanos(301_000_000)),
             stored: Some(Bytes(48 << 20)),
         },
     }
@@ -202,6 +203,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
         instrument: Instrument {
             server_cpu_ns: Nanos(21_000_000),
             driver_cpu_ns: Nanos(9_000_000),
+            late_ns: Nanos(12_000),
             engine_ns: Nanos(4_000_000),
         },
         verify: VerifyReport {
@@ -218,7 +220,6 @@ fn measured(phases: Vec<Phase>) -> Measured {
             exit: Some(0),
             clean: true,
             output: vec!["11/524288 files, 58127/2097152 blocks".into()],
-            elapsed_ns: Nanos(301_000_000),
         }),
         phases,
     }
@@ -289,6 +290,7 @@ fn phase(
         instrument: Instrument {
             server_cpu_ns: Nanos(9_000_000),
             driver_cpu_ns: Nanos(4_000_000),
+            late_ns: Nanos(12_000),
             engine_ns: Nanos(2_000_000),
         },
     }

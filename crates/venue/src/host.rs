@@ -71,6 +71,7 @@ impl Venue for HostVenue {
             elapsed_ns: nanos(begin.elapsed()),
             first_op_ns: first_op.map(nanos),
             cpu_ns: ended.map(|ended| nanos(ended.cpu)),
+            check_ns: None,
             stored: None,
         };
         Ok(Ran { report, host, identity: None })

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::catalog;
-use fsdyno_lab::{DiskRegion, Guest, Lab, LabError, Machine, Parts, RunError};
+use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
-use fsdyno_record::trial::Host;
-use fsdyno_record::{Bytes, Job, Plan};
+use fsdyno_record::trial::{AgentReport, Host, Outcome};
+use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
 
-use crate::clock;
+use crate::{check, clock};
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::venue::{Identity, Ran, Venue, Watch};
@@ -69,6 +69,34 @@ impl LabVenue {
         Ok(guest)
     }
 
+    /// Has the file system that a good trial left checked; how long that took.
+    fn check(
+        &self,
+        job: &Job,
+        finished: &Finished,
+        report: &mut AgentReport,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Option<Nanos>, VenueError> {
+        let (Some(filesystem), [region, ..], Outcome::Ok) =
+            (&job.plan.filesystem, finished.disks.as_slice(), report.outcome)
+        else {
+            return Ok(None);
+        };
+        let (_, disk) = lab_of(&job.plan)?;
+        let image = match disk.attach {
+            Attach::Nbd => &check::image(region, &report.conditions, &self.workdir)?,
+            Attach::Pmem => region,
+        };
+        let (checked, elapsed) =
+            check::check(filesystem, image, job.seed, &finished.progress, watch)?;
+        if !checked.clean {
+            report.outcome = Outcome::Failed;
+            report.reason = Some(check::reason(&checked));
+        }
+        report.measured.check = Some(checked);
+        Ok(Some(nanos(elapsed)))
+    }
+
     fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
         let (_, disk) = lab_of(plan)?;
         let MediumPlan::Lab { ram, .. } = &plan.medium else { return Err(not_a_lab()) };
@@ -104,14 +132,16 @@ impl Venue for LabVenue {
         let text = serde_json::to_vec(job).map_err(|error| VenueError::Died(error.to_string()))?;
         let started = clock::now();
         let finished = guest.run(&machine, &text, watch).map_err(from_run)?;
+        let mut report = read_report(&finished.report)?;
+        let check_ns = self.check(job, &finished, &mut report, watch)?;
         let host = Host {
             started,
             elapsed_ns: nanos(finished.elapsed),
             first_op_ns: finished.first_op.map(nanos),
             cpu_ns: finished.cpu.map(nanos),
+            check_ns,
             stored: Some(finished.stored),
         };
-        let report = read_report(&finished.report)?;
         Ok(Ran { report, host, identity: Some(identity(&guest)) })
     }
 }
@@ -163,7 +193,10 @@ fn parts(
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind =
         catalog::get(&filesystem.kind).map_err(|error| VenueError::Died(error.to_string()))?;
-    parts.tools.extend(kind.tools.iter().cloned());
+    // The check runs on the host, so its tool stays out of the guest.
+    for argv in [&filesystem.mkfs, &filesystem.features] {
+        parts.tools.extend(argv.first().filter(|tool| !parts.tools.contains(tool)).cloned());
+    }
     for path in &kind.files {
         // A file that the host's tools do without is not needed in the guest either.
         if let Ok(contents) = std::fs::read(path) {

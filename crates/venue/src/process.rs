@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
-    stderr: File,
+    words: File,
     ended: Option<Ended>,
 }
 
@@ -37,11 +37,11 @@ impl Process {
     /// What the kernel refused.
     pub fn start(mut command: Command, inherit: &[BorrowedFd<'_>]) -> std::io::Result<Process> {
         // A file takes any amount of messages without a reader; a pipe would stall the child.
-        let stderr = File::from(memfd_create("fsdyno-stderr", MemfdFlags::CLOEXEC)?);
+        let words = File::from(memfd_create("fsdyno-words", MemfdFlags::CLOEXEC)?);
         command
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::from(OwnedFd::from(stderr.try_clone()?)))
+            .stdout(Stdio::from(OwnedFd::from(words.try_clone()?)))
+            .stderr(Stdio::from(OwnedFd::from(words.try_clone()?)))
             .process_group(0);
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
@@ -50,7 +50,7 @@ impl Process {
         unsafe { command.pre_exec(move || before_exec(parent, &fds)) };
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
-        Ok(Process { pid, stderr, ended: None })
+        Ok(Process { pid, words, ended: None })
     }
 
     /// How it ended, once it has. Never blocks.
@@ -69,13 +69,13 @@ impl Process {
         }
     }
 
-    /// The last lines of its stderr.
+    /// The last lines that it wrote to stdout or stderr.
     pub fn last_words(&mut self, lines: usize) -> Vec<String> {
         const TAIL: u64 = 8192;
         let mut text = Vec::new();
-        let length = self.stderr.metadata().map_or(0, |meta| meta.len());
-        let _ = self.stderr.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
-        let _ = self.stderr.read_to_end(&mut text);
+        let length = self.words.metadata().map_or(0, |meta| meta.len());
+        let _ = self.words.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
+        let _ = self.words.read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text);
         let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_string()).collect()

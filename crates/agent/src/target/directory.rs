@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use fsdyno_record::trial::{CheckReport, Conditions, Device};
+use fsdyno_record::trial::{Conditions, Device};
 use fsdyno_workload::GapKind;
 
 use super::Target;
@@ -105,7 +105,7 @@ impl Target for Directory {
         account::parse_device_stat(&stat)
     }
 
-    fn finish(&mut self) -> io::Result<Option<CheckReport>> {
-        Ok(None)
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -6,10 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use fsdyno_disk::DiskSpec;
-use fsdyno_engine::clock;
 use fsdyno_filesystem::{fill, mount};
 use fsdyno_record::plan::FilesystemPlan;
-use fsdyno_record::trial::{CheckReport, Conditions, Device};
+use fsdyno_record::trial::{Conditions, Device};
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::GapKind;
 use rustix::fs::{Mode, OFlags};
@@ -240,6 +239,13 @@ impl Target for Formatted {
         }
     }
 
+    fn late(&self) -> Nanos {
+        match &self.medium {
+            Medium::Served { shared, .. } => shared.late(),
+            Medium::Instant { .. } => Nanos(0),
+        }
+    }
+
     fn device_error(&self) -> Option<io::Error> {
         match &self.medium {
             Medium::Served { shared, .. } => shared.failed(),
@@ -256,15 +262,7 @@ impl Target for Formatted {
         }
     }
 
-    fn finish(&mut self) -> io::Result<Option<CheckReport>> {
-        self.unmount()?;
-        self.set_timed(false);
-        let argv = self.argv(&self.plan.check);
-        let start = clock::now();
-        let ran = process::run(&argv, &self.plan.env)?;
-        let clean = ran.exit.is_some_and(|code| self.plan.check_clean.contains(&code));
-        let elapsed_ns: Nanos = clock::now().since(start);
-        let output = ran.last_lines(TOOL_LINES);
-        Ok(Some(CheckReport { argv, exit: ran.exit, clean, output, elapsed_ns }))
+    fn finish(&mut self) -> io::Result<()> {
+        self.unmount()
     }
 }

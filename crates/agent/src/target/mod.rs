@@ -6,7 +6,8 @@ mod formatted;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use fsdyno_record::trial::{CheckReport, Conditions, Device};
+use fsdyno_record::trial::{Conditions, Device};
+use fsdyno_record::Nanos;
 use fsdyno_workload::GapKind;
 
 use crate::account::Instruments;
@@ -43,6 +44,11 @@ pub trait Target {
     /// The device's counters; none where it has none.
     fn device(&self) -> Option<Device>;
 
+    /// How much later than due the device's answers were so far, in all.
+    fn late(&self) -> Nanos {
+        Nanos(0)
+    }
+
     /// Why the instrument itself had to answer a request with an error, if it had to.
     fn device_error(&self) -> Option<io::Error> {
         None
@@ -53,9 +59,9 @@ pub trait Target {
         Instruments::default()
     }
 
-    /// Takes it down and checks it; none where there is nothing to check.
+    /// Takes it down; the venue then has it checked.
     ///
     /// # Errors
-    /// A check that cannot be started, an unmount that fails.
-    fn finish(&mut self) -> io::Result<Option<CheckReport>>;
+    /// An unmount that fails.
+    fn finish(&mut self) -> io::Result<()>;
 }
