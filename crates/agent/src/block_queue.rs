@@ -59,6 +59,15 @@ pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()>
     Ok(())
 }
 
+/// Has the kernel count the requests of a device without a request queue, which it does not by
+/// itself; without counts a result looks as if it had never reached the device.
+///
+/// # Errors
+/// A kernel that cannot.
+pub fn count_requests(name: &str) -> io::Result<()> {
+    fs::write(folder(name).join("iostats"), "1")
+}
+
 /// The settings in effect.
 pub fn read_back(name: &str) -> BTreeMap<String, String> {
     KEYS.iter()

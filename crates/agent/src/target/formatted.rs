@@ -172,8 +172,11 @@ impl Formatted {
 impl Target for Formatted {
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         self.set_timed(false);
-        if let Medium::Served { device, .. } = &self.medium {
-            block_queue::set(&device.name, &self.spec.queue, self.scheduler.as_deref())?;
+        match &self.medium {
+            Medium::Served { device, .. } => {
+                block_queue::set(&device.name, &self.spec.queue, self.scheduler.as_deref())?;
+            }
+            Medium::Instant { name } => block_queue::count_requests(name)?,
         }
         conditions.queue = block_queue::read_back(self.medium.name());
         conditions.partition_start = Some(self.partition_start);
