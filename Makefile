@@ -25,13 +25,12 @@ build: setup ## the program, the same bytes from every checkout
 demo: build ## compare real file systems on a modelled disk; some minutes
 	@scripts/demo.sh "$(FSDYNO)"
 
-# Tests use the development profile: the release profile would be compiled twice, once for the
-# program, which aborts on a panic, and once for the tests, which must not.
-test: setup ## all tests but the long ones, the lab's too; under 25 minutes
-	@$(REPRODUCIBLE) $(CARGO) test --locked --workspace
+# Tests run the program that users run, in the release profile: the lab's digits belong to its bytes.
+test: build ## all tests but the long ones, the lab's too; under 25 minutes
+	@$(REPRODUCIBLE) $(CARGO) test --release --locked --workspace
 
-test-full: setup ## the long tests too
-	@FSDYNO_TEST=full $(REPRODUCIBLE) $(CARGO) test --locked --workspace
+test-full: build ## the long tests too
+	@FSDYNO_TEST=full $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace
 
 lint: ## what a change must pass: format, clippy, shellcheck
 	@$(CARGO) fmt --all --check
@@ -44,4 +43,4 @@ bench: build ## the numbers that the project promises, as ratios of one run
 	@bench/instructions.sh "$$(ls -t $(PROFILE_DIR)/deps/against_bare-* | grep -v '\.d$$' | head -n 1)"
 
 docs: ## docs/cli.md from the program's own help
-	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --locked -p fsdyno --test docs
+	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test docs

@@ -9,21 +9,20 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use fsdyno_disk::{Attach, DiskSpec};
+use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Outcome};
-use fsdyno_record::{Bytes, Job, Nanos, guest as layout, seed};
+use fsdyno_record::{Bytes, Job, Nanos, guest as layout};
 use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
 use crate::memory::{open_pci_memory, shared_words};
-use crate::serve_disk::{self, Partition, Shared};
+use crate::serve_disk::{self, Shared};
 use crate::target::{Formatted, Medium};
 use crate::{kernel_log, process, trial};
 
 const MOUNT_POINT: &str = "/mnt";
-const MIB: u64 = 1 << 20;
 
 /// Runs the guest to its end and switches it off.
 pub fn guest() -> ! {
@@ -71,7 +70,8 @@ fn prepare_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
         let mut report = trial::run(&job, &mut target, mailbox);
         if let Some(message) = kernel_log::fatal() {
             report.outcome = Outcome::Failed;
-            let first = report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
+            let first =
+                report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
             report.reason = Some(format!("{first}the guest's kernel said: {message}"));
         }
         put(mailbox, &report)
@@ -110,11 +110,10 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     let spec = DiskSpec::from_json(&disk.spec).map_err(io::Error::other)?;
     let (medium, start) = match spec.attach {
         Attach::Nbd => {
-            let partition = partition(&spec, *size, job.seed)?;
+            let partition = partition::place(&spec, *size, job.seed).map_err(io::Error::other)?;
             let shared = Shared::new()?;
             let bytes = open_pci_memory(&layout::disk_pci(0))?;
-            let device =
-                serve_disk::start(0, bytes, &spec, job.seed, partition, shared, mailbox)?;
+            let device = serve_disk::start(0, bytes, &spec, job.seed, partition, shared, mailbox)?;
             (Medium::Served { device, shared }, partition.start)
         }
         Attach::Pmem => (Medium::Instant { name: "pmem0".into() }, Bytes(0)),
@@ -128,23 +127,6 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
         start,
         MOUNT_POINT.into(),
     ))
-}
-
-/// The partition of a trial: where it starts within the first GiB is drawn from the seed; its size
-/// is the same for all seeds.
-fn partition(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> io::Result<Partition> {
-    let play = (spec.capacity.0 / 16).min(1024 * MIB) / MIB;
-    let most = (spec.capacity.0 / MIB).saturating_sub(play + 1) * MIB;
-    let size = size.map_or(most, |size| size.0 / MIB * MIB);
-    if size == 0 || size > most {
-        return Err(io::Error::other(format!(
-            "a file system of {} does not fit on a disk of {}",
-            Bytes(size),
-            spec.capacity
-        )));
-    }
-    let start = MIB * (1 + seed::stream(seed, "partition").below(play));
-    Ok(Partition { start: Bytes(start), size: Bytes(size) })
 }
 
 /// Keeps SIGCHLD pending so that [`watch`] can wait for it with a deadline.
@@ -199,25 +181,5 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
             )));
         }
         wait_for_child_signal(left);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_partition_starts_where_the_seed_says_and_always_fits() {
-        let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
-        let of = |size, seed| partition(&spec, size, seed).unwrap();
-        assert_ne!(of(None, 1).start, of(None, 2).start);
-        for seed in 0..200 {
-            let partition = of(None, seed);
-            assert_eq!(partition.size, of(None, 0).size);
-            assert_eq!(partition.start.0 % MIB, 0);
-            assert!(partition.start.0 + partition.size.0 <= spec.capacity.0);
-        }
-        assert_eq!(of(Some(Bytes(5 << 30)), 1).size, Bytes(5 << 30));
-        assert!(partition(&spec, Some(Bytes(u64::MAX)), 1).is_err());
     }
 }

@@ -7,7 +7,8 @@ use std::os::fd::AsFd;
 use rustix::fs::OFlags;
 
 /// Words of the kernel after which no number of the trial can be trusted.
-const FATAL: &[&str] = &["Out of memory", "oom-kill:", "BUG:", "Oops:", "I/O error", "blocked for more than"];
+const FATAL: &[&str] =
+    &["Out of memory", "oom-kill:", "BUG:", "Oops:", "I/O error", "blocked for more than"];
 
 /// The nbd driver says this of every request that takes over 30 s; a full drive cache may
 /// honestly take that long to destage, so only what takes [`STUCK_SECONDS`] is called stuck.
@@ -40,7 +41,8 @@ pub fn fatal() -> Option<String> {
 fn is_fatal(line: &str) -> bool {
     if line.contains(STUCK) {
         let runtime = line.split("Runtime ").nth(1).and_then(|rest| rest.split(' ').next());
-        return runtime.and_then(|seconds| seconds.parse().ok()).unwrap_or(u64::MAX) >= STUCK_SECONDS;
+        return runtime.and_then(|seconds| seconds.parse().ok()).unwrap_or(u64::MAX)
+            >= STUCK_SECONDS;
     }
     FATAL.iter().any(|word| line.contains(word))
 }
@@ -56,7 +58,11 @@ mod tests {
 
     #[test]
     fn a_slow_flush_is_no_stuck_request_and_a_hanging_one_is() {
-        let line = |n| format!("block nbd0: Possible stuck request 0: control (flush@0,0B). Runtime {n} seconds");
+        let line = |n| {
+            format!(
+                "block nbd0: Possible stuck request 0: control (flush@0,0B). Runtime {n} seconds"
+            )
+        };
         assert!(!is_fatal(&line(30)));
         assert!(is_fatal(&line(120)));
         assert!(is_fatal("Out of memory: Killed process 99 (fsdyno)"));

@@ -129,10 +129,7 @@ impl Memory for Windows {
         // SAFETY: the range was mapped readable and writable above, and `&mut self` makes this the
         // only slice of it.
         unsafe {
-            std::slice::from_raw_parts_mut(
-                self.start.add(offset as usize),
-                (end - offset) as usize,
-            )
+            std::slice::from_raw_parts_mut(self.start.add(offset as usize), (end - offset) as usize)
         }
     }
 }

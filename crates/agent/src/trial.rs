@@ -213,8 +213,7 @@ impl Trial<'_> {
         self.target.set_timed(false);
         let mode = self.job.plan.verify;
         let tree = workload.tree(phase);
-        let seen =
-            verify(self.target.root(), tree.as_ref(), &self.contents, mode, self.job.seed);
+        let seen = verify(self.target.root(), tree.as_ref(), &self.contents, mode, self.job.seed);
         self.target.set_timed(true);
         let seen: VerifyReport = seen.map_err(failed("verify"))?;
         let total = &mut self.measured.verify;

@@ -10,12 +10,14 @@ pub mod disk;
 mod geometry;
 pub mod model;
 mod models;
+pub mod partition;
 mod queue;
 mod read_cache;
 pub mod spec;
 pub mod store;
 
 pub use disk::{Action, Disk, Request, build};
+pub use partition::Partition;
 pub use spec::{Attach, DiskSpec, Queue, WriteCache};
 pub use store::Store;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
+use fsdyno_study::Size;
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
 #[derive(Debug, Parser)]
@@ -77,9 +78,10 @@ pub struct Run {
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<Bytes>,
-    /// Size of the file system on the lab's disk [default: the whole disk]
-    #[arg(long, value_name = "SIZE")]
-    pub size: Option<Bytes>,
+    /// Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a
+    /// smaller disk]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub size: Option<Size>,
     /// Block scheduler in the lab [default: what the disk's file says]
     #[arg(long, value_name = "S")]
     pub scheduler: Option<String>,
@@ -249,5 +251,13 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         super::Cli::command().debug_assert();
+    }
+}
+
+/// `--size`: a number of bytes, or all there is.
+fn size(text: &str) -> Result<Size, String> {
+    match text {
+        "whole" => Ok(Size::Whole),
+        other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
     }
 }

@@ -79,7 +79,7 @@ fn lab_place(run: &Run, kernels: Vec<String>) -> LabPlace {
         kernels,
         ram: run.ram.unwrap_or(RAM),
         scheduler: run.scheduler.clone(),
-        size: run.size,
+        size: run.size.unwrap_or_default(),
     }
 }
 

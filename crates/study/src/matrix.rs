@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use fsdyno_disk::DiskSpec;
+use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::{Context, Spec, SpecError};
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, MediumPlan, VerifyMode, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan, suggest};
@@ -57,9 +57,25 @@ pub struct LabPlace {
     pub ram: Bytes,
     /// Block scheduler; none takes the disk file's.
     pub scheduler: Option<String>,
-    /// Size of the partition; none takes the whole disk.
-    pub size: Option<Bytes>,
+    /// Size of the file system.
+    pub size: Size,
 }
+
+/// How large the file system on a modelled disk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Size {
+    /// [`USUAL_SIZE`], or the whole disk where that is smaller.
+    #[default]
+    Usual,
+    /// The whole disk.
+    Whole,
+    /// As said.
+    Exactly(Bytes),
+}
+
+/// A file system as large as a disk of today takes longer to make, mount and check than most
+/// trials run, and holds none of their files elsewhere than a smaller one would.
+pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
 
 /// One plan, and what can be said of it without running it.
 #[derive(Clone, Debug)]
@@ -279,11 +295,18 @@ fn lab_row(
     }
     let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
-    let room = lab.size.unwrap_or(disk_spec.capacity);
-    if room > disk_spec.capacity {
+    let largest = match disk_spec.attach {
+        Attach::Nbd => partition::largest(disk_spec),
+        Attach::Pmem => disk_spec.capacity,
+    };
+    let room = match lab.size {
+        Size::Usual => USUAL_SIZE.min(largest),
+        Size::Whole => largest,
+        Size::Exactly(size) => size,
+    };
+    if room > largest {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is more than disk '{disk}' has: {}",
-            disk_spec.capacity
+            "--size {room} is more than disk '{disk}' has room for: {largest}"
         )));
     }
     if room < filesystem.minimum_size {
@@ -299,7 +322,7 @@ fn lab_row(
         filesystem: Some(plan),
         medium: MediumPlan::Lab {
             disk: DiskPlan { name: disk.to_string(), spec: spec_json },
-            size: lab.size,
+            size: Some(room),
             ram: lab.ram,
             scheduler: lab.scheduler.clone(),
             kernel: kernel.to_string(),
@@ -388,7 +411,7 @@ mod tests {
             kernels: vec!["6.1.0".into()],
             ram: Bytes(1 << 30),
             scheduler: None,
-            size: None,
+            size: Size::Usual,
         }
     }
 
@@ -446,9 +469,9 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_are_refused() {
         let question = ask(&["dirops"], &["ext4"]);
-        let size = Some(Bytes(1 << 50));
+        let size = Size::Exactly(Bytes(1 << 50));
         assert!(refusal(&question, LabPlace { size, ..lab() }).contains("more than disk"));
-        let size = Some(Bytes(4096));
+        let size = Size::Exactly(Bytes(4096));
         assert!(refusal(&question, LabPlace { size, ..lab() }).contains("too small"));
         assert!(refusal(&question, LabPlace { ram: Bytes(1000), ..lab() }).contains("--ram"));
     }

@@ -99,14 +99,14 @@ impl LabVenue {
 
     fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
         let (_, disk) = lab_of(plan)?;
-        let MediumPlan::Lab { ram, .. } = &plan.medium else { return Err(not_a_lab()) };
+        let MediumPlan::Lab { ram, size, .. } = &plan.medium else { return Err(not_a_lab()) };
         let attach = match disk.attach {
             Attach::Nbd => fsdyno_lab::Attach::Nbd,
             Attach::Pmem => fsdyno_lab::Attach::Pmem,
         };
         let region = match disk.attach {
             // The kernel itself reads and writes an NVDIMM, byte for byte.
-            Attach::Pmem => disk.capacity,
+            Attach::Pmem => size.unwrap_or(disk.capacity),
             Attach::Nbd => {
                 Bytes(fsdyno_disk::store::region_size(disk.capacity, stored_limit(plan)?))
             }

@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fsdyno_disk::{DiskSpec, WriteCache, store::Store};
+use fsdyno_disk::{DiskSpec, Partition, WriteCache, store::Store};
 use fsdyno_record::mailbox::Mailbox;
 use rustix::process::Pid;
 
-use super::server::{Partition, Server};
+use super::server::Server;
 use super::shared::Shared;
 use crate::memory::Windows;
 use crate::process;

@@ -6,5 +6,4 @@ mod server;
 mod shared;
 
 pub use device::{BlockDevice, start};
-pub use server::Partition;
 pub use shared::Shared;

@@ -82,8 +82,7 @@ pub fn parse(bytes: &[u8; REQUEST_LENGTH], sectors: u64) -> Result<Command, Malf
     if !whole || !inside {
         return Err(Malformed::Invalid { id, payload });
     }
-    let request =
-        Request { id, action, sector, sectors: count, fua: word & FLAG_FUA != 0 };
+    let request = Request { id, action, sector, sectors: count, fua: word & FLAG_FUA != 0 };
     Ok(Command::Disk { request, length: if action == Action::Flush { 0 } else { length } })
 }
 
@@ -112,8 +111,7 @@ mod tests {
 
     #[test]
     fn a_write_with_fua_is_understood() {
-        let request =
-            Request { id: 7, action: Action::Write, sector: 8, sectors: 8, fua: true };
+        let request = Request { id: 7, action: Action::Write, sector: 8, sectors: 8, fua: true };
         assert_eq!(
             parse(&header(1 | FLAG_FUA, 4096, 4096), 16),
             Ok(Command::Disk { request, length: 4096 })
@@ -126,7 +124,10 @@ mod tests {
             parse(&header(1, 4096, 4608), 16),
             Err(Malformed::Invalid { id: 7, payload: 4608 })
         );
-        assert_eq!(parse(&header(0, u64::MAX & !511, 512), 16), Err(Malformed::Invalid { id: 7, payload: 0 }));
+        assert_eq!(
+            parse(&header(0, u64::MAX & !511, 512), 16),
+            Err(Malformed::Invalid { id: 7, payload: 0 })
+        );
         assert_eq!(parse(&header(0, 100, 512), 16), Err(Malformed::Invalid { id: 7, payload: 0 }));
         assert_eq!(parse(&header(0, 0, 0), 16), Err(Malformed::Invalid { id: 7, payload: 0 }));
         assert_eq!(parse(&header(9, 0, 512), 16), Err(Malformed::Invalid { id: 7, payload: 0 }));

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use fsdyno_disk::store::{Store, StoreError};
-use fsdyno_disk::{Action, Disk, Request};
+use fsdyno_disk::{Action, Disk, Partition, Request};
 use fsdyno_engine::clock;
+use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::{Mailbox, Word};
-use fsdyno_record::{Bytes, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::protocol::{self, Command, Malformed, REQUEST_LENGTH};
@@ -30,18 +30,9 @@ pub struct Server {
     store: Store<Windows>,
     shared: Shared,
     mailbox: Mailbox<'static>,
-    /// Where the served partition begins on the disk, in sectors, and how long it is.
+    /// The part of the disk that is served.
     partition: Partition,
     in_flight: Vec<InFlight>,
-}
-
-/// The part of the disk that is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Partition {
-    /// First byte.
-    pub start: Bytes,
-    /// Length.
-    pub size: Bytes,
 }
 
 #[derive(Clone, Copy)]

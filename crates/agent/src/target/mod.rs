@@ -6,8 +6,8 @@ mod formatted;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use fsdyno_record::trial::{Conditions, Device};
 use fsdyno_record::Nanos;
+use fsdyno_record::trial::{Conditions, Device};
 use fsdyno_workload::GapKind;
 
 use crate::account::Instruments;

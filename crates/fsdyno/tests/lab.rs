@@ -1,0 +1,343 @@
+//! The lab from end to end: real kernels, real mkfs, modelled disks. Skipped, with the reason,
+//! where the lab cannot run.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use common::{code, stderr, wait_until};
+use serde_json::Value;
+
+/// The kernel is found once, in the user's own cache, and every test uses that.
+fn cache() -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    std::env::var_os("XDG_CACHE_HOME").map_or_else(|| home.join(".cache"), PathBuf::from)
+}
+
+fn fsdyno(program: &Path, folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null()).env("XDG_CACHE_HOME", cache()).args(words);
+    command
+}
+
+fn ours() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_fsdyno"))
+}
+
+/// A folder for a test, or none, said aloud, where the lab cannot run.
+fn lab() -> Option<tempfile::TempDir> {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| {
+        let seen = fsdyno(ours(), Path::new("/"), &["doctor"]).output().unwrap();
+        (!seen.status.success()).then(|| String::from_utf8_lossy(&seen.stdout).into_owned())
+    });
+    match missing {
+        None => Some(tempfile::tempdir().unwrap()),
+        Some(why) => {
+            eprintln!("skipped: the lab cannot run here:\n{why}");
+            None
+        }
+    }
+}
+
+fn run(folder: &Path, words: &[&str]) -> std::process::Output {
+    fsdyno(ours(), folder, &[&["run"], words].concat()).output().unwrap()
+}
+
+fn trials(results: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The bytes of `measured` in each line, by trial.
+fn measured(results: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
+    let mut all: Vec<(String, String)> = text
+        .lines()
+        .map(|line| {
+            let trial: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
+            let id = format!("{} {}", trial["trial_id"], trial["lab_id"]);
+            let (_, rest) = line.split_once("\"measured\":").unwrap();
+            (id, rest.split_once(",\"host\":").unwrap().0.to_string())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Processes below `root` that run QEMU.
+fn guests(root: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let Some((name, rest)) = stat.rsplit_once(") ") else { continue };
+        let fields: Vec<&str> = rest.split(' ').collect();
+        let running = fields.first().is_some_and(|state| *state != "Z" && *state != "X");
+        let child = fields.get(1).is_some_and(|parent| *parent == root.to_string());
+        if running && child && name.contains("(qemu-") {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+fn kill(pid: u32, signal: i32) {
+    // SAFETY: kill takes numbers; the process is a child of this test's own child.
+    assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
+}
+
+/// Starts a long run and waits until its guest is at work.
+fn started(folder: &Path) -> (Child, u32) {
+    let words = ["run", "dirops", "--fs", "ext4", "--disk", "hdd-7200", "--set", "files=500000"];
+    let words = [&words[..], &["--out", "out"]].concat();
+    let mut command = fsdyno(ours(), folder, &words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a guest", || !guests(child.id()).is_empty());
+    let guest = guests(child.id())[0];
+    std::thread::sleep(Duration::from_secs(3));
+    (child, guest)
+}
+
+fn gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+const SAME: &[&str] = &[
+    "dirops", "tarball", "--fs", "ext4", "--fs", "xfs", "--fs", "btrfs", "--disk", "hdd-7200",
+    "--set", "dirops.files=2000", "--set", "dirops.stat=yes", "--set", "tarball.files=1000",
+    "--seed", "7",
+];
+
+/// Another checkout of what is committed and not, built by its own Makefile.
+fn other_checkout(folder: &Path) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let there = folder.join("another checkout of it");
+    std::fs::create_dir(&there).unwrap();
+    let files = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    assert!(files.status.success(), "git tells no files of this checkout");
+    for file in String::from_utf8(files.stdout).unwrap().split('\0').filter(|f| !f.is_empty()) {
+        if root.join(file).is_file() {
+            std::fs::create_dir_all(there.join(file).parent().unwrap()).unwrap();
+            std::fs::copy(root.join(file), there.join(file)).unwrap();
+        }
+    }
+    let built = Command::new("make")
+        .arg("build")
+        .current_dir(&there)
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("RUSTFLAGS")
+        .env_remove("MAKEFLAGS")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    there.join("target/release/fsdyno")
+}
+
+#[test]
+fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
+    let Some(folder) = lab() else { return };
+    let quiet = run(folder.path(), &[SAME, &["--out", "quiet"]].concat());
+    assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
+
+    let burners: Vec<Child> = (0..std::thread::available_parallelism().unwrap().get())
+        .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+        .collect();
+    let busy = run(folder.path(), &[SAME, &["--out", "busy", "--jobs", "2"]].concat());
+    for mut burner in burners {
+        burner.kill().unwrap();
+        burner.wait().unwrap();
+    }
+    assert_eq!(code(&busy), 0, "{}", stderr(&busy));
+    let first = measured(&folder.path().join("quiet"));
+    assert_eq!(first.len(), 6);
+    assert_eq!(first, measured(&folder.path().join("busy")));
+
+    let elsewhere = other_checkout(folder.path());
+    let words = [&["run"], SAME, &["--out", "elsewhere"]].concat();
+    let other = fsdyno(&elsewhere, folder.path(), &words).output().unwrap();
+    assert_eq!(code(&other), 0, "{}", stderr(&other));
+    let program = |path: &Path| std::fs::read(path).unwrap();
+    // A test build outside the Makefile has the paths of this checkout in it and is another agent.
+    if program(ours()) == program(&elsewhere) {
+        assert_eq!(first, measured(&folder.path().join("elsewhere")));
+    } else {
+        assert!(std::env::var_os("CI").is_none(), "two checkouts built two programs");
+        eprintln!("skipped: this program was not built by the Makefile (make test)");
+    }
+}
+
+#[test]
+fn another_seed_gives_other_digits() {
+    let Some(folder) = lab() else { return };
+    let words = ["dirops", "--fs", "ext4", "--set", "files=500", "--repeat", "2", "--out", "out"];
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let two = measured(&folder.path().join("out"));
+    assert_ne!(two[0].1, two[1].1);
+}
+
+#[test]
+fn every_file_system_is_made_filled_verified_and_checked_clean() {
+    let Some(folder) = lab() else { return };
+    let kinds = ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs", "jfs"];
+    let mut words = vec!["dirops", "tarball", "--set", "dirops.files=300", "--jobs", "2"];
+    words.extend(["--set", "tarball.files=300", "--size", "4G", "--out", "out"]);
+    kinds.iter().for_each(|kind| words.extend(["--fs", kind]));
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trials = trials(&folder.path().join("out"));
+    assert_eq!(trials.len(), 14);
+    for trial in trials {
+        let measured = &trial["measured"];
+        assert_eq!(measured["check"]["clean"], true, "{trial}");
+        assert_eq!(measured["verify"]["problems"], 0, "{trial}");
+        assert_eq!(measured["verify"]["files"], 300, "{trial}");
+        let phases = measured["phases"].as_array().unwrap();
+        assert!(phases.iter().all(|phase| phase["durable_ns"].is_u64()), "{trial}");
+        let flushes = phases.iter().any(|phase| phase["device"]["flushes"].as_u64() > Some(0));
+        assert!(flushes, "no flush reached the disk: {trial}");
+    }
+}
+
+#[test]
+fn what_is_in_flight_stays_within_the_disks_own_queue() {
+    let Some(folder) = lab() else { return };
+    let words = ["tarball", "--fs", "ext4", "--set", "files=2000", "--size", "8G", "--out", "out"];
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    let depth = trial["plan"]["medium"]["disk"]["spec"]["queue"]["depth"].as_u64().unwrap();
+    for phase in trial["measured"]["phases"].as_array().unwrap() {
+        assert!(phase["device"]["peak_in_flight"].as_u64().unwrap() <= depth, "{phase}");
+    }
+}
+
+#[test]
+fn a_directory_without_an_index_is_ten_times_slower() {
+    let Some(folder) = lab() else { return };
+    let words = [
+        "dirops", "--disk", "instant", "--fs", "indexed=ext4", "--fs", "linear=ext4 -O ^dir_index",
+        "--set", "files=10000", "--jobs", "2", "--out", "out",
+    ];
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let create = |label: &str| {
+        let trials = trials(&folder.path().join("out"));
+        let trial = trials.iter().find(|trial| trial["plan"]["label"] == label).unwrap();
+        let features = trial["conditions"]["features"]["Filesystem features"].as_str().unwrap();
+        assert_eq!(features.contains("dir_index"), label == "indexed");
+        trial["measured"]["phases"][0]["returned_ns"].as_f64().unwrap()
+    };
+    let ratio = create("linear") / create("indexed");
+    assert!(ratio >= 10.0, "only {ratio:.2} times");
+}
+
+#[test]
+fn a_small_guest_writes_four_times_its_memory() {
+    let Some(folder) = lab() else { return };
+    let words = [
+        "tarball", "--fs", "ext4", "--ram", "128M", "--set", "files=512", "--set", "size=1M",
+        "--size", "8G", "--out", "out",
+    ];
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 512 << 20);
+    assert_eq!(trial["measured"]["verify"]["bytes"], 512 << 20);
+}
+
+#[test]
+fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
+    let Some(folder) = lab() else { return };
+    let words = ["dirops", "--fs", "ext4", "--ram", "40M", "--set", "files=100", "--out", "out"];
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    assert_eq!(trial["outcome"], "failed");
+    let reason = trial["reason"].as_str().unwrap().to_lowercase();
+    assert!(reason.contains("memory"), "{reason}");
+}
+
+#[test]
+fn a_full_file_system_fails_with_the_call_that_met_it() {
+    let Some(folder) = lab() else { return };
+    // The bytes fit by themselves; what btrfs needs beside them does not.
+    let words = [
+        "tarball", "--fs", "btrfs -m dup -d dup", "--set", "files=250", "--set", "size=1M",
+        "--size", "300M", "--out", "out",
+    ];
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    let reason = trial["reason"].as_str().unwrap();
+    assert!(reason.contains("ENOSPC") && reason.contains("after"), "{reason}");
+}
+
+#[test]
+fn a_killed_guest_is_a_failed_trial_and_fsdyno_goes_on() {
+    let Some(folder) = lab() else { return };
+    let (child, guest) = started(folder.path());
+    kill(guest, libc::SIGKILL);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    assert!(trial["reason"].as_str().unwrap().contains("killed by signal 9"), "{trial}");
+}
+
+#[test]
+fn ctrl_c_ends_the_guest_and_says_so() {
+    let Some(folder) = lab() else { return };
+    let (child, guest) = started(folder.path());
+    kill(child.id(), libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    wait_until("the end of the guest", || gone(guest));
+}
+
+#[test]
+fn a_killed_fsdyno_takes_its_guest_with_it_and_leaves_no_file() {
+    let Some(folder) = lab() else { return };
+    let (mut child, guest) = started(folder.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the end of the guest", || gone(guest));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
+    assert!(left.iter().all(|entry| entry.file_name() == "out"), "{left:?}");
+}
+
+#[test]
+fn a_full_host_is_told_apart_from_a_broken_guest() {
+    let Some(folder) = lab() else { return };
+    let small = folder.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=24M", "tmpfs"])
+        .arg(&small)
+        .status()
+        .is_ok_and(|status| status.success());
+    if !mounted {
+        eprintln!("skipped: only root can mount a small file system to fill");
+        return;
+    }
+    let words = ["run", "tarball", "--fs", "ext4", "--set", "files=100", "--set", "size=1M"];
+    let mut command = fsdyno(ours(), folder.path(), &words);
+    let output = command.args(["--size", "8G", "--out", "small/out"]).output().unwrap();
+    let text = stderr(&output);
+    let record = std::fs::read_to_string(small.join("out/trials.ndjson")).unwrap_or_default();
+    assert!(Command::new("umount").arg("-l").arg(&small).status().unwrap().success());
+    assert_eq!(code(&output), 4, "{text}");
+    let said = format!("{text}{record}");
+    assert!(said.contains("space") || said.contains("room"), "{said}");
+}
