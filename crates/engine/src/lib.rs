@@ -7,6 +7,7 @@ pub mod calibrate;
 pub mod clock;
 pub mod errno;
 pub mod issue;
+pub mod op_clock;
 pub mod recorder;
 pub mod run;
 pub mod scan;

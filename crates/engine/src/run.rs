@@ -1,9 +1,9 @@
 //! The loop: take an op, make its call, read the clock, count.
 //!
 //! The clock is read once an op: the end of one is the start of the next. So a latency holds, beside
-//! the call, the generator's work for it and the engine's own (together about 100 instructions,
-//! measured by [`crate::calibrate`]); and the latencies of a phase add up to its time. Think time is
-//! slept before an op and is no part of its latency.
+//! the call, the generator's work for it and the engine's own (together 80 to 100 instructions, as
+//! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
+//! Think time is slept before an op and is no part of its latency.
 
 use std::fmt;
 
@@ -13,6 +13,7 @@ use fsdyno_workload::{Expect, Op, OpSource};
 use crate::clock;
 use crate::errno::Errno;
 use crate::issue::Issuer;
+use crate::op_clock::OpClock;
 use crate::recorder::Recorder;
 
 /// The beat comes every so many ops; a power of two.
@@ -21,7 +22,7 @@ const BEAT: u64 = 256;
 /// What a phase came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// When the first op began, by [`clock::now`].
+    /// When the first op began, by CLOCK_MONOTONIC as [`OpClock`] follows it.
     pub started: Nanos,
     /// When the last call came back, by the same clock.
     pub returned: Nanos,
@@ -72,6 +73,7 @@ impl std::error::Error for Failure {}
 pub struct Meter<'a> {
     recorder: &'a mut Recorder,
     beat: &'a mut dyn FnMut(u64),
+    clock: OpClock,
     last: Nanos,
     done: u64,
     bytes_written: u64,
@@ -82,9 +84,8 @@ impl Meter<'_> {
     /// A call of this kind has just come back.
     #[inline]
     pub fn returned(&mut self, kind: OpKind) {
-        let now = clock::now();
-        // A monotonic clock never makes this negative, and each instruction here is in every op.
-        self.recorder.record(kind, Nanos(now.0.wrapping_sub(self.last.0)));
+        let now = self.clock.now();
+        self.recorder.record(kind, now.since(self.last));
         self.last = now;
         self.done += 1;
         if self.done % BEAT == 0 {
@@ -109,7 +110,7 @@ impl Meter<'_> {
     #[cold]
     fn think(&mut self, time: Nanos) {
         clock::sleep_until(self.last + time);
-        self.last = clock::now();
+        self.last = self.clock.now();
     }
 }
 
@@ -127,9 +128,10 @@ pub fn run_phase<I: Issuer + ?Sized>(
     beat: &mut dyn FnMut(u64),
 ) -> Result<Outcome, Failure> {
     let mut op = Op::default();
-    let started = clock::now();
+    let mut clock = OpClock::start();
+    let started = clock.now();
     let mut meter =
-        Meter { recorder, beat, last: started, done: 0, bytes_written: 0, bytes_read: 0 };
+        Meter { recorder, beat, clock, last: started, done: 0, bytes_written: 0, bytes_read: 0 };
     while source.next(&mut op) {
         if op.think.0 != 0 {
             meter.think(op.think);

@@ -1,0 +1,188 @@
+//! The clock of the hot path: the processor's counter, scaled to CLOCK_MONOTONIC and set by it.
+//!
+//! clock_gettime(2) through the vDSO takes 70 to 80 instructions, half of all that the engine would
+//! add to a call; reading the counter takes ten. It is read only where the kernel itself takes its
+//! time from it (clocksource `tsc`: constant, never stopping, the same on every processor), because
+//! there CLOCK_MONOTONIC is that counter times a factor. Elsewhere the kernel is asked each time.
+//!
+//! How wrong it may be: the factor is measured against CLOCK_MONOTONIC once over [`CALIBRATION`],
+//! with about 50 ns of doubt at both ends, 5 in 100,000, and again over every [`WINDOW`] ticks (some
+//! 0.1 to 0.3 s), where the reading is the kernel's own and the doubt a part in a million. So a
+//! latency is off by that part of itself, but the one in which a window ends, which also takes what
+//! was off before it: some microseconds in the first, none to speak of later. What takes longer than
+//! a window is timed by the kernel. If the factor is off by more than [`TOLERANCE`], or the counter
+//! has jumped, it is not read again in that phase.
+
+use std::sync::OnceLock;
+
+use fsdyno_record::Nanos;
+
+use crate::clock;
+
+/// For how long the counter is compared with CLOCK_MONOTONIC, once in a process.
+const CALIBRATION: Nanos = Nanos(2_000_000);
+
+/// How many ticks may pass before the clock is set again; their product with a factor of
+/// [`FRACTION`] bits fits 64 bits.
+const WINDOW: u64 = 1 << 28;
+
+/// Bits behind the point of a factor, which is in nanoseconds a tick.
+const FRACTION: u32 = 32;
+
+/// The largest factor, of a counter of 250 MHz; no slower one is worth reading.
+const LARGEST: u64 = 4 << FRACTION;
+
+/// By what part a window's factor may differ from the one measured: the kernel slews its clock by at
+/// most 1/2000 (adjtimex(2), MAXFREQ), and the rest is doubt.
+const TOLERANCE: u64 = 1000;
+
+/// A clock that runs with CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub struct OpClock {
+    /// Nanoseconds a tick; zero where the kernel is to be asked.
+    factor: u64,
+    set: Pair,
+}
+
+/// The same moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    ticks: u64,
+    time: Nanos,
+}
+
+impl OpClock {
+    /// A clock that has just been set. The first of a process takes 2 ms.
+    pub fn start() -> OpClock {
+        static FACTOR: OnceLock<u64> = OnceLock::new();
+        let factor = *FACTOR.get_or_init(|| if kernel_reads_it() { calibrate() } else { 0 });
+        OpClock { factor, set: Pair::read() }
+    }
+
+    /// Now.
+    #[inline]
+    pub fn now(&mut self) -> Nanos {
+        if self.factor == 0 {
+            return clock::now();
+        }
+        let passed = ticks().wrapping_sub(self.set.ticks);
+        if passed > WINDOW {
+            return self.set_again();
+        }
+        Nanos(self.set.time.0 + ((passed * self.factor) >> FRACTION))
+    }
+
+    /// Takes the kernel's time, and no longer trusts a counter that has gone another way.
+    #[cold]
+    #[inline(never)]
+    fn set_again(&mut self) -> Nanos {
+        let before = std::mem::replace(&mut self.set, Pair::read());
+        let seen = factor(before, self.set);
+        let close = seen.abs_diff(self.factor) <= self.factor / TOLERANCE;
+        self.factor = if close { seen } else { 0 };
+        self.set.time
+    }
+}
+
+impl Pair {
+    /// Reads both, thrice, and takes the reading that was disturbed least.
+    fn read() -> Pair {
+        let mut best = Pair { ticks: 0, time: Nanos(0) };
+        let mut shortest = u64::MAX;
+        for _ in 0..3 {
+            let before = ticks();
+            let time = clock::now();
+            let between = ticks().wrapping_sub(before);
+            if between < shortest {
+                shortest = between;
+                best = Pair { ticks: before.wrapping_add(between / 2), time };
+            }
+        }
+        best
+    }
+}
+
+/// Nanoseconds a tick; zero for what no counter would show.
+fn factor(from: Pair, to: Pair) -> u64 {
+    let ticks = u128::from(to.ticks.wrapping_sub(from.ticks).max(1));
+    let factor = (u128::from(to.time.since(from.time).0) << FRACTION) / ticks;
+    u64::try_from(factor).ok().filter(|factor| *factor <= LARGEST).unwrap_or(0)
+}
+
+fn calibrate() -> u64 {
+    let from = Pair::read();
+    while clock::now().since(from.time) < CALIBRATION {
+        std::hint::spin_loop();
+    }
+    factor(from, Pair::read())
+}
+
+/// Whether the kernel takes its own time from the counter: as `tsc`, or in the first second after
+/// boot as `tsc-early`, when its factor may still change a little.
+#[cfg(target_arch = "x86_64")]
+fn kernel_reads_it() -> bool {
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    std::fs::read(source).is_ok_and(|name| [&b"tsc"[..], b"tsc-early"].contains(&name.trim_ascii()))
+}
+
+/// The counter, read neither before the call that it times has ended nor later than need be.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn ticks() -> u64 {
+    // SAFETY: lfence changes nothing but the order of instructions, and rdtsc reads a counter that
+    // every x86-64 processor has; it is only forbidden where the vDSO's clock is too (prctl(2),
+    // PR_SET_TSC).
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+        std::arch::x86_64::_rdtsc()
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn kernel_reads_it() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn ticks() -> u64 {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_the_monotonic_clock_says() {
+        let mut op_clock = OpClock::start();
+        let mut compare = || {
+            let (before, now, after) = (clock::now(), op_clock.now(), clock::now());
+            let doubt = Nanos(WINDOW / TOLERANCE);
+            assert!(now + doubt >= before && now <= after + doubt, "{before:?} {now:?} {after:?}");
+        };
+        compare();
+        clock::sleep_until(clock::now() + Nanos(5_000_000));
+        compare();
+    }
+
+    #[test]
+    fn a_counter_that_jumps_or_runs_at_another_rate_is_not_read_again() {
+        let set = Pair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
+        for factor in [1, 1 << FRACTION, LARGEST] {
+            let mut op_clock = OpClock { factor, set };
+            let before = clock::now();
+            assert!(op_clock.now() >= before, "the kernel's time");
+            assert_eq!(op_clock.factor, 0);
+        }
+    }
+
+    #[test]
+    fn a_factor_is_nanoseconds_a_tick_and_zero_if_impossible() {
+        let pair = |ticks, time| Pair { ticks, time: Nanos(time) };
+        assert_eq!(factor(pair(u64::MAX, 5), pair(1999, 1005)), 1 << 31, "2 GHz, over the edge");
+        assert_eq!(factor(pair(0, 0), pair(0, u64::MAX)), 0);
+        assert_eq!(factor(pair(7, 9), pair(7, 9)), 0);
+        assert!(WINDOW.checked_mul(LARGEST).is_some(), "a window fits");
+    }
+}
