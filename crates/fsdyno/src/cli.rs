@@ -40,6 +40,7 @@ Examples:
   fsdyno run dirops --fs ext4 --fs xfs --fs btrfs
   fsdyno run tarball --set files=20000 --fs ext4 --fs 'small=ext4 -I 128' --repeat 5
   fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
+  fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
   fsdyno run dirops tarball --fs ext4 --dry-run
 
@@ -91,6 +92,9 @@ pub struct Run {
     /// How much of what is on disk is read back and compared
     #[arg(long, value_enum, default_value_t = Verify::Full)]
     pub verify: Verify,
+    /// Take ratios to this file system, by its name in the table, and not to the best
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
     /// Trials that run side by side (on a directory they disturb each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub jobs: u16,
@@ -111,11 +115,14 @@ pub struct Run {
 Examples:
   fsdyno report fsdyno-results/demo
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
-  fsdyno report fsdyno-results/demo --html demo.html")]
+  fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html")]
 pub struct Report {
     /// Result folders, or their trials.ndjson
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
+    /// Take ratios to this file system, by its name in the table, and not to the best
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
     /// How the table is written to standard output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

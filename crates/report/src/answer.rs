@@ -1,13 +1,15 @@
-//! The answer in two sentences, computed from the numbers and claiming no more than they show.
+//! The answer in a few sentences, computed from the numbers and claiming no more than they show.
 
-use fsdyno_stats::compare::{Comparison, Verdict, paired, welch};
+use fsdyno_stats::compare::{Comparison, Verdict};
+use fsdyno_stats::validity::Flag;
 
+use crate::against::{base_of, best, compare};
 use crate::number;
-use crate::view::{Row, Run, Section};
+use crate::view::{Row, Section};
 
-/// Two sentences: who is fastest where that can be told, and the widest gap; or why nothing is
-/// claimed.
-pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
+/// Who is fastest where that can be told, or how each stands against the baseline, and the widest
+/// gap; or why nothing is claimed.
+pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let contested: Vec<&Section<'_>> = sections.iter().filter(|s| s.rows.len() > 1).collect();
     if contested.is_empty() {
         return vec![
@@ -23,63 +25,125 @@ pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
             "Repeat with at least 3 seeds (--repeat 3) to learn which differences are real.".into(),
         ];
     }
-    vec![winners(&contested), widest(&contested)]
+    let mut sentences = match baseline {
+        Some(label) => against(&contested, label),
+        None => vec![winners(&contested)],
+    };
+    sentences.push(widest(&contested, baseline));
+    sentences
 }
 
 fn winners(sections: &[&Section<'_>]) -> String {
-    let mut wins: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut wins: Lists<'_> = Vec::new();
     let mut open = Vec::new();
     for section in sections {
-        match winner(section) {
-            Some(row) => match wins.iter_mut().find(|(name, _)| *name == row.name) {
-                Some((_, titles)) => titles.push(section.title()),
-                None => wins.push((&row.name, vec![section.title()])),
-            },
-            None => open.push(section.title()),
+        let Some(best) = best(&section.rows, section.by_durable) else { continue };
+        let rivals = rivals(section, best);
+        if rivals.is_empty() {
+            put(&mut wins, &best.name, place(section, &[best]));
+        } else {
+            let names: Vec<String> =
+                [best].iter().chain(&rivals).map(|row| row.name.clone()).collect();
+            open.push(format!("{} is open between {}", section.title(), listed(&names)));
         }
     }
     let mut parts: Vec<String> = wins
         .into_iter()
-        .map(|(name, titles)| format!("{name} is fastest in {}", listed(&titles)))
+        .map(|(name, places)| format!("{name} is fastest in {}", listed(&places)))
         .collect();
     if parts.is_empty() {
-        return format!(
-            "No file system is fastest beyond doubt: in {} the 95 % interval of the leader's ratio \
-             to another includes 1.",
-            listed(&open)
-        );
+        return format!("No file system is fastest beyond doubt: {}.", open.join("; "));
     }
-    if !open.is_empty() {
-        parts.push(format!("{} cannot be told", listed(&open)));
-    }
+    parts.extend(open);
     format!("{}.", parts.join("; "))
 }
 
-/// The row that is faster than every other, each by its own interval.
-fn winner<'a>(section: &'a Section<'_>) -> Option<&'a Row<'a>> {
-    let best = section.rows.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    let beats = |other: &Row<'_>| {
+/// The rows that the best one does not beat beyond chance, each by its own interval.
+fn rivals<'a, 'b>(section: &'a Section<'b>, best: &Row<'b>) -> Vec<&'a Row<'b>> {
+    let beaten = |other: &Row<'_>| {
         compare(other, best, section.by_durable).is_some_and(|c| c.verdict == Verdict::Faster)
     };
-    let others = || section.rows.iter().filter(|row| !std::ptr::eq(*row, best));
-    others().all(beats).then_some(best)
+    section.rows.iter().filter(|row| !std::ptr::eq(*row, best) && !beaten(row)).collect()
 }
 
-fn widest(sections: &[&Section<'_>]) -> String {
-    let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
+/// One sentence for each file system: where it is faster than the baseline, where slower.
+fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
+    let mut names: Vec<(&str, Lists<'_>)> = Vec::new();
     for section in sections {
-        let rows = || section.rows.iter();
-        let best = rows().min_by(|a, b| a.ratio.total_cmp(&b.ratio));
-        let worst = rows().max_by(|a, b| a.ratio.total_cmp(&b.ratio));
-        let (Some(best), Some(worst)) = (best, worst) else { continue };
-        let Some(gap) = compare(best, worst, section.by_durable) else { continue };
-        if gap.verdict == Verdict::Slower {
-            let until = if section.by_durable { "to be durable" } else { "to return" };
-            let start = format!("in {}, {} took", section.title(), worst.name);
-            gaps.push((gap, start, format!("times as long as {} {until}", best.name)));
+        for row in section.rows.iter().filter(|row| row.label() != label) {
+            let base = base_of(row, &section.rows, label);
+            let verdict = base.and_then(|base| compare(base, row, section.by_durable));
+            let word = match verdict.map(|comparison| comparison.verdict) {
+                Some(Verdict::Faster) => "faster in",
+                Some(Verdict::Slower) => "slower in",
+                _ => "open in",
+            };
+            let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
+            let at = match names.iter().position(|(name, _)| *name == row.name) {
+                Some(at) => at,
+                None => {
+                    names.push((&row.name, Vec::new()));
+                    names.len() - 1
+                }
+            };
+            put(&mut names[at].1, word, place(section, &rows));
         }
     }
-    let widest = gaps.into_iter().max_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
+    if names.is_empty() {
+        return vec![format!("Only {label} was measured.")];
+    }
+    let sentence = |(name, verdicts): (&str, Lists<'_>)| {
+        let parts: Vec<String> = ["faster in", "slower in", "open in"]
+            .iter()
+            .filter_map(|word| verdicts.iter().find(|(at, _)| at == word))
+            .map(|(word, places)| format!("{word} {}", listed(places)))
+            .collect();
+        format!("Against {}, {name} is {}.", number::clean(label), parts.join("; "))
+    };
+    names.into_iter().map(sentence).collect()
+}
+
+/// Items under headings, both in the order in which they came.
+type Lists<'a> = Vec<(&'a str, Vec<String>)>;
+
+fn put<'a>(lists: &mut Lists<'a>, name: &'a str, item: String) {
+    match lists.iter_mut().find(|(at, _)| *at == name) {
+        Some((_, items)) => items.push(item),
+        None => lists.push((name, vec![item])),
+    }
+}
+
+/// `dirops create`, with the verdicts that no interval answers for.
+fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
+    let grave = [Flag::CheckFailed, Flag::Cached, Flag::TooShort, Flag::InstrumentBound];
+    let has = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
+    let flags: Vec<&str> = grave.iter().filter(has).map(|flag| flag.name()).collect();
+    match flags.as_slice() {
+        [] => section.title(),
+        flags => format!("{} ({})", section.title(), flags.join(", ")),
+    }
+}
+
+/// The widest gap between best and worst, or between the baseline and any other.
+fn widest(sections: &[&Section<'_>], baseline: Option<&str>) -> String {
+    let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
+    for section in sections {
+        for row in &section.rows {
+            let base = match baseline {
+                Some(label) => base_of(row, &section.rows, label),
+                None => best(&section.rows, section.by_durable),
+            };
+            let Some(base) = base.filter(|base| !std::ptr::eq(*base, row)) else { continue };
+            let Some(gap) = compare(base, row, section.by_durable) else { continue };
+            if matches!(gap.verdict, Verdict::Slower | Verdict::Faster) {
+                let until = if section.by_durable { "to be durable" } else { "to return" };
+                let start = format!("in {}, {} took", section.title(), row.name);
+                gaps.push((gap, start, format!("times as long as {} {until}", base.name)));
+            }
+        }
+    }
+    let width = |gap: &Comparison| gap.ratio.ln().abs();
+    let widest = gaps.into_iter().max_by(|a, b| width(&a.0).total_cmp(&width(&b.0)));
     let Some((gap, start, end)) = widest else {
         return "No difference is larger than chance explains.".into();
     };
@@ -88,27 +152,6 @@ fn widest(sections: &[&Section<'_>]) -> String {
         format!(" (95 % interval {} to {}, n = {})", two(low), two(high), gap.n)
     });
     format!("The widest gap: {start} {} {end}{interval}.", two(gap.ratio))
-}
-
-/// The times of `new` over those of `base`: paired by seed where every trial is of one lab and
-/// has its pair, by Welch's test elsewhere.
-pub fn compare(base: &Row<'_>, new: &Row<'_>, by_durable: bool) -> Option<Comparison> {
-    let times = |row: &Row<'_>| -> Vec<(u64, f64)> {
-        let time = |(trial, phase): &Run<'_>| {
-            let ns = phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns);
-            (trial.seed, ns.seconds())
-        };
-        row.trials.iter().map(time).collect()
-    };
-    let (a, b) = (times(base), times(new));
-    let in_lab = base.trials.iter().chain(&new.trials).all(|(trial, _)| trial.lab_id.is_some());
-    let same_seeds = a.iter().map(|x| x.0).eq(b.iter().map(|x| x.0));
-    if in_lab && same_seeds {
-        let pairs: Vec<(f64, f64)> = a.iter().zip(&b).map(|(a, b)| (a.1, b.1)).collect();
-        return paired(&pairs, 0.0);
-    }
-    let values = |times: Vec<(u64, f64)>| times.into_iter().map(|t| t.1).collect::<Vec<f64>>();
-    welch(&values(a), &values(b), 0.0)
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -127,7 +170,7 @@ mod tests {
     use fsdyno_record::{Nanos, Trial};
 
     fn answer(trials: &[Trial]) -> String {
-        sentences(&view::sections(trials)).join(" ")
+        sentences(&view::sections(trials, None), None).join(" ")
     }
 
     #[test]
@@ -162,5 +205,39 @@ mod tests {
         let trials: Vec<Trial> =
             fixture::trials().into_iter().filter(|t| t.plan.label == "xfs").collect();
         assert!(answer(&trials).contains("Only one file system"));
+    }
+
+    #[test]
+    fn against_a_baseline_every_other_has_a_sentence() {
+        let trials = fixture::trials();
+        let sentences = sentences(&view::sections(&trials, Some("ext4")), Some("ext4"));
+        assert_eq!(sentences.len(), 3, "{sentences:?}");
+        assert!(
+            sentences[0].starts_with("Against ext4, xfs is faster in dirops create"),
+            "{sentences:?}"
+        );
+        assert!(sentences[1].starts_with("Against ext4, far is "), "{sentences:?}");
+        assert!(sentences[2].contains(" times as long as ext4 "), "{sentences:?}");
+    }
+
+    #[test]
+    fn those_that_cannot_be_told_apart_are_named_and_so_is_what_weakens_a_win() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            let phase = &mut trial.measured.phases[0];
+            if trial.plan.label == "far" {
+                phase.durable_ns = Some(Nanos(90_000_000_000));
+            } else {
+                let turn = (trial.seed + trial.plan.label.len() as u64) % 3;
+                phase.durable_ns = Some(Nanos(1_000_000_000 + turn * 90_000_000));
+            }
+            let phase = &mut trial.measured.phases[1];
+            phase.instrument.server_cpu_ns = phase.returned_ns;
+        }
+        let text = answer(&trials);
+        assert!(text.contains("dirops create is open between "), "{text}");
+        let open = text.split("dirops create is open between ").nth(1).unwrap_or_default();
+        assert!(!open.split(['.', ';']).next().unwrap_or_default().contains("far"), "{text}");
+        assert!(text.contains("dirops delete (INSTRUMENT-BOUND)"), "{text}");
     }
 }

@@ -1,13 +1,13 @@
 //! The command that repeats what was measured, worked out from the plans of the trials.
 
-use fsdyno_record::Trial;
-use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::plan::{MediumPlan, VerifyMode};
+use fsdyno_record::{Bytes, Trial};
 
 /// A `fsdyno run` with every choice spelled out, quoted for a shell; empty without trials.
 ///
 /// One command repeats trials that crossed every workload with every file system; where they did
 /// not, it repeats more than was measured, never less.
-pub fn of(trials: &[Trial]) -> String {
+pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
     if trials.is_empty() {
         return String::new();
     }
@@ -22,6 +22,8 @@ pub fn of(trials: &[Trial]) -> String {
         .extend(distinct(sysctls.map(|(key, value)| option("sysctl", &format!("{key}={value}")))));
     let threads = distinct(trials.iter().map(|t| t.plan.threads));
     options.extend(threads.iter().map(|n| option("threads", &n.to_string())));
+    options.extend(distinct(trials.iter().filter_map(verify)));
+    options.extend(baseline.map(|label| option("baseline", label)));
     let seeds = || trials.iter().map(|t| t.seed);
     let first = seeds().min().unwrap_or(0);
     let repeat = seeds().max().unwrap_or(0) - first + 1;
@@ -40,15 +42,34 @@ fn file_system(trial: &Trial) -> Option<String> {
 fn medium(trial: &Trial) -> Vec<String> {
     match &trial.plan.medium {
         MediumPlan::Directory { path } => vec![option("on", path)],
-        MediumPlan::Lab { disk, ram, scheduler, kernel, .. } => {
+        MediumPlan::Lab { disk, size, ram, scheduler, kernel } => {
             let mut options = vec![
                 option("disk", &disk.name),
                 option("kernel", kernel),
-                option("ram", &format!("{}K", ram.0 / 1024)),
+                option("ram", &bytes(*ram)),
             ];
+            options.extend(size.map(|size| option("size", &bytes(size))));
             options.extend(scheduler.iter().map(|s| option("scheduler", s)));
             options
         }
+    }
+}
+
+/// Exactly as many bytes, in the largest unit that is whole.
+fn bytes(Bytes(bytes): Bytes) -> String {
+    let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
+        let unit = 1u64 << shift;
+        bytes >= unit && bytes % unit == 0
+    });
+    whole.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+/// Nothing where everything was compared, as is the rule.
+fn verify(trial: &Trial) -> Option<String> {
+    match trial.plan.verify {
+        VerifyMode::Full => None,
+        VerifyMode::Names => Some(option("verify", "names")),
+        VerifyMode::Sampled => Some(option("verify", "sampled")),
     }
 }
 
@@ -90,12 +111,27 @@ mod tests {
 
     #[test]
     fn the_command_names_every_choice_once() {
-        insta::assert_snapshot!(of(&fixture::trials()));
+        insta::assert_snapshot!(of(&fixture::trials(), None));
     }
 
     #[test]
     fn a_directory_is_repeated_on_that_directory() {
-        assert!(of(&fixture::on_a_host()).contains("--on /srv/scratch"));
+        assert!(of(&fixture::on_a_host(), None).contains("--on /srv/scratch"));
+    }
+
+    #[test]
+    fn what_is_not_the_rule_is_said() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            trial.plan.verify = VerifyMode::Names;
+            if let MediumPlan::Lab { size, .. } = &mut trial.plan.medium {
+                *size = Some(Bytes(1536 << 20));
+            }
+        }
+        let text = of(&trials, Some("ext4"));
+        for part in ["--size 1536M", "--verify names", "--baseline ext4"] {
+            assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::trial::{Device, Outcome, Phase};
+use fsdyno_record::trial::{Device, Gap, Outcome, Phase};
 use fsdyno_record::{Bytes, Nanos, Trial};
 use fsdyno_stats::Summary;
 use minijinja::{AutoEscape, Environment, Value, context};
@@ -10,23 +10,15 @@ use serde::Serialize;
 
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
-use crate::{answer, colour, command, number, svg};
+use crate::{answer, colour, command, instrument, number, svg};
 
-/// What the page says beside the trials themselves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The title; none makes one of the workloads and file systems.
-    pub title: Option<String>,
-    /// The exact command to repeat it; none works one out from the plans.
-    pub command: Option<String>,
-}
-
-/// The page. It needs no network, no script and no font of its own; all foreign text is escaped.
+/// The page, with ratios to the label of the baseline or to the best. It needs no network, no
+/// script and no font of its own; all foreign text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
-pub fn html(trials: &[Trial], options: &Options) -> Result<String, ReportError> {
-    let sections = view::sections(trials);
+pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportError> {
+    let sections = view::sections(trials, baseline);
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_trim_blocks(true);
@@ -35,18 +27,20 @@ pub fn html(trials: &[Trial], options: &Options) -> Result<String, ReportError> 
     let flags: Vec<[&str; 2]> =
         view::flags(&sections).iter().map(|flag| [flag.name(), flag.meaning()]).collect();
     let page = environment.get_template("report")?.render(context! {
-        title => options.title.clone().unwrap_or_else(|| title(&sections)),
+        title => title(&sections),
         style => Value::from_safe_string(include_str!("report.css").into()),
         version => trials.first().map(|t| t.version.as_str()),
         compared => compared(trials, &sections),
-        answer => if sections.is_empty() { vec![] } else { answer::sentences(&sections) },
+        answer => if sections.is_empty() { vec![] } else { answer::sentences(&sections, baseline) },
         sections => sections.iter().enumerate().map(section).collect::<Vec<_>>(),
         flags,
+        open => view::has_open(&sections).then_some(view::OPEN),
+        instrument => instrument::view(&sections),
         gaps => gaps(&sections),
         unfinished => unfinished(trials),
         conditions => conditions(&sections),
         labs => labs(trials),
-        command => options.command.clone().unwrap_or_else(|| command::of(trials)),
+        command => command::of(trials, baseline),
     })?;
     Ok(page)
 }
@@ -96,12 +90,12 @@ struct SectionView {
     id: String,
     title: String,
     head: String,
+    versus: String,
     latency_of: Option<&'static str>,
     chart: Value,
     rows: Vec<RowView>,
     device: bool,
     repeated: bool,
-    flagged: bool,
 }
 
 #[derive(Serialize)]
@@ -126,21 +120,20 @@ struct RowView {
 
 fn section((index, section): (usize, &Section<'_>)) -> SectionView {
     let id = format!("s{index}");
-    let several = section.rows.len() > 1;
     SectionView {
         title: section.title(),
         head: section.rate_head(),
+        versus: section.ratio_head(),
         latency_of: section.main_op.map(|op| op.name()),
         chart: Value::from_safe_string(svg::bars(section, &id)),
         device: section.rows.iter().flat_map(|r| &r.trials).any(|(_, p)| p.device.is_some()),
-        flagged: section.rows.iter().any(|row| !row.flags.is_empty()),
         repeated: section.rows.iter().any(|row| row.returned.n > 1),
-        rows: section.rows.iter().map(|row| row_view(row, several)).collect(),
+        rows: section.rows.iter().map(row_view).collect(),
         id,
     }
 }
 
-fn row_view(row: &Row<'_>, several: bool) -> RowView {
+fn row_view(row: &Row<'_>) -> RowView {
     let mean = |summary: &Summary| number::seconds(summary.mean);
     let spread = |summary: &Summary| {
         summary
@@ -157,7 +150,7 @@ fn row_view(row: &Row<'_>, several: bool) -> RowView {
         name: row.name.clone(),
         colour: colour::of(&row.kind),
         n: row.returned.n,
-        best: several && row.ratio <= 1.0 && row.returned.n > 1,
+        best: row.best,
         returned: mean(&row.returned),
         returned_spread: spread(&row.returned),
         durable: dash(row.durable.as_ref().map(mean)),
@@ -165,7 +158,7 @@ fn row_view(row: &Row<'_>, several: bool) -> RowView {
         cpu: mean(&row.cpu),
         kernel_cpu: dash(row.mean(kernel).map(number::seconds)),
         rate: dash(row.rate.map(|rate| number::short(rate.mean))),
-        ratio: number::relative(row.ratio),
+        ratio: dash(row.ratio.map(number::ratio)),
         flags: row.flags.iter().map(|flag| flag.name()).collect(),
         latency: latency.into(),
         device: device(row),
@@ -199,7 +192,9 @@ fn gaps(sections: &[Section<'_>]) -> Vec<Vec<String>> {
             for (trial, phase) in &row.trials {
                 let phases = &trial.measured.phases;
                 let last = phases.last().is_some_and(|p| p.name == phase.name);
-                for gap in &trial.measured.gaps {
+                // Where nothing was wanted and nothing done, there is nothing to pay.
+                let idle = |gap: &&Gap| gap.wanted == "none" && gap.done == "none";
+                for gap in trial.measured.gaps.iter().filter(|gap| !idle(gap)) {
                     if gap.before == phase.name || (last && gap.before.is_empty()) {
                         let key = (gap.before.as_str(), gap.done.as_str());
                         times.entry(key).or_default().push(gap.elapsed_ns.seconds());
@@ -354,7 +349,7 @@ mod tests {
     use crate::fixture;
 
     fn page(trials: &[Trial]) -> String {
-        html(trials, &Options::default()).unwrap()
+        html(trials, None).unwrap()
     }
 
     #[test]
@@ -391,8 +386,7 @@ mod tests {
             trial.measured.phases.iter_mut().for_each(|phase| phase.name.push_str(hostile));
             trial.measured.gaps.iter_mut().for_each(|gap| gap.done.push_str(hostile));
         }
-        let options = Options { title: Some(hostile.into()), command: Some(hostile.into()) };
-        let page = html(&trials, &options).unwrap();
+        let page = html(&trials, Some(hostile)).unwrap();
         assert!(!page.contains("<script") && !page.contains("<b>"));
         assert!(page.contains("&lt;script&gt;"));
     }
@@ -430,6 +424,16 @@ mod tests {
             .collect();
         let page = page(&failed);
         assert!(page.contains("No trial succeeded") && page.contains("bad block bitmap"));
+    }
+
+    #[test]
+    fn gaps_in_which_nothing_was_to_be_done_are_left_out() {
+        let mut trials = fixture::single();
+        assert!(page(&trials).contains("Between the phases"));
+        for gap in trials.iter_mut().flat_map(|trial| &mut trial.measured.gaps) {
+            (gap.wanted, gap.done) = ("none".into(), "none".into());
+        }
+        assert!(!page(&trials).contains("Between the phases"));
     }
 
     #[test]

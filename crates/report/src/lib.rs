@@ -3,6 +3,7 @@
 //! Everything starts from [`load`] and goes through one view of the trials ([`view`]), so a table,
 //! a mail and the page show the same numbers.
 
+mod against;
 mod answer;
 mod colour;
 mod command;
@@ -11,17 +12,16 @@ mod error;
 #[cfg(test)]
 mod fixture;
 mod html;
+mod instrument;
 mod load;
 mod number;
 #[cfg(test)]
 mod schema;
 mod svg;
 mod table;
-pub mod view;
+mod view;
 
-pub use csv::csv;
 pub use error::ReportError;
-pub use html::{Options, html};
-pub use load::{LoadError, Loaded, RECORDS, Torn, load};
+pub use html::html;
+pub use load::{LoadError, Loaded, Torn, load};
 pub use table::{Format, Style, table};
-pub use view::in_order_of;

@@ -2,6 +2,8 @@
 
 use fsdyno_record::Nanos;
 
+use crate::against::Ratio;
+
 /// Seconds as a duration with its unit.
 pub fn seconds(value: f64) -> String {
     Nanos((value * 1e9).round().max(0.0) as u64).to_string()
@@ -61,19 +63,24 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// A ratio to the best: `1.00` for the best, `2.31x` for the others.
+/// A ratio of times: `1.00` for what is measured against itself, `2.31x` and `0.43x` for others.
 pub fn relative(ratio: f64) -> String {
-    if ratio <= 1.0 {
+    if ratio == 1.0 {
         return "1.00".into();
     }
-    let digits = if ratio < 9.995 {
-        2
-    } else if ratio < 99.95 {
-        1
-    } else {
-        0
+    let digits = match ratio {
+        r if r < 0.0995 => 3,
+        r if r < 9.995 => 2,
+        r if r < 99.95 => 1,
+        _ => 0,
     };
     format!("{ratio:.digits$}x")
+}
+
+/// A ratio that says of itself when the trials leave it open: `~ 1.08x`.
+pub fn ratio(ratio: Ratio) -> String {
+    let open = if ratio.open { "~ " } else { "" };
+    format!("{open}{}", relative(ratio.value))
 }
 
 /// Foreign text made fit for a terminal: a label must not move the cursor or hide a line.
@@ -105,8 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_best_is_1_without_an_x() {
-        assert_eq!([1.0, 2.314, 23.14, 231.4].map(relative), ["1.00", "2.31x", "23.1x", "231x"]);
+    fn only_what_is_measured_against_itself_is_1_without_an_x() {
+        let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(relative);
+        let expected = ["1.00", "1.00x", "1.00x", "0.43x", "0.043x", "2.31x", "23.1x", "231x"];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn bars_are_as_long_as_their_times() {
         let trials = fixture::trials();
-        let section = &view::sections(&trials)[0];
+        let section = &view::sections(&trials, None)[0];
         let svg = bars(section, "a");
         let scale = Scale::over(section.rows.iter().map(reach).fold(0.0, f64::max));
         for row in &section.rows {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn single_trials_have_no_whisker() {
         let trials = fixture::single();
-        assert!(!bars(&view::sections(&trials)[0], "a").contains("whisker"));
+        assert!(!bars(&view::sections(&trials, None)[0], "a").contains("whisker"));
     }
 
     #[test]

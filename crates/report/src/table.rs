@@ -5,6 +5,7 @@ use fsdyno_stats::Summary;
 use unicode_width::UnicodeWidthStr;
 
 use crate::answer;
+use crate::csv::csv;
 use crate::error::ReportError;
 use crate::number;
 use crate::view::{self, Row, Section};
@@ -36,40 +37,42 @@ impl Format {
 }
 
 /// What the terminal can show; the caller knows whether there is one and what `NO_COLOR` says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether ANSI colours may be used.
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
-    /// Where report.html lies, for the last line.
-    pub report: Option<String>,
 }
 
 impl Default for Style {
-    /// No colour, 100 columns, no report.
+    /// No colour, 100 columns.
     fn default() -> Style {
-        Style { color: false, width: 100, report: None }
+        Style { color: false, width: 100 }
     }
 }
 
 /// Columns of a mail: what a quoted reply still fits into 80 columns with.
 const MAIL_WIDTH: usize = 72;
 
-/// The trials in a format; ends in a newline.
+/// The trials in a format, with ratios to the label of the baseline or to the best; ends in a
+/// newline.
 ///
 /// # Errors
 /// Only [`ReportError::Json`], for a record that has no JSON form.
-pub fn table(trials: &[Trial], format: Format, style: Style) -> Result<String, ReportError> {
+pub fn table(
+    trials: &[Trial],
+    baseline: Option<&str>,
+    format: Format,
+    style: Style,
+) -> Result<String, ReportError> {
+    let text = |style, ascii| Writer { style, ascii, out: String::new() }.write(trials, baseline);
     match format {
-        Format::Text => Ok(Writer { style, ascii: false, out: String::new() }.write(trials)),
-        Format::Mail => {
-            let style = Style { color: false, width: MAIL_WIDTH, ..style };
-            Ok(ascii(&Writer { style, ascii: true, out: String::new() }.write(trials)))
-        }
+        Format::Text => Ok(text(style, false)),
+        Format::Mail => Ok(ascii(&text(Style { color: false, width: MAIL_WIDTH }, true))),
         Format::Json => json(trials),
-        Format::Csv => Ok(crate::csv(trials)),
-        Format::Markdown => Ok(markdown(trials)),
+        Format::Csv => Ok(csv(trials)),
+        Format::Markdown => Ok(markdown(trials, baseline)),
     }
 }
 
@@ -111,7 +114,7 @@ fn columns(section: &Section<'_>) -> Vec<Column> {
         }),
         column("p50", 8, false, &|row| dash(latency(row, 50.0))),
         column("p99", 7, false, &|row| dash(latency(row, 99.0))),
-        column("vs best", 0, false, &|row| number::relative(row.ratio)),
+        column(&section.ratio_head(), 0, false, &|row| dash(row.ratio.map(number::ratio))),
     ];
     // A column with nothing in it says nothing: no spread of single trials, no latency of no op.
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty() && cell != "-"));
@@ -134,8 +137,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(mut self, trials: &[Trial]) -> String {
-        let sections = view::sections(trials);
+    fn write(mut self, trials: &[Trial], baseline: Option<&str>) -> String {
+        let sections = view::sections(trials, baseline);
         // Columns of all sections are equally wide, so that the eye can run down the page.
         let tables: Vec<Vec<Column>> = sections.iter().map(columns).collect();
         let shown = self.fit(&tables);
@@ -148,12 +151,12 @@ impl Writer {
             self.line("No trial succeeded.");
             self.line("");
         } else {
-            self.paragraph(&answer::sentences(&sections).join(" "), "");
+            self.paragraph(&answer::sentences(&sections, baseline).join(" "), "");
             self.line("");
         }
         self.explain(&sections);
         self.unfinished(trials);
-        self.sources(trials);
+        self.labs(trials);
         let end = self.out.trim_end().len();
         self.out.truncate(end);
         self.out.push('\n');
@@ -204,10 +207,8 @@ impl Writer {
             let cells = columns.iter().map(|c| (c.cells[index].as_str(), c.left));
             let text = join(cells, &slots, widths);
             let flags = flags(row);
-            // One trial of each ranks nobody, so nothing is marked.
-            let best = row.ratio <= 1.0 && section.rows.len() > 1 && row.returned.n > 1;
             let fits = text.width() + 2 + flags.width() <= self.style.width;
-            let text = if best { self.paint("32", &text) } else { text };
+            let text = if row.best { self.paint("32", &text) } else { text };
             if flags.is_empty() {
                 self.line(&text);
             } else if fits {
@@ -223,11 +224,15 @@ impl Writer {
     }
 
     fn explain(&mut self, sections: &[Section<'_>]) {
+        let open = view::has_open(sections);
+        if open {
+            self.paragraph(&format!("~: {}", view::OPEN), "  ");
+        }
         let flags = view::flags(sections);
         for flag in &flags {
             self.paragraph(&format!("{flag}: {}", flag.meaning()), "  ");
         }
-        if !flags.is_empty() {
+        if open || !flags.is_empty() {
             self.line("");
         }
     }
@@ -246,18 +251,19 @@ impl Writer {
         }
     }
 
-    fn sources(&mut self, trials: &[Trial]) {
-        let labs = view::labs(trials);
-        for (id, labels) in &labs {
-            // Sixteen digits tell labs apart; the whole identity is in the records and the page.
-            let line = match labs.len() {
-                1 => format!("lab     {id}"),
-                _ => format!("lab     {:.16}  {}", id, labels.join(", ")),
-            };
-            self.line(&cut(&number::clean(&line), self.style.width.max(72)));
-        }
-        if let Some(report) = self.style.report.take() {
-            self.line(&format!("report  {report}"));
+    /// Which file systems ran in which lab: enough of its identity to tell it from another; the
+    /// whole of it is in the records and the page.
+    fn labs(&mut self, trials: &[Trial]) {
+        let labs: Vec<(String, &str)> = view::labs(trials)
+            .into_iter()
+            .map(|(id, labels)| (number::clean(&labels.join(", ")), id))
+            .collect();
+        let room = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
+        let width = labs.iter().map(|(labels, _)| labels.width()).max().unwrap_or(0).min(room);
+        for (labels, id) in labs {
+            let labels = cut(&labels, width);
+            let pad = " ".repeat(width.saturating_sub(labels.width()));
+            self.line(&format!("lab  {labels}{pad}  {:.12}", number::clean(id)));
         }
     }
 
@@ -276,7 +282,10 @@ impl Writer {
         let start = &text[..text.len() - text.trim_start().len()];
         let mut line = start.to_string();
         let mut empty = true;
-        for word in text.split_whitespace() {
+        // A number stays on the line of its percent sign.
+        let text = text.replace(" %", "\u{a0}%");
+        for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
+            let word = word.replace('\u{a0}', " ");
             if !empty && line.width() + 1 + word.width() > self.style.width {
                 self.line(&line);
                 line = indent.to_string();
@@ -285,7 +294,7 @@ impl Writer {
             if !empty {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
             empty = false;
         }
         self.line(&line);
@@ -309,14 +318,14 @@ const ORDER: &[(&str, u8)] = &[
     ("", 3),
     ("", 8),
     ("", 7),
-    ("vs best", 0),
+    ("vs", 0),
 ];
 
 fn slot(column: &Column, shown: &[u8]) -> Option<usize> {
     shown.contains(&column.drop).then_some(())?;
-    ORDER
-        .iter()
-        .position(|(head, drop)| *drop == column.drop && (*drop > 0 || *head == column.head))
+    ORDER.iter().position(|(head, drop)| {
+        *drop == column.drop && (*drop > 0 || column.head.starts_with(head))
+    })
 }
 
 /// The width of every slot over all sections; 0 for a slot that nobody uses.
@@ -389,10 +398,10 @@ fn ascii(text: &str) -> String {
     out
 }
 
-fn markdown(trials: &[Trial]) -> String {
+fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
     let escape = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
     let mut out = String::new();
-    let sections = view::sections(trials);
+    let sections = view::sections(trials, baseline);
     for section in &sections {
         let columns = columns(section);
         out.push_str(&format!("### {}\n\n", escape(&section.title())));
@@ -428,8 +437,7 @@ mod tests {
     use crate::fixture;
 
     fn text(trials: &[Trial], width: usize) -> String {
-        let report = Some("results/report.html".to_string());
-        table(trials, Format::Text, Style { width, report, ..Style::default() }).unwrap()
+        table(trials, None, Format::Text, Style { width, color: false }).unwrap()
     }
 
     #[test]
@@ -453,8 +461,15 @@ mod tests {
     }
 
     #[test]
+    fn against_a_baseline_the_last_column_is_named_for_it() {
+        let trials = fixture::trials();
+        let text = table(&trials, Some("ext4"), Format::Text, Style::default()).unwrap();
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn a_mail_is_72_columns_of_ascii() {
-        let mail = table(&fixture::with_failures(), Format::Mail, Style::default()).unwrap();
+        let mail = table(&fixture::with_failures(), None, Format::Mail, Style::default()).unwrap();
         assert!(mail.is_ascii());
         assert!(mail.lines().all(|line| line.len() <= MAIL_WIDTH), "{mail}");
         insta::assert_snapshot!(mail);
@@ -463,12 +478,14 @@ mod tests {
     #[test]
     fn markdown_is_pipe_tables() {
         let style = Style::default();
-        insta::assert_snapshot!(table(&fixture::with_failures(), Format::Markdown, style).unwrap());
+        insta::assert_snapshot!(
+            table(&fixture::with_failures(), None, Format::Markdown, style).unwrap()
+        );
     }
 
     #[test]
     fn json_is_the_records_themselves() {
-        let json = table(&fixture::trials(), Format::Json, Style::default()).unwrap();
+        let json = table(&fixture::trials(), None, Format::Json, Style::default()).unwrap();
         let back: Vec<Trial> = serde_json::from_str(&json).unwrap();
         assert_eq!(back, fixture::trials());
     }
@@ -513,13 +530,13 @@ mod tests {
         trials.iter_mut().for_each(|trial| trial.plan.label.insert_str(0, "\x1b[31m"));
         assert!(!text(&trials, 100).contains('\x1b'));
         let style = Style { color: true, ..Style::default() };
-        assert!(table(&fixture::trials(), Format::Text, style).unwrap().contains("\x1b[1m"));
+        assert!(table(&fixture::trials(), None, Format::Text, style).unwrap().contains("\x1b[1m"));
     }
 
     #[test]
     fn every_column_has_a_slot_of_its_own() {
         let trials = fixture::trials();
-        let sections = view::sections(&trials);
+        let sections = view::sections(&trials, None);
         let columns = columns(&sections[0]);
         let all: Vec<u8> = (0..=9).collect();
         let slots: Vec<Option<usize>> = columns.iter().map(|c| slot(c, &all)).collect();
@@ -528,6 +545,9 @@ mod tests {
 
     #[test]
     fn no_trials_are_no_table_but_a_sentence() {
-        assert_eq!(table(&[], Format::Text, Style::default()).unwrap(), "No trial succeeded.\n");
+        assert_eq!(
+            table(&[], None, Format::Text, Style::default()).unwrap(),
+            "No trial succeeded.\n"
+        );
     }
 }

@@ -8,6 +8,7 @@ use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::validity::{self, Flag};
 use fsdyno_stats::{Histogram, Summary};
 
+use crate::against::{self, Ratio};
 use crate::number::clean;
 
 /// One phase as one trial ran it.
@@ -27,6 +28,8 @@ pub struct Section<'a> {
     pub main_op: Option<OpKind>,
     /// Whether every row has a time to durable, so that ratios are taken of it.
     pub by_durable: bool,
+    /// What ratios are taken to: `best`, or the label of the baseline.
+    pub versus: String,
     /// In the order of the trials.
     pub rows: Vec<Row<'a>>,
 }
@@ -36,6 +39,8 @@ pub struct Section<'a> {
 pub struct Row<'a> {
     /// The label, and whatever else tells this row from its namesakes.
     pub name: String,
+    /// What the name has beside the label.
+    pub variant: String,
     /// Kind of the file system; the label where the medium is a directory as it is.
     pub kind: String,
     /// Its trials that succeeded, with this phase of each, by seed.
@@ -50,13 +55,21 @@ pub struct Row<'a> {
     pub rate: Option<Summary>,
     /// Latencies of the main op over all seeds.
     pub latency: Option<Histogram>,
-    /// Mean time over the least mean time in the section.
-    pub ratio: f64,
+    /// Its time over that of the best row, or of the baseline; none without that row.
+    pub ratio: Option<Ratio>,
+    /// Whether its mean time is the least of several rows with several trials: single trials rank
+    /// nobody.
+    pub best: bool,
     /// What is wrong with any of its trials, the gravest first.
     pub flags: Vec<Flag>,
 }
 
-impl Row<'_> {
+impl<'a> Row<'a> {
+    /// The label that the user gave or that its spec has.
+    pub fn label(&self) -> &'a str {
+        self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
+    }
+
     /// The time that ratios and claims are about.
     pub fn time(&self, by_durable: bool) -> &Summary {
         self.durable.as_ref().filter(|_| by_durable).unwrap_or(&self.returned)
@@ -75,6 +88,11 @@ impl Section<'_> {
         format!("{}/s", self.main_op.map_or("op", OpKind::name))
     }
 
+    /// `vs best`, `vs ext4`.
+    pub fn ratio_head(&self) -> String {
+        format!("vs {}", self.versus)
+    }
+
     /// `dirops create`.
     pub fn title(&self) -> String {
         format!("{} {}", self.workload, self.phase)
@@ -82,8 +100,9 @@ impl Section<'_> {
 }
 
 /// The sections of all trials that succeeded, in the order of the trials: a caller that wants
-/// the user's order hands the trials in that order.
-pub fn sections(trials: &[Trial]) -> Vec<Section<'_>> {
+/// the user's order hands the trials in that order. Ratios are taken to the label of the baseline,
+/// or to the best of each section.
+pub fn sections<'a>(trials: &'a [Trial], baseline: Option<&str>) -> Vec<Section<'a>> {
     let trials = distinct(trials);
     let workloads = workload_names(&trials);
     let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
@@ -102,7 +121,8 @@ pub fn sections(trials: &[Trial]) -> Vec<Section<'_>> {
     // A file system keeps its place in every section, however the trials were interleaved.
     let place = |run: &Run<'_>| trials.iter().position(|t| t.plan.label == run.0.plan.label);
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
-    groups.into_iter().filter_map(|(workload, phase, of)| section(workload, phase, of)).collect()
+    let section = |(workload, phase, of)| section(workload, phase, of, baseline);
+    groups.into_iter().filter_map(section).collect()
 }
 
 /// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
@@ -141,17 +161,25 @@ fn workload_names(trials: &[&Trial]) -> Vec<String> {
     trials.iter().map(name).collect()
 }
 
-fn section<'a>(workload: String, phase: &str, trials: Runs<'a>) -> Option<Section<'a>> {
+fn section<'a>(
+    workload: String,
+    phase: &str,
+    trials: Runs<'a>,
+    baseline: Option<&str>,
+) -> Option<Section<'a>> {
     let main_op = main_op(&trials);
     let mut rows: Vec<Row<'a>> =
-        by_name(trials).into_iter().filter_map(|(name, of)| row(name, of, main_op)).collect();
+        by_name(trials).into_iter().filter_map(|group| row(group, main_op)).collect();
     let by_durable = rows.iter().all(|row| row.durable.is_some());
-    let best = rows.iter().map(|row| row.time(by_durable).mean).min_by(f64::total_cmp)?;
-    for row in &mut rows {
-        let mean = row.time(by_durable).mean;
-        row.ratio = if best > 0.0 { mean / best } else { 1.0 };
+    let least = against::best(&rows, by_durable)?.time(by_durable).mean;
+    let several = rows.len() > 1;
+    let ratios = against::ratios(&rows, baseline, by_durable);
+    for (row, ratio) in rows.iter_mut().zip(ratios) {
+        row.ratio = ratio;
+        row.best = several && row.returned.n > 1 && row.time(by_durable).mean <= least;
     }
-    Some(Section { workload, phase: clean(phase), main_op, by_durable, rows })
+    let versus = clean(baseline.unwrap_or("best"));
+    Some(Section { workload, phase: clean(phase), main_op, by_durable, versus, rows })
 }
 
 /// The most frequent op on names: what a phase of metadata work is named after.
@@ -167,39 +195,46 @@ fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
 }
 
+/// The trials of one row, its name, and what the name has beside the label.
+struct Group<'a> {
+    name: String,
+    variant: String,
+    trials: Runs<'a>,
+}
+
 /// The trials of each row: same label and same value of everything that varies under it.
-fn by_name<'a>(trials: Runs<'a>) -> Vec<(String, Runs<'a>)> {
+fn by_name<'a>(trials: Runs<'a>) -> Vec<Group<'a>> {
     let varying: Vec<Discriminator> = DISCRIMINATORS
         .iter()
         .copied()
         .filter(|value| trials.iter().any(|(t, _)| value(t) != value(trials[0].0)))
         .collect();
-    let mut rows: Vec<(String, &Trial, Runs<'a>)> = Vec::new();
+    let mut groups: Vec<(Group<'a>, &Trial)> = Vec::new();
     for (trial, phase) in trials {
-        let mut name = clean(&trial.plan.label);
-        for part in varying.iter().filter_map(|value| value(trial)) {
-            name.push_str(", ");
-            name.push_str(&clean(&part));
-        }
+        let parts = varying.iter().filter_map(|value| value(trial));
+        let variant: String = parts.map(|part| format!(", {}", clean(&part))).collect();
+        let name = clean(&trial.plan.label) + &variant;
         let same = |of: &Trial| (&of.plan.hash, &of.lab_id) == (&trial.plan.hash, &trial.lab_id);
-        match rows.iter_mut().find(|row| row.0 == name && same(row.1)) {
-            Some(row) => row.2.push((trial, phase)),
-            None => rows.push((name, trial, vec![(trial, phase)])),
+        match groups.iter_mut().find(|(group, of)| group.name == name && same(of)) {
+            Some((group, _)) => group.trials.push((trial, phase)),
+            None => groups.push((Group { name, variant, trials: vec![(trial, phase)] }, trial)),
         }
     }
-    tell_apart(&mut rows);
-    rows.into_iter().map(|(name, _, trials)| (name, trials)).collect()
+    tell_apart(&mut groups);
+    groups.into_iter().map(|(group, _)| group).collect()
 }
 
 /// Names of different plans or labs that came out alike get the start of what differs.
-fn tell_apart(rows: &mut [(String, &Trial, Runs<'_>)]) {
-    let names: Vec<String> = rows.iter().map(|row| row.0.clone()).collect();
-    for (index, row) in rows.iter_mut().enumerate() {
+fn tell_apart(groups: &mut [(Group<'_>, &Trial)]) {
+    let names: Vec<String> = groups.iter().map(|(group, _)| group.name.clone()).collect();
+    for (index, (group, trial)) in groups.iter_mut().enumerate() {
         let twin = |i: usize| i != index && names[i] == names[index];
         if (0..names.len()).any(twin) {
             let start = |text: &str| text.chars().take(6).collect::<String>();
-            let lab = row.1.lab_id.as_deref().map_or("host".into(), start);
-            row.0 = format!("{}, plan {}, lab {lab}", row.0, start(&row.1.plan.hash));
+            let lab = trial.lab_id.as_deref().map_or("host".into(), start);
+            let own = format!(", plan {}, lab {lab}", start(&trial.plan.hash));
+            group.name.push_str(&own);
+            group.variant.push_str(&own);
         }
     }
 }
@@ -213,7 +248,8 @@ const DISCRIMINATORS: &[Discriminator] = &[
     |trial| Some(format!("{} threads", trial.plan.threads)),
 ];
 
-fn row<'a>(name: String, mut trials: Runs<'a>, main_op: Option<OpKind>) -> Option<Row<'a>> {
+fn row(group: Group<'_>, main_op: Option<OpKind>) -> Option<Row<'_>> {
+    let Group { name, variant, mut trials } = group;
     trials.sort_by_key(|(trial, _)| trial.seed);
     let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
         let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
@@ -234,7 +270,20 @@ fn row<'a>(name: String, mut trials: Runs<'a>, main_op: Option<OpKind>) -> Optio
     flags.dedup();
     let kind = clean(kind);
     let latency = main_op.and_then(|kind| merged(&trials, kind));
-    Some(Row { name, kind, trials, returned, durable, cpu, rate, latency, ratio: 1.0, flags })
+    Some(Row {
+        name,
+        variant,
+        kind,
+        trials,
+        returned,
+        durable,
+        cpu,
+        rate,
+        latency,
+        ratio: None,
+        best: false,
+        flags,
+    })
 }
 
 fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {
@@ -302,12 +351,14 @@ pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<&str>)> {
     labs
 }
 
-/// Sorts trials as the user gave the file systems, so that every output shows them in that order;
-/// trials of one label stay as they were, and an unknown label comes last.
-pub fn in_order_of(trials: &mut [Trial], labels: &[String]) {
-    trials.sort_by_key(|trial| {
-        labels.iter().position(|label| *label == trial.plan.label).unwrap_or(labels.len())
-    });
+/// What `~` before a ratio says.
+pub const OPEN: &str = "The 95 % interval of this ratio includes 1, so these trials do not tell the two apart; \
+     more seeds (--repeat N) narrow it.";
+
+/// Whether some ratio is left open.
+pub fn has_open(sections: &[Section<'_>]) -> bool {
+    let mut ratios = sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
+    ratios.any(|ratio| ratio.open)
 }
 
 /// Every flag that some row has, the gravest first.
@@ -326,7 +377,7 @@ mod tests {
     #[test]
     fn rows_are_file_systems_in_the_order_of_the_trials_and_sections_are_phases() {
         let trials = fixture::trials();
-        let sections = sections(&trials);
+        let sections = sections(&trials, None);
         let titles: Vec<String> = sections.iter().map(Section::title).collect();
         assert_eq!(titles, ["dirops create", "dirops delete", "tarball extract", "tarball remove"]);
         for section in &sections {
@@ -341,8 +392,9 @@ mod tests {
     #[test]
     fn the_least_mean_time_to_durable_is_1_and_the_others_are_measured_by_it() {
         let trials = fixture::trials();
-        for section in sections(&trials) {
-            let ratios: Vec<f64> = section.rows.iter().map(|row| row.ratio).collect();
+        for section in sections(&trials, None) {
+            let ratios: Vec<f64> =
+                section.rows.iter().map(|row| row.ratio.unwrap().value).collect();
             assert_eq!(ratios.iter().copied().min_by(f64::total_cmp), Some(1.0));
             assert!(section.by_durable);
         }
@@ -353,19 +405,15 @@ mod tests {
         let mut trials = fixture::trials();
         trials[9..].reverse();
         let names = |s: &Section<'_>| s.rows.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
-        for section in sections(&trials) {
+        for section in sections(&trials, None) {
             assert_eq!(names(&section), ["ext4", "xfs", "far"]);
-        }
-        in_order_of(&mut trials, &["far".to_string(), "ext4".to_string()]);
-        for section in sections(&trials) {
-            assert_eq!(names(&section), ["far", "ext4", "xfs"]);
         }
     }
 
     #[test]
     fn the_same_lab_trial_read_twice_counts_once() {
         let twice = [fixture::trials(), fixture::trials()].concat();
-        assert!(sections(&twice).iter().flat_map(|s| &s.rows).all(|row| row.returned.n == 3));
+        assert!(sections(&twice, None).iter().flat_map(|s| &s.rows).all(|row| row.returned.n == 3));
     }
 
     #[test]
@@ -376,7 +424,8 @@ mod tests {
             fixture::set_disk(trial, "instant");
         }
         trials.append(&mut other);
-        let names: Vec<String> = sections(&trials)[0].rows.iter().map(|r| r.name.clone()).collect();
+        let names: Vec<String> =
+            sections(&trials, None)[0].rows.iter().map(|r| r.name.clone()).collect();
         assert_eq!(names.len(), 6);
         assert_eq!(names[0], "ext4, hdd-7200");
         assert_eq!(names[1], "ext4, instant");
@@ -388,7 +437,7 @@ mod tests {
         let mut other = fixture::trials();
         other.iter_mut().for_each(|trial| trial.lab_id = Some("another".into()));
         trials.append(&mut other);
-        let rows = &sections(&trials)[0].rows;
+        let rows = &sections(&trials, None)[0].rows;
         assert_eq!(rows.len(), 6);
         assert!(rows.iter().all(|row| row.returned.n == 3));
         assert!(rows[3].name.contains("lab anothe"), "{}", rows[3].name);
@@ -398,13 +447,13 @@ mod tests {
     fn namesakes_with_different_parameters_are_different_workloads() {
         let mut trials = fixture::trials();
         trials[0].plan.workload.params.insert("files".into(), "7".into());
-        assert!(sections(&trials).iter().any(|s| s.workload == "dirops files=7"));
+        assert!(sections(&trials, None).iter().any(|s| s.workload == "dirops files=7"));
     }
 
     #[test]
     fn only_trials_that_succeeded_are_measured_and_the_rest_are_listed() {
         let trials = fixture::with_failures();
-        assert!(sections(&trials).iter().all(|s| s.rows.len() == 3));
+        assert!(sections(&trials, None).iter().all(|s| s.rows.len() == 3));
         let outcomes: Vec<&str> = unfinished(&trials).iter().map(|u| u.outcome).collect();
         assert_eq!(outcomes, ["failed", "skipped"]);
     }

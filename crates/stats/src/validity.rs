@@ -76,16 +76,20 @@ impl Flag {
                  is no time to durable."
             }
             Flag::TooShort => {
-                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab); fixed costs \
-                 and periodic work weigh too much in it."
+                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab), so what it \
+                 costs to begin weighs too much, and work that comes by timer (the journal every \
+                 5 s, write-back) may fall in or out of it. Give it more to do: --set files=N with \
+                 a larger N."
             }
             Flag::InstrumentBound => {
-                "The instrument itself took more than 3 % of the elapsed time; the differences \
-                 between file systems are blurred by it."
+                "fsdyno's own work (serving the modelled disk, keeping histograms) took more than \
+                 3 % of the elapsed time of a trial, so differences of that size mean nothing; \
+                 larger ones, CPU times and request counts stand. More files than memory caches \
+                 (--set files=N) or a slower disk make its share smaller."
             }
             Flag::Noisy => {
-                "The standard deviation over the repeats is more than 10 % of their mean; look at \
-                 the interval before the mean."
+                "The standard deviation over the repeats is more than 10 % of their mean: look at \
+                 the interval before the mean, and repeat with more seeds (--repeat N) to narrow it."
             }
         }
     }

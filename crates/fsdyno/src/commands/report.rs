@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsdyno_record::{Plan, Trial};
-use fsdyno_report::{Options, Style};
+use fsdyno_report::Style;
 
 use crate::cli::{Format, Report};
 use crate::exit::{Exit, Failure};
@@ -16,13 +16,28 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         say(&format!("fsdyno: {torn}"));
     }
     let mut trials = fsdyno_study::without_superseded(&loaded.trials);
+    let baseline = report.baseline.as_deref();
+    check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
     in_order(&mut trials, &[]);
     if let Some(path) = &report.html {
-        write_html(path, &trials)?;
+        write_html(path, &trials, baseline)?;
         say(&format!("report: {}", path.display()));
     }
-    print(&trials, report.format)?;
+    print(&trials, baseline, report.format)?;
     Ok(Exit::Good)
+}
+
+/// Refuses a baseline that is none of the labels, with the nearest that is.
+pub fn check_baseline<'a>(
+    baseline: Option<&str>,
+    labels: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), Failure> {
+    let Some(name) = baseline.filter(|name| !labels.clone().any(|label| label == *name)) else {
+        return Ok(());
+    };
+    let known: std::collections::BTreeSet<&str> = labels.collect();
+    let hint = fsdyno_record::suggest::hint(name, known);
+    Err(Failure::wrong(format!("unknown baseline '{name}': {hint}")))
 }
 
 /// Sorts trials, which are stored as they ended, into the order of the table: as the user named
@@ -50,9 +65,8 @@ pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
 }
 
 /// Prints the table in the format that was asked for.
-pub fn print(trials: &[Trial], format: Format) -> Result<(), Failure> {
-    // Where the report lies is said on stderr: stdout is for data.
-    let style = Style { color: output::colour(), width: output::width(), report: None };
+pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result<(), Failure> {
+    let style = Style { color: output::colour(), width: output::width() };
     let format = match format {
         Format::Text => fsdyno_report::Format::Text,
         Format::Mail => fsdyno_report::Format::Mail,
@@ -60,12 +74,36 @@ pub fn print(trials: &[Trial], format: Format) -> Result<(), Failure> {
         Format::Csv => fsdyno_report::Format::Csv,
         Format::Markdown => fsdyno_report::Format::Markdown,
     };
-    output::data(&fsdyno_report::table(trials, format, style)?)
+    output::data(&fsdyno_report::table(trials, baseline, format, style)?)
 }
 
 /// Writes the report as one HTML file.
-pub fn write_html(path: &Path, trials: &[Trial]) -> Result<(), Failure> {
-    let html = fsdyno_report::html(trials, &Options::default())?;
+pub fn write_html(path: &Path, trials: &[Trial], baseline: Option<&str>) -> Result<(), Failure> {
+    let html = fsdyno_report::html(trials, baseline)?;
     std::fs::write(path, html)
         .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_must_be_one_of_the_labels() {
+        let labels = || ["ext4", "small", "ext4"].into_iter();
+        assert!(check_baseline(None, labels()).is_ok());
+        assert!(check_baseline(Some("small"), labels()).is_ok());
+        let wrong = |name| check_baseline(Some(name), labels()).map_err(|f| (f.exit, f.message));
+        assert_eq!(
+            wrong("smal"),
+            Err((
+                crate::exit::Exit::WrongUse,
+                "unknown baseline 'smal': did you mean 'small'?".into()
+            ))
+        );
+        assert_eq!(
+            wrong("reiserfs").map_err(|(_, message)| message),
+            Err("unknown baseline 'reiserfs': there are: ext4, small".into())
+        );
+    }
 }

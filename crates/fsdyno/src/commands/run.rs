@@ -19,6 +19,8 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let typed = place::typed(run)?;
     // Everything that was typed is checked before anything is looked for or brought.
     let cells = matrix(&question, &typed)?;
+    let labels = cells.iter().map(|cell| cell.plan.label.as_str());
+    report::check_baseline(run.baseline.as_deref(), labels)?;
     if run.dry_run {
         let cells = matrix(&question, &place::dry(run, typed))?;
         return dry_run::show(run, &cells, &schedule(cells.len(), run.repeat, run.seed));
@@ -117,16 +119,11 @@ fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     let mut trials = fsdyno_study::without_superseded(store.trials());
     report::in_order(&mut trials, &cells.iter().map(|cell| &cell.plan).collect::<Vec<_>>());
     let html = store.folder().join("report.html");
-    let written = report::write_html(&html, &trials);
-    report::print(&trials, run.format)?;
+    let baseline = run.baseline.as_deref();
+    let written = report::write_html(&html, &trials, baseline);
+    report::print(&trials, baseline, run.format)?;
     written?;
     say(&format!("report: {}", html.display()));
-    let mut labs: Vec<&str> = trials.iter().filter_map(|trial| trial.lab_id.as_deref()).collect();
-    labs.sort_unstable();
-    labs.dedup();
-    for lab in labs {
-        say(&format!("lab identity: {lab}"));
-    }
     Ok(())
 }
 
