@@ -1,7 +1,8 @@
 #!/bin/sh
 # Counts the user instructions of each op, engine against bare loop, exactly: bench/count.c steps
-# through both. Takes about a minute. What is counted is what the lab's virtual time counts, but for
-# the vDSO's clock, which is the kernel's, and the functions that libc picks for the CPU.
+# through both. Takes about a minute. Calls that a phase makes once, and what a program does at its
+# start, are in it. In the lab, with the kernel's own instructions, the same is counted and held to
+# its limit by crates/agent/tests/instructions.rs.
 # usage: bench/instructions.sh ENGINE, where ENGINE is the against_bare binary of cargo bench.
 set -eu
 engine=${1:?"usage: bench/instructions.sh ENGINE (cargo bench -p fsdyno-engine prints its path)"}

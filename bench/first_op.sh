@@ -1,0 +1,27 @@
+#!/bin/sh
+# Host seconds from `fsdyno run` to the first op in the guest, for each file system of the lab.
+# first_op.sh FSDYNO [ROUNDS]
+#
+# The time before QEMU starts is all of the run but what the record says of the guest and the check;
+# it is counted in full, so what is printed is no less than the truth.
+set -eu
+fsdyno=$1
+rounds=${2:-3}
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+round=0
+while [ "$round" -lt "$rounds" ]; do
+    round=$((round + 1))
+    for fs in ext2 ext3 ext4 xfs btrfs reiserfs jfs; do
+        out="$folder/$round-$fs"
+        before=$(date +%s%N)
+        "$fsdyno" run dirops --fs "$fs" --set files=100 --seed "$round" --out "$out" \
+            >/dev/null 2>&1
+        after=$(date +%s%N)
+        host=$(sed 's/.*"host"://' "$out/trials.ndjson")
+        field() { printf '%s' "$host" | sed "s/.*\"$1\":\([0-9]*\).*/\1/"; }
+        guest=$(($(field elapsed_ns) - $(field first_op_ns) + $(field check_ns)))
+        ms=$(((after - before - guest) / 1000000))
+        printf '%-9s seed %s: %d.%03d s to the first op\n' "$fs" "$round" $((ms / 1000)) $((ms % 1000))
+    done
+done
