@@ -286,7 +286,7 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
     fact("CPU", found.cpu.clone());
     fact("threads", plan.threads.to_string());
     if let fsdyno_record::plan::MediumPlan::Lab { disk, ram, .. } = &plan.medium {
-        fact("disk", format!("{} {}", disk.name, disk.spec));
+        fact("disk", format!("{}\n{}", disk.name, parameters(&disk.spec)));
         fact("memory of the guest", ram.to_string());
     }
     if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
@@ -309,6 +309,22 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
         fact("check", format!("{}: {verdict}", check.argv.join(" ")));
     }
     facts
+}
+
+/// The parameters of a disk, a line for each. What it is and where each value comes from is told
+/// by `fsdyno show disk`, at a length that would bury the values here.
+fn parameters(spec: &serde_json::Value) -> String {
+    let words = |key: &str| matches!(key, "about" | "source");
+    let mut lines = Vec::new();
+    for (key, value) in spec.as_object().into_iter().flatten().filter(|(key, _)| !words(key)) {
+        match value.as_object() {
+            Some(fields) => {
+                lines.extend(fields.iter().map(|(name, value)| format!("{key}.{name}: {value}")));
+            }
+            None => lines.push(format!("{key}: {value}")),
+        }
+    }
+    lines.join("\n")
 }
 
 fn pairs(map: &BTreeMap<String, String>) -> String {

@@ -41,7 +41,7 @@ pub fn view(sections: &[Section<'_>]) -> InstrumentView {
     let mut rows = sections.iter().flat_map(|section| &section.rows);
     InstrumentView {
         disk: rows.any(|row| row.trials.iter().any(in_lab)),
-        limit: number::percent(INSTRUMENT_LIMIT),
+        limit: format!("{:.0} %", INSTRUMENT_LIMIT * 100.0),
         lines: sections.iter().flat_map(lines).collect(),
     }
 }
