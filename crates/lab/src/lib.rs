@@ -11,11 +11,9 @@ mod fetch;
 mod identity;
 mod initramfs;
 mod kernel;
-mod memory;
 mod modules;
 mod payload;
 mod probe;
-mod process;
 mod qemu;
 mod run;
 mod tools;
@@ -164,8 +162,8 @@ impl Lab {
         let bytes = archive.bytes();
         identity::add_file(&mut components, "initramfs".into(), &bytes);
         let memory = Path::new("memory for the initramfs");
-        let mut initramfs =
-            memory::memory_file(c"fsdyno-initramfs").map_err(LabError::io("create", memory))?;
+        let mut initramfs = fsdyno_child::memory_file(c"fsdyno-initramfs")
+            .map_err(LabError::io("create", memory))?;
         initramfs.write_all(&bytes).map_err(LabError::io("write", memory))?;
         Ok(Guest {
             qemu: self.qemu.path.clone(),

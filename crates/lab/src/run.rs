@@ -2,18 +2,19 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fsdyno_child::process::last_lines;
+use fsdyno_child::{Ended, Process, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
-use fsdyno_record::mailbox::{self, Mailbox, Progress, Stage};
+use fsdyno_record::mailbox::{Progress, Stage};
 
 use crate::error::RunError;
-use crate::memory::{Mapping, memory_file};
-use crate::process::{Ended, Process};
 use crate::qemu::{self, Inherited, Machine};
 
 /// What a watcher answers.
@@ -49,6 +50,9 @@ pub struct Finished {
 /// How often the mailbox is looked at. Looking costs the guest nothing.
 const POLL: Duration = Duration::from_millis(10);
 
+/// How many of the last lines of console and messages are told.
+const LINES: usize = 60;
+
 /// How long a guest may take to power off once its report is complete.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -56,10 +60,9 @@ const GRACE: Duration = Duration::from_secs(3);
 struct Run<'a> {
     machine: &'a Machine,
     process: Process,
-    mailbox: Mapping,
+    mailbox: SharedMailbox,
     disks: Vec<File>,
     console: File,
-    messages: File,
     started: Instant,
 }
 
@@ -86,12 +89,9 @@ impl<'a> Run<'a> {
         machine: &'a Machine,
         job: &[u8],
     ) -> Result<Run<'a>, RunError> {
-        let memory = |name| memory_file(name).map_err(host("get memory for a guest"));
-        let (mailbox_file, console, messages) =
-            (memory(c"fsdyno-mailbox")?, memory(c"fsdyno-console")?, memory(c"fsdyno-messages")?);
-        mailbox_file.set_len(mailbox::SIZE as u64).map_err(host("get memory for a mailbox"))?;
-        let mailbox = Mapping::new(&mailbox_file, mailbox::SIZE).map_err(host("map a mailbox"))?;
-        Mailbox::new(mailbox.words())?.put_job(job)?;
+        let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
+        mailbox.mailbox()?.put_job(job)?;
+        let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
         let disks = machine.disks.iter().map(|disk| {
             let file = tempfile::tempfile_in(&machine.workdir)?;
             file.set_len(qemu::region_size(disk.region))?;
@@ -100,20 +100,18 @@ impl<'a> Run<'a> {
         let disks: Vec<File> =
             disks.collect::<io::Result<_>>().map_err(|error| no_room(error, machine))?;
         let files = Inherited {
-            mailbox: mailbox_file.as_raw_fd(),
+            mailbox: mailbox.as_fd().as_raw_fd(),
             console: console.as_raw_fd(),
             initramfs: initramfs.as_raw_fd(),
             disks: disks.iter().map(AsRawFd::as_raw_fd).collect(),
         };
         let mut command = Command::new(program);
         command.args(qemu::arguments(kernel, machine, &files)).env("LC_ALL", "C");
-        let mut inherited = vec![files.mailbox, files.console, files.initramfs];
-        inherited.extend(&files.disks);
-        let said = messages.try_clone().map_err(host("open QEMU's messages"))?;
-        let process =
-            Process::start(command, &inherited, Stdio::from(said)).map_err(host("start QEMU"))?;
+        let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
+        inherited.extend(disks.iter().map(AsFd::as_fd));
+        let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
-        Ok(Run { machine, process, mailbox, disks, console, messages, started })
+        Ok(Run { machine, process, mailbox, disks, console, started })
     }
 
     fn watch(mut self, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Finished, RunError> {
@@ -130,7 +128,7 @@ impl<'a> Run<'a> {
             if watch(&progress) == Watch::Stop {
                 return Err(RunError::Stopped);
             }
-            if let Some(report) = Mailbox::new(self.mailbox.words())?.report() {
+            if let Some(report) = self.mailbox.mailbox()?.report() {
                 return self.finish(report, elapsed, first_op, progress);
             }
             if let Some(ended) = ended {
@@ -149,7 +147,7 @@ impl<'a> Run<'a> {
     }
 
     fn progress(&self) -> Result<Progress, RunError> {
-        Ok(Mailbox::new(self.mailbox.words())?.progress())
+        Ok(self.mailbox.mailbox()?.progress())
     }
 
     fn finish(
@@ -191,24 +189,24 @@ impl<'a> Run<'a> {
     fn died(self, ended: Ended) -> RunError {
         let console = self.lines();
         // Memory of a file that its file system has no room for is answered with SIGBUS.
-        if ended.signal == Some(libc::SIGBUS) && !self.disks.is_empty() {
+        if ended.status.signal() == Some(libc::SIGBUS) && !self.disks.is_empty() {
             return RunError::OutOfSpace { workdir: self.machine.workdir.clone() };
         }
         if console.iter().any(|line| line.contains("Kernel panic")) {
             return RunError::Panicked { console };
         }
-        let how = match (ended.signal, ended.status) {
+        let how = match (ended.status.signal(), ended.status.code()) {
             (Some(signal), _) => format!("was killed by signal {signal}"),
-            (None, 0) => "ended, as when a guest powers off,".into(),
-            (None, status) => format!("ended with status {status}"),
+            (None, Some(0)) => "ended, as when a guest powers off,".into(),
+            (None, code) => format!("ended with status {}", code.unwrap_or_default()),
         };
         RunError::Died { how, console }
     }
 
     /// The last lines of the console, and after them what QEMU itself had to say.
     fn lines(&self) -> Vec<String> {
-        let mut lines = last_lines(&self.console);
-        lines.extend(last_lines(&self.messages));
+        let mut lines = last_lines(&self.console, LINES);
+        lines.extend(self.process.last_words(LINES));
         lines
     }
 }
@@ -222,37 +220,6 @@ fn no_room(error: io::Error, machine: &Machine) -> RunError {
         io::ErrorKind::StorageFull => RunError::OutOfSpace { workdir: machine.workdir.clone() },
         _ => RunError::Host { action: "make the file of a modelled disk", error },
     }
-}
-
-/// The last lines of a file, without what only a terminal understands.
-fn last_lines(file: &File) -> Vec<String> {
-    const LINES: usize = 60;
-    const BYTES: u64 = 64 << 10;
-    let length = file.metadata().map_or(0, |metadata| metadata.len());
-    let start = length.saturating_sub(BYTES);
-    let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(0)];
-    let read = file.read_at(&mut bytes, start).unwrap_or(0);
-    let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
-    let lines: Vec<String> = text.lines().map(printable).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].to_vec()
-}
-
-/// A line without control characters and escape sequences.
-fn printable(line: &str) -> String {
-    let mut out = String::new();
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\x1b' if chars.peek() == Some(&'[') => {
-                chars.next();
-                while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
-            }
-            '\t' => out.push(' '),
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out.trim_end().to_string()
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fsdyno_child::Process;
 use fsdyno_disk::store::{Memory, Store};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::{CheckReport, Conditions};
 
 use crate::error::VenueError;
-use crate::process::Process;
 use crate::venue::Watch;
 
 /// How many of the check's last lines are kept.

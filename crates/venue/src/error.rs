@@ -31,8 +31,4 @@ impl VenueError {
     pub(crate) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> VenueError {
         move |source| VenueError::Io { what, source }
     }
-
-    pub(crate) fn errno(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> VenueError {
-        move |errno| VenueError::Io { what, source: errno.into() }
-    }
 }

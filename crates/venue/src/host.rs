@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fsdyno_child::{Ended, Process, SharedMailbox};
 use fsdyno_media::Directory;
 use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
 use fsdyno_record::plan::MediumPlan;
@@ -14,8 +15,6 @@ use fsdyno_record::{Job, Nanos, Plan};
 
 use crate::clock;
 use crate::error::VenueError;
-use crate::process::{Ended, Process};
-use crate::shared::Shared;
 use crate::venue::{Identity, Ran, Venue, Watch};
 
 /// How often the mailbox is looked at.
@@ -37,9 +36,9 @@ impl HostVenue {
         HostVenue { agent: agent.into() }
     }
 
-    fn start(&self, shared: &Shared, directory: &Directory) -> Result<Process, VenueError> {
+    fn start(&self, shared: &SharedMailbox, directory: &Directory) -> Result<Process, VenueError> {
         let mut command = Command::new(&self.agent);
-        let (mailbox, root) = (shared.fd.as_fd(), directory.root());
+        let (mailbox, root) = (shared.as_fd(), directory.root());
         command
             .arg("agent")
             .args(["--mailbox-fd", &mailbox.as_raw_fd().to_string()])
@@ -55,7 +54,7 @@ impl Venue for HostVenue {
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
         let directory = Directory::create(directory_of(job)?)?;
-        let shared = Shared::new().map_err(VenueError::errno("make the mailbox"))?;
+        let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
         let mailbox = shared.mailbox().map_err(other)?;
         let text = serde_json::to_vec(job).map_err(other)?;
         mailbox.put_job(&text).map_err(other)?;
@@ -63,7 +62,7 @@ impl Venue for HostVenue {
         let begin = Instant::now();
         let mut process = self.start(&shared, &directory)?;
         let watched = follow(&mut process, &mailbox, job, begin, watch);
-        process.kill();
+        process.kill().map_err(VenueError::io("end the agent"))?;
         let (report, first_op, ended) = watched?;
         directory.remove()?;
         let host = Host {

@@ -14,10 +14,10 @@ use fsdyno_record::trial::{AgentReport, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
 
-use crate::{check, clock};
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::venue::{Identity, Ran, Venue, Watch};
+use crate::{check, clock};
 
 /// Host time without any sign of life after which a guest has hung. A guest gives one with every
 /// few hundred ops and every request to its disk; the longest silence is one system call that

@@ -5,8 +5,6 @@ pub mod clock;
 pub mod error;
 pub mod host;
 pub mod lab;
-mod process;
-mod shared;
 pub mod venue;
 
 pub use error::VenueError;

@@ -97,17 +97,3 @@ fn a_guest_that_powers_off_without_a_report_has_died() {
         "{error}"
     );
 }
-
-#[test]
-fn a_line_of_a_terminal_is_made_readable() {
-    assert_eq!(printable("\x1b[?7l\x1b[2J\x1b[0mSeaBIOS (1)\r"), "SeaBIOS (1)");
-}
-
-#[test]
-fn only_the_last_lines_are_kept() {
-    let file = memory_file(c"test").unwrap();
-    let text: String = (0..100_000).map(|n| format!("line {n}\r\n")).collect();
-    file.write_all_at(text.as_bytes(), 0).unwrap();
-    let lines = last_lines(&file);
-    assert_eq!((lines.len(), lines[59].as_str()), (60, "line 99999"));
-}

@@ -1,14 +1,15 @@
 //! A child that dies with its parent, in a process group of its own, reaped with its CPU time.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::memory::memory_file;
 
 /// A child, killed with its whole group when it is dropped.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Process {
     /// What the kernel refused.
     pub fn start(mut command: Command, inherit: &[BorrowedFd<'_>]) -> std::io::Result<Process> {
         // A file takes any amount of messages without a reader; a pipe would stall the child.
-        let words = File::from(memfd_create("fsdyno-words", MemfdFlags::CLOEXEC)?);
+        let words = memory_file(c"fsdyno-words")?;
         command
             .stdin(Stdio::null())
             .stdout(Stdio::from(OwnedFd::from(words.try_clone()?)))
@@ -61,24 +62,21 @@ impl Process {
         self.wait(libc::WNOHANG)
     }
 
-    /// Kills it and all it started, and reaps it.
-    pub fn kill(&mut self) {
+    /// Kills it and all it started, unless it has ended, and reaps it.
+    ///
+    /// # Errors
+    /// What wait4(2) refused.
+    pub fn kill(&mut self) -> std::io::Result<Option<Ended>> {
         if self.ended.is_none() {
+            // It may have ended meanwhile; the wait tells.
             let _ = kill_process_group(self.pid, Signal::KILL);
-            let _ = self.wait(0);
         }
+        self.wait(0)
     }
 
     /// The last lines that it wrote to stdout or stderr.
-    pub fn last_words(&mut self, lines: usize) -> Vec<String> {
-        const TAIL: u64 = 8192;
-        let mut text = Vec::new();
-        let length = self.words.metadata().map_or(0, |meta| meta.len());
-        let _ = self.words.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
-        let _ = self.words.read_to_end(&mut text);
-        let text = String::from_utf8_lossy(&text);
-        let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_string()).collect()
+    pub fn last_words(&self, lines: usize) -> Vec<String> {
+        last_lines(&self.words, lines)
     }
 
     fn wait(&mut self, flags: libc::c_int) -> std::io::Result<Option<Ended>> {
@@ -89,26 +87,59 @@ impl Process {
         // SAFETY: rusage is plain numbers, for which zero is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         let pid = self.pid.as_raw_nonzero().get();
-        // SAFETY: both pointers are to live variables of the right type, and the child has not
-        // been reaped, so its number is still its own.
-        let got = unsafe { libc::wait4(pid, &mut status, flags, &mut usage) };
-        match got {
-            0 => Ok(None),
-            got if got == pid => {
-                let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-                let status = ExitStatus::from_raw(status);
-                self.ended = Some(Ended { status, cpu });
-                Ok(self.ended)
+        loop {
+            // SAFETY: both pointers are to live variables of the right type, and the child has not
+            // been reaped, so its number is still its own.
+            match unsafe { libc::wait4(pid, &mut status, flags, &mut usage) } {
+                0 => return Ok(None),
+                got if got == pid => break,
+                _ => match std::io::Error::last_os_error() {
+                    error if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    error => return Err(error),
+                },
             }
-            _ => Err(std::io::Error::last_os_error()),
         }
+        let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+        self.ended = Some(Ended { status: ExitStatus::from_raw(status), cpu });
+        Ok(self.ended)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
+        // Nothing can be done about a child that cannot be waited for.
+        let _ = self.kill();
     }
+}
+
+/// The last lines of a file that are not blank, without what only a terminal understands.
+pub fn last_lines(file: &File, lines: usize) -> Vec<String> {
+    const BYTES: u64 = 64 << 10;
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let start = length.saturating_sub(BYTES);
+    let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(0)];
+    let read = file.read_at(&mut bytes, start).unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+    let all: Vec<String> = text.lines().map(printable).filter(|line| !line.is_empty()).collect();
+    all[all.len().saturating_sub(lines)..].to_vec()
+}
+
+/// A line without control characters and escape sequences.
+fn printable(line: &str) -> String {
+    let mut out = String::new();
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' if chars.peek() == Some(&'[') => {
+                chars.next();
+                while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+            }
+            '\t' => out.push(' '),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out.trim_end().to_string()
 }
 
 /// In the child: die with the parent, and keep the given descriptors across exec.
@@ -158,7 +189,7 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        child.kill();
+        child.kill().unwrap();
         assert_eq!(child.wait(0).unwrap().unwrap().status.signal(), Some(9));
         // The orphan is reaped by init; until then it is a zombie, which is dead as well.
         let state = std::fs::read_to_string(format!("/proc/{grandchild}/stat"));
@@ -173,8 +204,8 @@ mod tests {
 
     #[test]
     fn only_the_given_descriptors_are_inherited() {
-        let given = memfd_create("given", MemfdFlags::CLOEXEC).unwrap();
-        let kept = memfd_create("kept", MemfdFlags::CLOEXEC).unwrap();
+        let given = memory_file(c"given").unwrap();
+        let kept = memory_file(c"kept").unwrap();
         let mut command = Command::new("/bin/sh");
         let script = format!(
             "test -e /proc/self/fd/{} && ! test -e /proc/self/fd/{}",
@@ -184,5 +215,34 @@ mod tests {
         command.args(["-c", &script]);
         let mut child = Process::start(command, &[std::os::fd::AsFd::as_fd(&given)]).unwrap();
         assert!(child.wait(0).unwrap().unwrap().status.success());
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_started_it() {
+        let pid = std::thread::spawn(|| {
+            let child = shell("exec sleep 1000");
+            let pid = child.pid;
+            std::mem::forget(child);
+            pid
+        })
+        .join()
+        .unwrap();
+        let words = memory_file(c"words").unwrap();
+        let mut orphan = Process { pid, words, ended: None };
+        assert_eq!(orphan.wait(0).unwrap().unwrap().status.signal(), Some(9));
+    }
+
+    #[test]
+    fn a_line_of_a_terminal_is_made_readable() {
+        assert_eq!(printable("\x1b[?7l\x1b[2J\x1b[0mSeaBIOS (1)\r"), "SeaBIOS (1)");
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let file = memory_file(c"test").unwrap();
+        let text: String = (0..100_000).map(|n| format!("line {n}\r\n")).collect();
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        let lines = last_lines(&file, 60);
+        assert_eq!((lines.len(), lines[59].as_str()), (60, "line 99999"));
     }
 }
