@@ -18,9 +18,23 @@ fn cache() -> PathBuf {
     std::env::var_os("XDG_CACHE_HOME").map_or_else(|| home.join(".cache"), PathBuf::from)
 }
 
-fn fsdyno(program: &Path, folder: &Path, words: &[&str]) -> Command {
+/// Words as a shell would split them: at spaces, but for what stands in single quotes.
+fn split(words: &str) -> Vec<&str> {
+    let parts = words.split('\'').enumerate();
+    parts
+        .flat_map(
+            |(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() },
+        )
+        .collect()
+}
+
+fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(folder).stdin(Stdio::null()).env("XDG_CACHE_HOME", cache()).args(words);
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("XDG_CACHE_HOME", cache())
+        .args(split(words));
     command
 }
 
@@ -32,7 +46,7 @@ fn ours() -> &'static Path {
 fn lab() -> Option<tempfile::TempDir> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {
-        let seen = fsdyno(ours(), Path::new("/"), &["doctor"]).output().unwrap();
+        let seen = fsdyno(ours(), Path::new("/"), "doctor").output().unwrap();
         (!seen.status.success()).then(|| String::from_utf8_lossy(&seen.stdout).into_owned())
     });
     match missing {
@@ -44,8 +58,8 @@ fn lab() -> Option<tempfile::TempDir> {
     }
 }
 
-fn run(folder: &Path, words: &[&str]) -> std::process::Output {
-    fsdyno(ours(), folder, &[&["run"], words].concat()).output().unwrap()
+fn run(folder: &Path, words: &str) -> std::process::Output {
+    fsdyno(ours(), folder, &format!("run {words}")).output().unwrap()
 }
 
 fn trials(results: &Path) -> Vec<Value> {
@@ -97,9 +111,8 @@ fn kill(pid: u32, signal: i32) {
 
 /// Starts a long run and waits until its guest is at work.
 fn started(folder: &Path) -> (Child, u32) {
-    let words = ["run", "dirops", "--fs", "ext4", "--disk", "hdd-7200", "--set", "files=500000"];
-    let words = [&words[..], &["--out", "out"]].concat();
-    let mut command = fsdyno(ours(), folder, &words);
+    let words = "run dirops --fs ext4 --disk hdd-7200 --set files=500000 --out out";
+    let mut command = fsdyno(ours(), folder, words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("a guest", || !guests(child.id()).is_empty());
     let guest = guests(child.id())[0];
@@ -112,11 +125,8 @@ fn gone(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-const SAME: &[&str] = &[
-    "dirops", "tarball", "--fs", "ext4", "--fs", "xfs", "--fs", "btrfs", "--disk", "hdd-7200",
-    "--set", "dirops.files=2000", "--set", "dirops.stat=yes", "--set", "tarball.files=1000",
-    "--seed", "7",
-];
+const SAME: &str = "dirops tarball --fs ext4 --fs xfs --fs btrfs --disk hdd-7200 --set dirops.files=2000 \
+        --set dirops.stat=yes --set tarball.files=1000 --seed 7";
 
 /// Another checkout of what is committed and not, built by its own Makefile.
 fn other_checkout(folder: &Path) -> PathBuf {
@@ -151,13 +161,13 @@ fn other_checkout(folder: &Path) -> PathBuf {
 #[test]
 fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
     let Some(folder) = lab() else { return };
-    let quiet = run(folder.path(), &[SAME, &["--out", "quiet"]].concat());
+    let quiet = run(folder.path(), &format!("{SAME} --out quiet"));
     assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
 
     let burners: Vec<Child> = (0..std::thread::available_parallelism().unwrap().get())
         .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
         .collect();
-    let busy = run(folder.path(), &[SAME, &["--out", "busy", "--jobs", "2"]].concat());
+    let busy = run(folder.path(), &format!("{SAME} --out busy --jobs 2"));
     for mut burner in burners {
         burner.kill().unwrap();
         burner.wait().unwrap();
@@ -168,7 +178,7 @@ fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
     assert_eq!(first, measured(&folder.path().join("busy")));
 
     let elsewhere = other_checkout(folder.path());
-    let words = [&["run"], SAME, &["--out", "elsewhere"]].concat();
+    let words = format!("run {SAME} --out elsewhere");
     let other = fsdyno(&elsewhere, folder.path(), &words).output().unwrap();
     assert_eq!(code(&other), 0, "{}", stderr(&other));
     let program = |path: &Path| std::fs::read(path).unwrap();
@@ -184,8 +194,8 @@ fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
 #[test]
 fn another_seed_gives_other_digits() {
     let Some(folder) = lab() else { return };
-    let words = ["dirops", "--fs", "ext4", "--set", "files=500", "--repeat", "2", "--out", "out"];
-    let output = run(folder.path(), &words);
+    let words = "dirops --fs ext4 --set files=500 --repeat 2 --out out";
+    let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let two = measured(&folder.path().join("out"));
     assert_ne!(two[0].1, two[1].1);
@@ -195,10 +205,9 @@ fn another_seed_gives_other_digits() {
 fn every_file_system_is_made_filled_verified_and_checked_clean() {
     let Some(folder) = lab() else { return };
     let kinds = ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs", "jfs"];
-    let mut words = vec!["dirops", "tarball", "--set", "dirops.files=300", "--jobs", "2"];
-    words.extend(["--set", "tarball.files=300", "--size", "4G", "--out", "out"]);
-    kinds.iter().for_each(|kind| words.extend(["--fs", kind]));
-    let output = run(folder.path(), &words);
+    let kinds = kinds.map(|kind| format!("--fs {kind}")).join(" ");
+    let words = "dirops tarball --set dirops.files=300 --set tarball.files=300 --size 4G --jobs 2";
+    let output = run(folder.path(), &format!("{words} {kinds} --out out"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = trials(&folder.path().join("out"));
     assert_eq!(trials.len(), 14);
@@ -217,8 +226,8 @@ fn every_file_system_is_made_filled_verified_and_checked_clean() {
 #[test]
 fn what_is_in_flight_stays_within_the_disks_own_queue() {
     let Some(folder) = lab() else { return };
-    let words = ["tarball", "--fs", "ext4", "--set", "files=2000", "--size", "8G", "--out", "out"];
-    let output = run(folder.path(), &words);
+    let words = "tarball --fs ext4 --set files=2000 --size 8G --out out";
+    let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let depth = trial["plan"]["medium"]["disk"]["spec"]["queue"]["depth"].as_u64().unwrap();
@@ -230,11 +239,9 @@ fn what_is_in_flight_stays_within_the_disks_own_queue() {
 #[test]
 fn a_directory_without_an_index_is_ten_times_slower() {
     let Some(folder) = lab() else { return };
-    let words = [
-        "dirops", "--disk", "instant", "--fs", "indexed=ext4", "--fs", "linear=ext4 -O ^dir_index",
-        "--set", "files=10000", "--jobs", "2", "--out", "out",
-    ];
-    let output = run(folder.path(), &words);
+    let words = "dirops --disk instant --fs indexed=ext4 --fs 'linear=ext4 -O ^dir_index' --set \
+            files=10000 --jobs 2 --out out";
+    let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let create = |label: &str| {
         let trials = trials(&folder.path().join("out"));
@@ -250,11 +257,8 @@ fn a_directory_without_an_index_is_ten_times_slower() {
 #[test]
 fn a_small_guest_writes_four_times_its_memory() {
     let Some(folder) = lab() else { return };
-    let words = [
-        "tarball", "--fs", "ext4", "--ram", "128M", "--set", "files=512", "--set", "size=1M",
-        "--size", "8G", "--out", "out",
-    ];
-    let output = run(folder.path(), &words);
+    let words = "tarball --fs ext4 --ram 128M --set files=512 --set size=1M --size 8G --out out";
+    let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 512 << 20);
@@ -265,11 +269,9 @@ fn a_small_guest_writes_four_times_its_memory() {
 fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
     let Some(folder) = lab() else { return };
     // The kernel is told to keep nearly all of it free.
-    let words = [
-        "dirops", "--fs", "ext4", "--ram", "96M", "--sysctl", "vm.min_free_kbytes=80000",
-        "--set", "files=20000", "--out", "out",
-    ];
-    let output = run(folder.path(), &words);
+    let words = "dirops --fs ext4 --ram 96M --sysctl vm.min_free_kbytes=80000 --set files=20000 \
+            --out out";
+    let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["outcome"], "failed");
@@ -281,11 +283,9 @@ fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
 fn a_full_file_system_fails_with_the_call_that_met_it() {
     let Some(folder) = lab() else { return };
     // The bytes fit by themselves; what btrfs needs beside them does not.
-    let words = [
-        "tarball", "--fs", "btrfs -m dup -d dup", "--set", "files=250", "--set", "size=1M",
-        "--size", "300M", "--out", "out",
-    ];
-    let output = run(folder.path(), &words);
+    let words = "tarball --fs 'btrfs -m dup -d dup' --set files=250 --set size=1M --size 300M \
+            --out out";
+    let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let reason = trial["reason"].as_str().unwrap();
@@ -338,8 +338,8 @@ fn a_full_host_is_told_apart_from_a_broken_guest() {
         eprintln!("skipped: only root can mount a small file system to fill");
         return;
     }
-    let words = ["run", "tarball", "--fs", "ext4", "--set", "files=100", "--set", "size=1M"];
-    let mut command = fsdyno(ours(), folder.path(), &words);
+    let words = "run tarball --fs ext4 --set files=100 --set size=1M";
+    let mut command = fsdyno(ours(), folder.path(), words);
     // The disk's bytes lie where temporary files do.
     let output = command.env("TMPDIR", &small).args(["--out", "out"]).output().unwrap();
     let text = stderr(&output);

@@ -48,7 +48,7 @@ fn medium(trial: &Trial) -> Vec<String> {
                 option("kernel", kernel),
                 option("ram", &bytes(*ram)),
             ];
-            options.extend(size.map(|size| option("size", &bytes(size))));
+            options.push(option("size", &size.map_or("whole".into(), bytes)));
             options.extend(scheduler.iter().map(|s| option("scheduler", s)));
             options
         }
