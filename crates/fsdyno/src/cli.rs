@@ -251,6 +251,14 @@ pub enum Verify {
     Sampled,
 }
 
+/// `--size`: a number of bytes, or all there is.
+fn size(text: &str) -> Result<Size, String> {
+    match text {
+        "whole" => Ok(Size::Whole),
+        other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -258,13 +266,5 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         super::Cli::command().debug_assert();
-    }
-}
-
-/// `--size`: a number of bytes, or all there is.
-fn size(text: &str) -> Result<Size, String> {
-    match text {
-        "whole" => Ok(Size::Whole),
-        other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
     }
 }
