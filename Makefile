@@ -8,8 +8,11 @@ FSDYNO = $(PROFILE_DIR)/fsdyno
 # The agent is part of a lab's identity, so its bytes must not depend on where they were built:
 # the paths of the checkout and of cargo's folder are replaced in all that the compiler writes.
 CARGO_HOME_DIR = $(or $(CARGO_HOME),$(HOME)/.cargo)
-REPRODUCIBLE = RUSTFLAGS="--remap-path-prefix=$(CURDIR)=/fsdyno --remap-path-prefix=$(CARGO_HOME_DIR)=/cargo" \
-	CFLAGS="-ffile-prefix-map=$(CURDIR)=/fsdyno -ffile-prefix-map=$(CARGO_HOME_DIR)=/cargo"
+# (Encoded, because a checkout may lie in a folder with spaces; C sources come from cargo's folder.)
+REPRODUCIBLE = \
+	CARGO_ENCODED_RUSTFLAGS="$$(printf '%s=/fsdyno\037%s=/cargo' \
+		'--remap-path-prefix=$(CURDIR)' '--remap-path-prefix=$(CARGO_HOME_DIR)')" \
+	CFLAGS="-ffile-prefix-map=$(CARGO_HOME_DIR)=/cargo"
 
 .PHONY: help build demo test test-full lint bench docs setup
 
