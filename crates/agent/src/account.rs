@@ -35,17 +35,30 @@ pub struct Account {
 }
 
 impl Account {
-    /// The counters now. The clocks of this process are read first, so that what reading the rest
-    /// costs is not counted.
-    pub fn take(instruments: Instruments) -> Account {
+    /// The counters at the start of a phase: this process's own clocks are read last, so that what
+    /// reading the rest costs is not counted.
+    pub fn open(instruments: Instruments) -> Account {
+        let mut account = Account::of_others(instruments);
+        account.read_own();
+        account
+    }
+
+    /// What was spent since the start of a phase: this process's own clocks are read first.
+    pub fn close(instruments: Instruments, opened: &Account) -> Account {
+        let mut own = Account::default();
+        own.read_own();
+        let others = Account::of_others(instruments);
+        Account { cpu: own.cpu, user: own.user, system: own.system, ..others }.since(opened)
+    }
+
+    fn read_own(&mut self) {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        let (user, system) = usage();
-        let mut account = Account {
-            cpu: Nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64),
-            user,
-            system,
-            ..Account::default()
-        };
+        self.cpu = Nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64);
+        (self.user, self.system) = usage();
+    }
+
+    fn of_others(instruments: Instruments) -> Account {
+        let mut account = Account::default();
         account.server = instruments.server.map(run_time).unwrap_or_default();
         account.driver = instruments.driver.map(run_time).unwrap_or_default();
         for (work, time) in kernel_threads() {
@@ -57,8 +70,8 @@ impl Account {
         account
     }
 
-    /// What was spent since an earlier moment; kernel threads that did nothing are left out.
-    pub fn since(&self, earlier: &Account) -> Account {
+    /// Kernel threads that did nothing are left out.
+    fn since(&self, earlier: &Account) -> Account {
         let kernel = self.kernel.iter().filter_map(|(name, time)| {
             let spent = *time - earlier.kernel.get(name).copied().unwrap_or_default();
             (spent.0 > 0).then(|| (name.clone(), spent))
@@ -171,7 +184,8 @@ pub fn parse_device_stat(text: &str) -> Option<Device> {
     })
 }
 
-/// What the device did between two moments. The peak is that of the later one.
+/// What the device did between two moments. The peak is that of the later one, which its source
+/// counts from the start of the phase.
 pub fn device_since(now: &Device, earlier: &Device) -> Device {
     let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));
     Device {
@@ -215,13 +229,24 @@ mod tests {
 
     #[test]
     fn an_account_counts_the_cpu_that_was_used() {
-        let before = Account::take(Instruments::default());
+        let before = Account::open(Instruments::default());
         let mut sum = 0u64;
         for i in 0..5_000_000u64 {
             sum = std::hint::black_box(sum.wrapping_add(i));
         }
-        let spent = Account::take(Instruments::default()).since(&before);
+        let spent = Account::close(Instruments::default(), &before);
         assert!(spent.cpu.0 > 0, "{sum}");
+    }
+
+    #[test]
+    fn an_account_of_nothing_holds_none_of_its_own_cost() {
+        // Reading /proc takes milliseconds; between the two readings of the clock lie microseconds.
+        let scan = clock_gettime(ClockId::ProcessCPUTime);
+        let opened = Account::open(Instruments::default());
+        let cost = clock_gettime(ClockId::ProcessCPUTime) - scan;
+        let spent = Account::close(Instruments::default(), &opened);
+        let cost = cost.tv_sec as u64 * 1_000_000_000 + cost.tv_nsec as u64;
+        assert!(spent.cpu.0 * 2 < cost, "{} of {cost} ns", spent.cpu.0);
     }
 
     #[test]

@@ -25,7 +25,14 @@ use crate::{kernel_log, process, trial};
 const MOUNT_POINT: &str = "/mnt";
 
 /// Runs the guest to its end and switches it off.
+///
+/// Anywhere but in a guest, where it is PID 1, it ends at once with code 2: on a host it would mount
+/// over the user's folders and reboot the machine.
 pub fn guest() -> ! {
+    if std::process::id() != 1 {
+        eprintln!("fsdyno agent --guest is for PID 1 of the lab's guest");
+        std::process::exit(2);
+    }
     if let Err(error) = live() {
         eprintln!("fsdyno agent: {error}");
     }

@@ -162,19 +162,20 @@ impl Trial<'_> {
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
         let device_before = self.target.device();
         let late_before = self.target.late();
-        let account_before = Account::take(instruments);
+        self.target.start_phase();
+        let account_before = Account::open(instruments);
 
         let outcome = run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |done| {
             mailbox.set(Word::OpsDone, ops_before + done);
         })
         .map_err(|failure| format!("phase {}: {failure}", spec.name))?;
         let dirty = dirty_bytes();
-        rustix::fs::syncfs(self.target.root()).map_err(|error| format!("syncfs: {error}"))?;
+        self.target.sync().map_err(failed("syncfs"))?;
         let synced = clock::now();
         let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
         let durable = clock::now();
 
-        let spent = Account::take(instruments).since(&account_before);
+        let spent = Account::close(instruments, &account_before);
         let device = self.target.device();
         self.ops_before += outcome.ops;
         drop(issuer);

@@ -175,6 +175,7 @@ impl Server {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
         self.in_flight.push(InFlight { request, errno });
+        self.shared.in_flight(self.in_flight.len());
         let sector = request.sector + self.partition.start.0 / 512;
         self.disk.submit(arrived, Request { sector, ..request });
         Ok(())

@@ -73,8 +73,16 @@ impl Shared {
         self.set(Word::BytesWritten, device.bytes_written.0);
         self.set(Word::Seeks, device.seeks.unwrap_or(0));
         self.set(Word::Busy, device.busy_ns.unwrap_or_default().0);
-        self.set(Word::Peak, device.peak_in_flight.unwrap_or(0));
         self.set(Word::Stored, stored.0);
+    }
+
+    pub(super) fn in_flight(&self, now: usize) {
+        self.set(Word::Peak, self.get(Word::Peak).max(now as u64));
+    }
+
+    /// Trial: the most requests in flight are counted from now on.
+    pub fn reset_peak(&self) {
+        self.set(Word::Peak, 0);
     }
 
     pub(super) fn answered(&self, late: Nanos) -> u64 {

@@ -42,6 +42,10 @@ impl Directory {
             .map(|text| text.trim().to_string())
     }
 
+    fn flushes(&self) -> u64 {
+        self.device().map_or(0, |device| device.flushes)
+    }
+
     fn drop_caches() -> bool {
         fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
     }
@@ -66,11 +70,10 @@ impl Target for Directory {
             );
         }
         conditions.notes.push(
-            "a directory as it is: not freshly made, not checked; kernel threads and dirty pages \
-             are those of the whole machine"
+            "a directory as it is: not freshly made, not checked; kernel threads, dirty pages and \
+             the device's requests and flushes are those of the whole machine"
                 .to_string(),
         );
-        self.flushes_before = self.device().map_or(0, |device| device.flushes);
         Ok(())
     }
 
@@ -82,19 +85,22 @@ impl Target for Directory {
         if wanted == GapKind::None {
             return Ok(wanted.name());
         }
-        rustix::fs::syncfs(&self.root)?;
+        self.sync()?;
         if wanted == GapKind::Sync || !Directory::drop_caches() {
             return Ok(GapKind::Sync.name());
         }
         Ok(GapKind::Drop.name())
     }
 
+    fn sync(&mut self) -> io::Result<()> {
+        self.flushes_before = self.flushes();
+        Ok(rustix::fs::syncfs(&self.root)?)
+    }
+
     /// syncfs(2) has just come back. A device without a volatile cache has nothing left; one with
-    /// it is shown to be flushed only if the file system sent it a flush meanwhile.
+    /// it is shown to be flushed only if it was sent a flush during that call.
     fn flush_device(&mut self) -> io::Result<bool> {
-        let Some(device) = self.device() else { return Ok(false) };
-        let flushed = device.flushes > self.flushes_before;
-        self.flushes_before = device.flushes;
+        let flushed = self.flushes() > self.flushes_before;
         Ok(flushed || self.queue("write_cache").as_deref() == Some("write through"))
     }
 

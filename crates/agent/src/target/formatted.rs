@@ -163,10 +163,6 @@ impl Formatted {
         }
         Ok(())
     }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(self.root())?)
-    }
 }
 
 impl Target for Formatted {
@@ -216,6 +212,16 @@ impl Target for Formatted {
             }
         }
         Ok(wanted.name())
+    }
+
+    fn start_phase(&mut self) {
+        if let Medium::Served { shared, .. } = &self.medium {
+            shared.reset_peak();
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(self.root())?)
     }
 
     fn flush_device(&mut self) -> io::Result<bool> {

@@ -32,7 +32,16 @@ pub trait Target {
     /// What the kernel reports.
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str>;
 
-    /// Empties the device's own cache; whether it is now shown to be empty.
+    /// A phase begins: whatever is counted by phase starts anew.
+    fn start_phase(&mut self) {}
+
+    /// syncfs(2) on the tree's file system.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Empties the device's own cache, after [`Target::sync`]; whether it is now shown to be empty.
     ///
     /// # Errors
     /// What the kernel reports.
