@@ -26,8 +26,10 @@ pub struct Account {
     pub user: Nanos,
     /// Its part in the kernel, by ticks.
     pub system: Nanos,
-    /// CPU time of kernel threads, by work.
+    /// CPU time of kernel threads, by work. Pooled workers are one: `kworker`.
     pub kernel: BTreeMap<String, Nanos>,
+    /// The same by thread, for a thread that ends takes its time with it.
+    threads: BTreeMap<String, (Work, Nanos)>,
     /// CPU time of the disk's server.
     pub server: Nanos,
     /// CPU time of the block driver's own threads.
@@ -61,29 +63,33 @@ impl Account {
         let mut account = Account::default();
         account.server = instruments.server.map(run_time).unwrap_or_default();
         account.driver = instruments.driver.map(run_time).unwrap_or_default();
-        for (work, time) in kernel_threads() {
-            match work {
-                Work::BlockDriver => account.driver += time,
-                Work::Named(name) => *account.kernel.entry(name).or_default() += time,
-            }
-        }
+        account.threads = kernel_threads();
         account
     }
 
     /// Kernel threads that did nothing are left out.
     fn since(&self, earlier: &Account) -> Account {
-        let kernel = self.kernel.iter().filter_map(|(name, time)| {
-            let spent = *time - earlier.kernel.get(name).copied().unwrap_or_default();
-            (spent.0 > 0).then(|| (name.clone(), spent))
-        });
-        Account {
+        let mut spent = Account {
             cpu: self.cpu - earlier.cpu,
             user: self.user - earlier.user,
             system: self.system - earlier.system,
-            kernel: kernel.collect(),
             server: self.server - earlier.server,
             driver: self.driver - earlier.driver,
+            ..Account::default()
+        };
+        for (pid, (work, time)) in &self.threads {
+            let before = earlier.threads.get(pid).map_or(Nanos(0), |(_, time)| *time);
+            // A number that was given to another thread meanwhile has less time than before.
+            let time = if *time < before { *time } else { *time - before };
+            match work {
+                Work::BlockDriver => spent.driver += time,
+                Work::Named(name) if time > Nanos(0) => {
+                    *spent.kernel.entry(name.clone()).or_default() += time;
+                }
+                Work::Named(_) => {}
+            }
         }
+        spent
     }
 }
 
@@ -108,14 +114,14 @@ fn run_time_of(pid: &str) -> Nanos {
     Nanos(text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0))
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
     BlockDriver,
     Named(String),
 }
 
-fn kernel_threads() -> Vec<(Work, Nanos)> {
-    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+fn kernel_threads() -> BTreeMap<String, (Work, Nanos)> {
+    let Ok(folder) = fs::read_dir("/proc") else { return BTreeMap::new() };
     folder
         .flatten()
         .filter_map(|entry| {
@@ -126,7 +132,7 @@ fn kernel_threads() -> Vec<(Work, Nanos)> {
             let after = stat.rsplit(") ").next()?;
             (after.split(' ').nth(1)? == "2").then_some(())?;
             let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-            Some((work_of(comm.trim_end()), run_time_of(pid)))
+            Some((pid.to_string(), (work_of(comm.trim_end()), run_time_of(pid))))
         })
         .collect()
 }
@@ -153,11 +159,14 @@ pub fn dirty_bytes() -> Option<Bytes> {
     Some(Bytes(meminfo_kb(&meminfo, "Dirty")? * 1024 + meminfo_kb(&meminfo, "Writeback")? * 1024))
 }
 
-/// Memory that can cache files: free, page cache, buffers and reclaimable slab.
+/// Memory that can cache files: free, page cache, buffers and reclaimable slab, less what is held.
 pub fn cacheable_memory() -> Bytes {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let keys = ["MemFree", "Cached", "Buffers", "SReclaimable"];
-    Bytes(keys.iter().filter_map(|key| meminfo_kb(&meminfo, key)).sum::<u64>() * 1024)
+    let cached: u64 = keys.iter().filter_map(|key| meminfo_kb(&meminfo, key)).sum();
+    // An initramfs and shared memory are counted as page cache and can cache nothing.
+    let held = ["Shmem", "Unevictable"].iter().filter_map(|key| meminfo_kb(&meminfo, key)).max();
+    Bytes(cached.saturating_sub(held.unwrap_or(0)) * 1024)
 }
 
 fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {

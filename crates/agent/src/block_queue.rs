@@ -68,6 +68,25 @@ pub fn count_requests(name: &str) -> io::Result<()> {
     fs::write(folder(name).join("iostats"), "1")
 }
 
+/// What the driver does not let itself be told, in sentences: nbd, for one, has physical blocks as
+/// large as its logical ones.
+pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<String> {
+    let wanted = [
+        ("rotational", u64::from(wanted.rotational)),
+        ("read_ahead_kb", u64::from(wanted.read_ahead_kb)),
+        ("logical_block_size", u64::from(wanted.logical_block_size)),
+        ("physical_block_size", u64::from(wanted.physical_block_size)),
+    ];
+    wanted
+        .iter()
+        .filter_map(|(key, value)| {
+            let found = in_effect.get(*key)?;
+            (*found != value.to_string())
+                .then(|| format!("the disk's {key} is {value}, and the guest's driver has {found}"))
+        })
+        .collect()
+}
+
 /// The settings in effect.
 pub fn read_back(name: &str) -> BTreeMap<String, String> {
     KEYS.iter()

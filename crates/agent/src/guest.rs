@@ -174,17 +174,16 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
             if mailbox.get(Word::ReportLength) > 0 {
                 return Ok(());
             }
-            let said = kernel_log::fatal().map(|line| format!("; the kernel said: {line}"));
             return Err(io::Error::other(format!(
                 "the trial ended without a report: {status}{}",
-                said.unwrap_or_default()
+                kernel_log::tail()
             )));
         }
         let left = end.since(fsdyno_engine::clock::now());
         if left == Nanos(0) {
             return Err(io::Error::other(format!(
                 "not done within {deadline} of virtual time{}",
-                kernel_log::hint()
+                kernel_log::tail()
             )));
         }
         wait_for_child_signal(left);

@@ -10,6 +10,9 @@ use rustix::fs::OFlags;
 const FATAL: &[&str] =
     &["Out of memory", "oom-kill:", "BUG:", "Oops:", "I/O error", "blocked for more than"];
 
+/// How many of the last messages are told.
+const TAIL: usize = 20;
+
 /// The nbd driver says this of every request that takes over 30 s; a full drive cache may
 /// honestly take that long to destage, so only what takes [`STUCK_SECONDS`] is called stuck.
 const STUCK: &str = "Possible stuck request";
@@ -45,6 +48,17 @@ fn is_fatal(line: &str) -> bool {
             >= STUCK_SECONDS;
     }
     FATAL.iter().any(|word| line.contains(word))
+}
+
+/// The last messages, for a trial that ended without a word of its own.
+pub fn tail() -> String {
+    let lines = messages();
+    let last = &lines[lines.len().saturating_sub(TAIL)..];
+    if last.is_empty() {
+        String::new()
+    } else {
+        format!("; the kernel's last lines: {}", last.join(" | "))
+    }
 }
 
 /// The last message in brackets, for an error whose reason only the kernel knows.

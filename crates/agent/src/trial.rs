@@ -7,6 +7,7 @@ use std::time::Duration;
 use fsdyno_engine::issue::sync::Sync as SyncIssuer;
 use fsdyno_engine::{OwnCost, Recorder, calibrate, clock, run_phase, verify};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
+use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::{
     AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
 };
@@ -130,6 +131,19 @@ impl Trial<'_> {
         let wanted = spec.gap.name().to_string();
         self.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
         if index > 0 && phases[index - 1].verify {
+            if spec.gap == GapKind::None {
+                self.conditions.notes.push(format!(
+                    "phase {} follows the verification of phase {}, which has read the tree back \
+                     ({}): caches hold what that left in them, and it was not read from the device",
+                    spec.name,
+                    phases[index - 1].name,
+                    match self.job.plan.verify {
+                        VerifyMode::Full => "every byte",
+                        VerifyMode::Names => "names and sizes",
+                        VerifyMode::Sampled => "names, sizes and one file in 64",
+                    }
+                ));
+            }
             let (verified, elapsed_ns) = elapsed(|| {
                 self.verify(workload, index - 1)?;
                 self.untimed(|target| target.gap(spec.gap)).map_err(failed("after verifying"))
@@ -168,12 +182,16 @@ impl Trial<'_> {
         let outcome = run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |done| {
             mailbox.set(Word::OpsDone, ops_before + done);
         })
-        .map_err(|failure| format!("phase {}: {failure}", spec.name))?;
-        let dirty = dirty_bytes();
+        .map_err(|failure| {
+            let hint = failure.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            format!("phase {}: {failure}{hint}", spec.name)
+        })?;
+        // Asking for the dirty pages takes time of its own, which is taken off what follows.
+        let (dirty, asking) = elapsed(dirty_bytes);
         self.target.sync().map_err(failed("syncfs"))?;
-        let synced = clock::now();
+        let synced = clock::now() - asking;
         let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
-        let durable = clock::now();
+        let durable = clock::now() - asking;
 
         let spent = Account::close(instruments, &account_before);
         let device = self.target.device();
@@ -184,7 +202,7 @@ impl Trial<'_> {
             returned_ns: outcome.returned.since(outcome.started),
             synced_ns: Some(synced.since(outcome.started)),
             durable_ns: flushed.then(|| durable.since(outcome.started)),
-            cpu_ns: spent.cpu,
+            cpu_ns: spent.cpu - asking,
             user_ns: spent.user,
             system_ns: spent.system,
             split: Split::Sampled,
@@ -214,7 +232,14 @@ impl Trial<'_> {
         self.target.set_timed(false);
         let mode = self.job.plan.verify;
         let tree = workload.tree(phase);
-        let seen = verify(self.target.root(), tree.as_ref(), &self.contents, mode, self.job.seed);
+        let mailbox = self.mailbox;
+        let mut beat = |entries: u64| {
+            if entries.is_multiple_of(256) {
+                mailbox.set(Word::Now, clock::now().0);
+            }
+        };
+        let (root, seed) = (self.target.root(), self.job.seed);
+        let seen = verify(root, tree.as_ref(), &self.contents, mode, seed, &mut beat);
         self.target.set_timed(true);
         let seen: VerifyReport = seen.map_err(failed("verify"))?;
         let total = &mut self.measured.verify;
@@ -233,8 +258,14 @@ impl Trial<'_> {
 
     fn finish(&mut self, workload: &dyn Workload, phases: &[PhaseSpec]) -> Result<(), String> {
         if let Some(last) = phases.len().checked_sub(1).filter(|last| phases[*last].verify) {
-            self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
-            self.verify(workload, last)?;
+            let (verified, elapsed_ns) = elapsed(|| {
+                let done = self.untimed(|target| target.gap(GapKind::Remount));
+                let done = done.map_err(failed("last remount"))?;
+                self.verify(workload, last).map(|()| done)
+            });
+            let (before, wanted) = (String::new(), "verify".to_string());
+            let done = verified?.to_string();
+            self.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
         }
         self.stage(Stage::Checking);
         self.target.finish().map_err(failed("unmount"))?;

@@ -269,7 +269,8 @@ fn run(work: &dyn Workload, phase: usize, issuer: &mut dyn Issuer) -> Recorder {
 }
 
 fn verified(path: &Path, work: &dyn Workload, phase: usize, mode: VerifyMode) -> VerifyReport {
-    verify(root(path).as_fd(), work.tree(phase).as_ref(), &contents(), mode, 5).unwrap()
+    verify(root(path).as_fd(), work.tree(phase).as_ref(), &contents(), mode, 5, &mut |_| {})
+        .unwrap()
 }
 
 /// What was recorded of the kinds that the workload counts.
@@ -387,7 +388,7 @@ fn whatever_is_wrong_on_disk_is_found_and_told() {
     assert_eq!(problems, 2, "two swapped contents are two differences");
     let (problems, examples) = full(|at| fs::remove_dir_all(at.join("t/d1")).unwrap());
     assert_eq!((problems, examples.len()), (51, 2));
-    assert_eq!(full(|at| fs::create_dir(at.join("lost+found")).unwrap()).0, 0);
+    assert!(full(|at| fs::create_dir(at.join("lost+found")).unwrap()).0 > 0);
 }
 
 #[test]

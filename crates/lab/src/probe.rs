@@ -58,8 +58,24 @@ pub fn probe_qemu(wish: Option<&Path>) -> Result<Qemu, LabError> {
     let folders = ask(&path, "-L help").map_err(&wrong)?;
     let folders: Vec<PathBuf> = folders.lines().map(PathBuf::from).collect();
     let firmware = firmware_in(&folders).map_err(&wrong)?;
-    let program = fs::read(&path).map_err(LabError::io("read", &path))?;
+    let mut program = fs::read(&path).map_err(LabError::io("read", &path))?;
+    // Where QEMU is built in modules, the emulation is one of them.
+    if let Some(module) = tcg_module() {
+        program.extend(fs::read(&module).map_err(LabError::io("read", &module))?);
+    }
     Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware })
+}
+
+/// The module that runs the guest's instructions, where Debian and Ubuntu put it; none where it is
+/// part of the program.
+fn tcg_module() -> Option<PathBuf> {
+    let folder = std::env::var_os("QEMU_MODULE_DIR").map(PathBuf::from);
+    let usual = ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib/qemu", "/usr/lib64/qemu"];
+    folder
+        .into_iter()
+        .chain(usual.map(PathBuf::from))
+        .map(|folder| folder.join("accel-tcg-x86_64.so"))
+        .find(|path| path.is_file())
 }
 
 fn ask(path: &Path, arguments: &str) -> Result<String, String> {

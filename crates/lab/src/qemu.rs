@@ -107,7 +107,7 @@ pub struct Inherited {
 pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<String> {
     let mut out = Vec::new();
     let mut add = |key: &str, value: String| out.extend([key.to_string(), value]);
-    let pmem: u64 = pmem_disks(machine).map(|disk| region_size(disk.region)).sum();
+    let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
     for (component, key, value) in MACHINE_WORDS {
         let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
         add(key, format!("{value}{nvdimm}"));
@@ -128,7 +128,7 @@ pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<Str
     add("-device", format!("ivshmem-plain,memdev=mailbox,addr={MAILBOX_SLOT:#x}"));
     for (index, (disk, file)) in machine.disks.iter().zip(&files.disks).enumerate() {
         let name = format!("disk{index}");
-        add("-object", memory(&name, *file, region_size(disk.region)));
+        add("-object", memory(&name, *file, disk.size()));
         match disk.attach {
             Attach::Nbd => {
                 let slot = usize::from(DISK_SLOT) + index;
@@ -144,9 +144,15 @@ pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<Str
     out
 }
 
-/// The size of a region in the guest: a power of two, at least a page.
-pub fn region_size(region: Bytes) -> u64 {
-    region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63)
+impl DiskRegion {
+    /// Its size in the guest, in bytes: a PCI region is a power of two and at least a page; an
+    /// NVDIMM is what it is, in whole 2 MiB.
+    pub fn size(&self) -> u64 {
+        match self.attach {
+            Attach::Nbd => self.region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63),
+            Attach::Pmem => self.region.0.max(1).next_multiple_of(2 << 20),
+        }
+    }
 }
 
 fn pmem_disks(machine: &Machine) -> impl Iterator<Item = &DiskRegion> {
@@ -211,8 +217,11 @@ mod tests {
 
     #[test]
     fn regions_are_powers_of_two() {
-        assert_eq!(region_size(Bytes(5 << 30)), 8 << 30);
-        assert_eq!(region_size(Bytes(0)), 4096);
-        assert_eq!(region_size(Bytes(u64::MAX)), 1 << 63);
+        let size = |region, attach| DiskRegion { region: Bytes(region), attach }.size();
+        assert_eq!(size(5 << 30, Attach::Nbd), 8 << 30);
+        assert_eq!(size(0, Attach::Nbd), 4096);
+        assert_eq!(size(u64::MAX, Attach::Nbd), 1 << 63);
+        assert_eq!(size(5 << 30, Attach::Pmem), 5 << 30);
+        assert_eq!(size((5 << 30) + 1, Attach::Pmem), (5 << 30) + (2 << 20));
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
         let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
         let disks = machine.disks.iter().map(|disk| {
             let file = tempfile::tempfile_in(&machine.workdir)?;
-            file.set_len(qemu::region_size(disk.region))?;
+            file.set_len(disk.size())?;
             Ok(file)
         });
         let disks: Vec<File> =

@@ -40,6 +40,10 @@ pub struct Server {
 struct InFlight {
     request: Request,
     errno: u32,
+    /// Whether all of it is here; a write's payload follows its header.
+    whole: bool,
+    /// When the model was done with it, if that was before all of it was here.
+    due: Option<Nanos>,
 }
 
 impl Server {
@@ -110,11 +114,18 @@ impl Server {
         match protocol::parse(&header, sectors) {
             Ok(Command::Disconnect) => return Ok(false),
             Ok(Command::Disk { request, length }) => {
-                if request.action == Action::Write {
-                    self.let_payload_come(arrived, length)?;
+                let whole = request.action != Action::Write;
+                if self.shared.timed() {
+                    self.submit(arrived, request, whole)?;
+                    if !whole {
+                        self.let_payload_come(arrived, length)?;
+                    }
+                    let errno = self.transfer_in(&request, length)?;
+                    self.transferred(request.id, errno)?;
+                } else {
+                    let errno = self.transfer_in(&request, length)?;
+                    self.answer(&request, errno, Nanos(0))?;
                 }
-                let errno = self.transfer_in(&request, length)?;
-                self.accept(arrived, request, errno)?;
             }
             Err(Malformed::Magic) => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "no NBD request"));
@@ -167,18 +178,28 @@ impl Server {
         Ok(())
     }
 
-    fn accept(&mut self, arrived: Nanos, request: Request, errno: u32) -> io::Result<()> {
-        if !self.shared.timed() {
-            return self.answer(InFlight { request, errno }, Nanos(0));
-        }
+    /// Hands a request to the model as it arrived, whether its payload is `whole` yet or not.
+    fn submit(&mut self, arrived: Nanos, request: Request, whole: bool) -> io::Result<()> {
         if self.in_flight.len() == MOST_IN_FLIGHT {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
-        self.in_flight.push(InFlight { request, errno });
+        self.in_flight.push(InFlight { request, errno: 0, whole, due: None });
         self.shared.in_flight(self.in_flight.len());
         let sector = request.sector + self.partition.start.0 / 512;
         self.disk.submit(arrived, Request { sector, ..request });
         Ok(())
+    }
+
+    /// The payload is in the store; if the model has been done with the request, it is answered.
+    fn transferred(&mut self, id: u64, errno: u32) -> io::Result<()> {
+        let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
+            return Err(io::Error::other("a request was answered before it was here"));
+        };
+        self.in_flight[at].errno = errno;
+        self.in_flight[at].whole = true;
+        let Some(due) = self.in_flight[at].due else { return Ok(()) };
+        let held = self.in_flight.swap_remove(at);
+        self.answer(&held.request, held.errno, clock::now().since(due))
     }
 
     fn answer_what_is_due(&mut self) -> io::Result<()> {
@@ -189,16 +210,19 @@ impl Server {
             let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
                 return Err(io::Error::other("the model completed a request that nobody made"));
             };
+            if !self.in_flight[at].whole {
+                self.in_flight[at].due = Some(due);
+                continue;
+            }
             let held = self.in_flight.swap_remove(at);
             if held.request.action == Action::Flush {
                 self.shared.set_volatile(self.disk.volatile_bytes(now));
             }
-            self.answer(held, now.since(due))?;
+            self.answer(&held.request, held.errno, now.since(due))?;
         }
     }
 
-    fn answer(&mut self, held: InFlight, late: Nanos) -> io::Result<()> {
-        let InFlight { request, errno } = held;
+    fn answer(&mut self, request: &Request, errno: u32, late: Nanos) -> io::Result<()> {
         self.socket.write_all(&protocol::reply(request.id, errno))?;
         if request.action == Action::Read && errno == 0 {
             let offset = self.partition.start.0 + request.sector * 512;

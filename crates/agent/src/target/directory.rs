@@ -42,8 +42,13 @@ impl Directory {
             .map(|text| text.trim().to_string())
     }
 
+    /// Flushes of the whole device: the kernel does not count them for a partition
+    /// (Documentation/block/stat.rst, field 16).
     fn flushes(&self) -> u64 {
-        self.device().map_or(0, |device| device.flushes)
+        let Some(folder) = &self.device else { return 0 };
+        let whole = if folder.join("partition").exists() { "../stat" } else { "stat" };
+        let stat = fs::read_to_string(folder.join(whole)).unwrap_or_default();
+        account::parse_device_stat(&stat).map_or(0, |device| device.flushes)
     }
 
     fn drop_caches() -> bool {

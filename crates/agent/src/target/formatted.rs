@@ -116,6 +116,10 @@ impl Formatted {
             process::run(&self.argv(&self.plan.features), &self.plan.env)?
         };
         conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
+        if shown.exit != Some(0) {
+            let said = shown.last_lines(1).join(" ");
+            conditions.notes.push(format!("the features in effect could not be read back: {said}"));
+        }
         Ok(())
     }
 
@@ -175,6 +179,7 @@ impl Target for Formatted {
             Medium::Instant { name } => block_queue::count_requests(name)?,
         }
         conditions.queue = block_queue::read_back(self.medium.name());
+        conditions.notes.extend(block_queue::differences(&self.spec.queue, &conditions.queue));
         conditions.partition_start = Some(self.partition_start);
         let sectors = Path::new("/sys/block").join(self.medium.name()).join("size");
         let sectors: u64 = fs::read_to_string(sectors)?.trim().parse().map_err(io::Error::other)?;

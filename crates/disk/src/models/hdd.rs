@@ -383,7 +383,10 @@ impl HardDisk {
             return;
         };
         if self.clock < from {
-            // The arm turns back; it counts as if it had never left.
+            // The arm turns back; it counts as if it had never left, its seek too.
+            if self.geometry.locate(first).cylinder != self.head.cylinder {
+                self.counters.seeks = self.counters.seeks.map(|seeks| seeks - 1);
+            }
             self.arm = None;
             return;
         }
@@ -442,14 +445,6 @@ impl Disk for HardDisk {
         }
         let controller = self.controller.map(|transfer| transfer.until);
         let arm = self.arm.map(|motion| motion.until);
-        // A command that only goes on to a busy arm completes nothing, and the arm will look at
-        // it by itself: nobody need wake for that.
-        let last = self.arrived.is_empty() && self.for_room.is_empty();
-        let passes_on = self.controller.is_some_and(|transfer| last && transfer.then == Then::Arm);
-        let works = |motion: Motion| !matches!(motion.work, Work::ReadAhead { .. });
-        if passes_on && self.arm.is_some_and(works) {
-            return arm;
-        }
         // The arm's work matters only to what waits for it.
         let waits = self.is_urgent()
             || self.arm.is_some_and(|motion| matches!(motion.work, Work::Command(_)));
