@@ -58,6 +58,17 @@ pub fn here(cache: &Path) -> Vec<Kernel> {
     kernels
 }
 
+/// Where the user's kernels are kept: below the cache folder of the XDG Base Directory
+/// Specification.
+pub fn user_cache() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    match (set("XDG_CACHE_HOME"), set("HOME")) {
+        (Some(folder), _) => Path::new(&folder).join("fsdyno"),
+        (None, Some(home)) => Path::new(&home).join(".cache/fsdyno"),
+        (None, None) => std::env::temp_dir().join("fsdyno-cache"),
+    }
+}
+
 /// Where kernels are unpacked: one root folder each.
 fn kernel_folder(cache: &Path) -> PathBuf {
     cache.join("kernels")

@@ -28,10 +28,11 @@ use fsdyno_record::guest::{MODULE_LIST, TOOL_FOLDER};
 use fsdyno_record::mailbox::Progress;
 
 pub use error::{LabError, RunError};
-pub use kernel::{Kernel, here as kernels_here};
+pub use kernel::{Kernel, here as kernels_here, user_cache};
 pub use probe::{Qemu, probe_qemu};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Finished, Watch};
+pub use tools::find as find_program;
 
 use identity::Components;
 use initramfs::Archive;
@@ -69,6 +70,9 @@ pub struct Parts {
     pub agent: PathBuf,
     /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
     pub tools: Vec<String>,
+    /// Programs that stay on the host, but whose word on a trial is part of what is measured: the
+    /// check of a file system. They are looked up, and belong to the identity.
+    pub host_tools: Vec<String>,
     /// Kernel modules; what they need comes along. `nbd nbds_max=1` gives a parameter.
     pub modules: Vec<String>,
     /// More files: path in the guest, contents.
@@ -143,6 +147,23 @@ impl Lab {
             let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
             add(&format!("library {name}"), path, read(file)?);
         }
+        self.modules_into(parts, &mut add)?;
+        for (path, contents) in &parts.files {
+            add(&format!("file {path}"), path, contents.clone());
+        }
+        for tool in &parts.host_tools {
+            let contents = read(&tools::find(tool)?)?;
+            identity::add_file(&mut components, format!("host tool {tool}"), &contents);
+        }
+        self.seal(&archive, components)
+    }
+
+    /// Adds the modules with all that they need, and the list that the agent loads them by.
+    fn modules_into(
+        &self,
+        parts: &Parts,
+        add: &mut impl FnMut(&str, &str, Vec<u8>),
+    ) -> Result<(), LabError> {
         let (names, parameters) = split_parameters(&parts.modules);
         let mut list = String::new();
         for module in self.modules.resolve(&names)? {
@@ -152,10 +173,7 @@ impl Lab {
             add(&format!("module {}", module.name), &path, module.contents);
         }
         add("modules", MODULE_LIST, list.into_bytes());
-        for (path, contents) in &parts.files {
-            add(&format!("file {path}"), path, contents.clone());
-        }
-        self.seal(&archive, components)
+        Ok(())
     }
 
     fn seal(&self, archive: &Archive, mut components: Components) -> Result<Guest, LabError> {

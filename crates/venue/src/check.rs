@@ -11,17 +11,22 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fsdyno_child::Process;
+use fsdyno_child::{Ended, Process};
 use fsdyno_disk::store::{Memory, Store};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::{CheckReport, Conditions};
 
 use crate::error::VenueError;
+use crate::lab::from_lab;
 use crate::venue::Watch;
 
 /// How many of the check's last lines are kept.
 const LINES: usize = 12;
+
+/// Host time that a check may take. It reads a sparse image in the page cache, which takes seconds
+/// at most; one that needs longer than this loops on what it found.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// How often the check is looked at.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -81,7 +86,7 @@ pub fn image(region: &File, conditions: &Conditions, workdir: &Path) -> Result<F
 /// Runs the check of a file system on an image.
 ///
 /// # Errors
-/// A check that cannot be started, or was stopped.
+/// A check that is not installed, cannot be started, does not end, or was stopped.
 pub fn check(
     plan: &FilesystemPlan,
     image: &File,
@@ -94,21 +99,13 @@ pub fn check(
     let Some((program, arguments)) = argv.split_first() else {
         return Err(VenueError::Died(format!("{} has no check", plan.kind)));
     };
-    let mut command = Command::new(program);
+    // The same lookup as that of the lab's identity, so that this is the program named there.
+    let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&plan.env);
     let started = Instant::now();
     let mut process =
         Process::start(command, &[image.as_fd()]).map_err(VenueError::io("start the check"))?;
-    let ended = loop {
-        if let Some(ended) = process.poll().map_err(VenueError::io("wait for the check"))? {
-            break ended;
-        }
-        if watch(progress) == Watch::Stop {
-            return Err(VenueError::Stopped);
-        }
-        std::thread::sleep(PERIOD);
-    };
-    let exit = ended.status.code();
+    let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
     let named = |text: &String| text.replace(&path, IMAGE);
     let clean = exit.is_some_and(|code| plan.check_clean.contains(&code));
     // What a check says of a clean file system may hold the time of day (jfs_fsck) and decides
@@ -123,6 +120,32 @@ pub fn check(
     Ok((report, started.elapsed()))
 }
 
+/// Waits for the end of a check. One that is not waited for any longer is killed by its drop.
+fn wait(
+    process: &mut Process,
+    deadline: Duration,
+    watch: &mut dyn FnMut() -> Watch,
+) -> Result<Ended, VenueError> {
+    let started = Instant::now();
+    loop {
+        if let Some(ended) = process.poll().map_err(VenueError::io("wait for the check"))? {
+            return Ok(ended);
+        }
+        if watch() == Watch::Stop {
+            return Err(VenueError::Stopped);
+        }
+        if started.elapsed() >= deadline {
+            return Err(VenueError::Died(format!(
+                "failed to check the file system: not done after {} s of host time; its last words: \
+                 {}",
+                deadline.as_secs(),
+                process.last_words(LINES).join(" / ")
+            )));
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
 /// Why a check that is not clean fails its trial.
 pub fn reason(check: &CheckReport) -> String {
     format!(
@@ -131,4 +154,56 @@ pub fn reason(check: &CheckReport) -> String {
         check.exit.map_or("killed".to_string(), |code| format!("exit code {code}")),
         check.output.join(" / ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Nanos;
+    use fsdyno_record::mailbox::Stage;
+
+    use super::*;
+
+    /// A check that says something and goes on for ever.
+    fn endless() -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo pass 1 again; while :; do sleep 1; done"]);
+        Process::start(command, &[]).unwrap()
+    }
+
+    #[test]
+    fn a_check_that_does_not_end_is_ended_and_its_last_words_are_told() {
+        let mut process = endless();
+        while process.last_words(1).is_empty() {
+            std::thread::sleep(PERIOD);
+        }
+        let error = wait(&mut process, Duration::ZERO, &mut || Watch::GoOn).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("not done after 0 s") && text.ends_with("pass 1 again"), "{text}");
+    }
+
+    #[test]
+    fn a_check_is_stopped_on_request() {
+        let error = wait(&mut endless(), DEADLINE, &mut || Watch::Stop).unwrap_err();
+        assert!(matches!(error, VenueError::Stopped), "{error}");
+    }
+
+    #[test]
+    fn a_check_that_is_not_installed_is_missing_with_what_brings_it() {
+        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
+        let kind = fsdyno_filesystem::catalog::get("ext4").unwrap();
+        let mut plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
+        plan.check[0] = "no-such-check".into();
+        let image = tempfile::tempfile().unwrap();
+        let progress = Progress {
+            stage: Stage::Checking,
+            phase: 0,
+            phases: 1,
+            ops_done: 0,
+            ops_total: 0,
+            now: Nanos(0),
+            requests: 0,
+        };
+        let error = check(&plan, &image, 1, &progress, &mut |_| Watch::GoOn).unwrap_err();
+        assert!(matches!(&error, VenueError::Missing(text) if text.contains("no-such-check")));
+    }
 }

@@ -17,7 +17,7 @@ use fsdyno_workload::workloads;
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::venue::{Identity, Ran, Venue, Watch};
-use crate::{check, clock};
+use crate::{check, clock, tools};
 
 /// Host time without any sign of life after which a guest has hung. A guest gives one with every
 /// few hundred ops and every request to its disk; the longest silence is one system call that
@@ -133,6 +133,7 @@ impl Venue for LabVenue {
         let started = clock::now();
         let finished = guest.run(&machine, &text, watch).map_err(from_run)?;
         let mut report = read_report(&finished.report)?;
+        report.conditions.tools = tools_of(&job.plan);
         let check_ns = self.check(job, &finished, &mut report, watch)?;
         let host = Host {
             started,
@@ -156,6 +157,14 @@ fn lab_of(plan: &Plan) -> Result<(&str, DiskSpec), VenueError> {
     let spec = DiskSpec::from_json(&disk.spec)
         .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))?;
     Ok((kernel, spec))
+}
+
+/// The version of mkfs, which the guest has from this host.
+fn tools_of(plan: &Plan) -> BTreeMap<String, String> {
+    let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
+    let line =
+        |kind: &catalog::Filesystem| Some((kind.version.first()?.clone(), tools::version(kind)?));
+    kind.and_then(line).into_iter().collect()
 }
 
 fn not_a_lab() -> VenueError {
@@ -193,7 +202,9 @@ fn parts(
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind =
         catalog::get(&filesystem.kind).map_err(|error| VenueError::Died(error.to_string()))?;
-    // The check runs on the host, so its tool stays out of the guest.
+    // The check runs on the host, so its tool stays out of the guest; that it is missing has to be
+    // found before the work and not after the first trial.
+    parts.host_tools.extend(filesystem.check.first().cloned());
     for argv in [&filesystem.mkfs, &filesystem.features] {
         parts.tools.extend(argv.first().filter(|tool| !parts.tools.contains(tool)).cloned());
     }
@@ -206,7 +217,8 @@ fn parts(
     Ok(parts)
 }
 
-fn from_lab(error: LabError) -> VenueError {
+/// What the lab lacks, with what brings it.
+pub(crate) fn from_lab(error: LabError) -> VenueError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     VenueError::Missing(format!("failed to {error}{hint}"))
 }
@@ -223,7 +235,31 @@ fn from_run(error: RunError) -> VenueError {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::plan::WorkloadPlan;
+
     use super::*;
+
+    #[test]
+    fn the_version_of_mkfs_is_known_by_the_name_of_the_program() {
+        let Ok(kind) = catalog::get("ext4") else { panic!("no ext4") };
+        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
+        let plan = Plan {
+            label: "ext4".into(),
+            workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
+            filesystem: Some(kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap()),
+            medium: MediumPlan::Directory { path: "/".into() },
+            threads: 1,
+            verify: Default::default(),
+            sysctls: Default::default(),
+            hash: String::new(),
+        };
+        if !tools::missing(kind).is_empty() {
+            println!("skipped: e2fsprogs is not installed");
+            return;
+        }
+        assert!(tools_of(&plan)["mke2fs"].contains("mke2fs 1."), "{:?}", tools_of(&plan));
+        assert!(tools_of(&Plan { filesystem: None, ..plan }).is_empty());
+    }
 
     #[test]
     fn a_guest_gets_the_tools_modules_and_files_of_its_file_system() {
@@ -233,6 +269,8 @@ mod tests {
         let parts = parts(std::path::Path::new("/x"), Some(&plan), Attach::Nbd).unwrap();
         assert_eq!(parts.modules, ["nbd nbds_max=1", "ext4"]);
         assert!(parts.tools.contains(&"mke2fs".to_string()));
+        assert_eq!(parts.host_tools, ["e2fsck"]);
+        assert!(!parts.tools.contains(&"e2fsck".to_string()), "{parts:?}");
         let there = std::path::Path::new("/etc/mke2fs.conf").exists();
         assert_eq!(parts.files.iter().any(|(path, _)| path == "/etc/mke2fs.conf"), there);
     }
