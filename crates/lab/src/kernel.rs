@@ -97,7 +97,7 @@ fn bring(
     if offline {
         let wanted = wish.map_or("no kernel".into(), |wish| format!("no kernel {wish}"));
         return Err(LabError::NoKernel(format!(
-            "{wanted} is here, and --offline forbids a download"
+            "{wanted} is here, and nothing was to be downloaded"
         )));
     }
     let folder = kernel_folder(cache);

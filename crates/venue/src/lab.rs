@@ -40,8 +40,8 @@ pub struct LabVenue {
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
-/// What decides the parts of a guest: kernel, file system, how the disk is attached.
-type Key = (String, Option<String>, bool);
+/// What decides the parts of a guest: kernel, file system, how the disk is attached, scheduler.
+type Key = (String, Option<String>, bool, String);
 
 impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
@@ -55,7 +55,8 @@ impl LabVenue {
     fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let (kernel, disk) = lab_of(plan)?;
         let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.clone());
-        let key = (kernel.to_string(), kind, disk.attach == Attach::Pmem);
+        let scheduler = scheduler_of(plan, &disk);
+        let key = (kernel.to_string(), kind, disk.attach == Attach::Pmem, scheduler.clone());
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
@@ -63,7 +64,7 @@ impl LabVenue {
         let lab = self.labs.get(kernel).ok_or_else(|| {
             VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
         })?;
-        let parts = parts(&self.agent, plan.filesystem.as_ref(), disk.attach)?;
+        let parts = parts(&self.agent, plan.filesystem.as_ref(), disk.attach, &scheduler)?;
         let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
@@ -185,11 +186,20 @@ fn stored_limit(plan: &Plan) -> Result<Bytes, VenueError> {
     Ok(Bytes(limit))
 }
 
+/// The scheduler that was asked for, or the disk's own.
+fn scheduler_of(plan: &Plan, disk: &DiskSpec) -> String {
+    match &plan.medium {
+        MediumPlan::Lab { scheduler: Some(scheduler), .. } => scheduler.clone(),
+        _ => disk.queue.scheduler.clone(),
+    }
+}
+
 /// What goes into the guest for a file system on a disk.
 fn parts(
     agent: &std::path::Path,
     filesystem: Option<&FilesystemPlan>,
     attach: Attach,
+    scheduler: &str,
 ) -> Result<Parts, VenueError> {
     let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
     let disk_modules: &[&str] = match attach {
@@ -198,6 +208,13 @@ fn parts(
         Attach::Pmem => &["nfit", "nd_pmem"],
     };
     parts.modules.extend(disk_modules.iter().map(ToString::to_string));
+    // The other schedulers are part of every kernel that has them.
+    let module = match scheduler {
+        "bfq" => Some("bfq"),
+        "kyber" => Some("kyber-iosched"),
+        _ => None,
+    };
+    parts.modules.extend(module.map(String::from));
     let Some(filesystem) = filesystem else { return Ok(parts) };
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind =
@@ -266,8 +283,8 @@ mod tests {
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let kind = catalog::get("ext4").unwrap();
         let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
-        let parts = parts(std::path::Path::new("/x"), Some(&plan), Attach::Nbd).unwrap();
-        assert_eq!(parts.modules, ["nbd nbds_max=1", "ext4"]);
+        let parts = parts(std::path::Path::new("/x"), Some(&plan), Attach::Nbd, "bfq").unwrap();
+        assert_eq!(parts.modules, ["nbd nbds_max=1", "bfq", "ext4"]);
         assert!(parts.tools.contains(&"mke2fs".to_string()));
         assert_eq!(parts.host_tools, ["e2fsck"]);
         assert!(!parts.tools.contains(&"e2fsck".to_string()), "{parts:?}");
