@@ -6,12 +6,11 @@ use fsdyno_lab::{Lab, LabOptions};
 use fsdyno_media::Room;
 use fsdyno_record::Bytes;
 use fsdyno_study::{Cell, LabPlace, Place, Question};
-use fsdyno_venue::{HostVenue, LabVenue, Venue};
+use fsdyno_venue::{HostVenue, LabVenue, Venue, tools};
 
-use crate::cli::{Run, Verify};
+use crate::cli::Run;
 use crate::exit::Failure;
 use crate::output::say;
-use crate::programs;
 
 /// The disk of the lab if none is named.
 const DISK: &str = "hdd-7200";
@@ -35,7 +34,7 @@ pub fn question(run: &Run) -> Question {
         .iter()
         .filter_map(|text| fsdyno_filesystem::Spec::parse(text).ok())
         .filter_map(|spec| fsdyno_filesystem::catalog::get(&spec.kind).ok())
-        .filter_map(|kind| Some((kind.name.clone(), programs::version(kind)?)))
+        .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
     Question {
         workloads: run.workloads.clone(),
@@ -43,11 +42,7 @@ pub fn question(run: &Run) -> Question {
         sets: run.sets.clone(),
         sysctls: run.sysctls.clone(),
         threads: run.threads,
-        verify: match run.verify {
-            Verify::Full => fsdyno_record::plan::VerifyMode::Full,
-            Verify::Names => fsdyno_record::plan::VerifyMode::Names,
-            Verify::Sampled => fsdyno_record::plan::VerifyMode::Sampled,
-        },
+        verify: run.verify,
         tool_versions,
     }
 }
@@ -64,12 +59,12 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
             true => vec![ANY_KERNEL.to_string()],
             false => run.kernels.clone(),
         };
-        return Ok(Place::Lab(lab_place(run, kernels)));
+        return Ok(Place::Lab(lab_place(run, kernels, false)));
     }
     directory(run)
 }
 
-fn lab_place(run: &Run, kernels: Vec<String>) -> LabPlace {
+fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
     let disks = match run.disks.is_empty() {
         true => vec![DISK.to_string()],
         false => run.disks.clone(),
@@ -77,6 +72,7 @@ fn lab_place(run: &Run, kernels: Vec<String>) -> LabPlace {
     LabPlace {
         disks,
         kernels,
+        found,
         ram: run.ram.unwrap_or(RAM),
         scheduler: run.scheduler.clone(),
         size: run.size.unwrap_or_default(),
@@ -85,7 +81,7 @@ fn lab_place(run: &Run, kernels: Vec<String>) -> LabPlace {
 
 fn directory(run: &Run) -> Result<Place, Failure> {
     let on = run.on.as_str();
-    let device = on.starts_with("/dev/");
+    let device = on.starts_with("/dev/") && !Path::new(on).is_dir();
     if on.starts_with("loop:") || on.starts_with("ram:") || device {
         return Err(Failure::wrong(format!(
             "--on {on} is not there yet; there are: lab, or a directory of this host"
@@ -158,7 +154,7 @@ pub fn venue(run: &Run, place: Place) -> Result<(Box<dyn Venue>, Place), Failure
                 releases.push(lab.kernel_release().to_string());
                 labs.push(lab);
             }
-            let place = Place::Lab(lab_place(run, releases));
+            let place = Place::Lab(lab_place(run, releases, true));
             Ok((Box::new(LabVenue::new(labs, executable(), std::env::temp_dir())), place))
         }
     }
@@ -170,16 +166,18 @@ pub fn dry(run: &Run, place: Place) -> Place {
         return place;
     }
     let mut releases = Vec::new();
+    let mut found = true;
     for kernel in kernels(run) {
         match find_lab(kernel.clone(), true) {
             Ok(lab) => releases.push(lab.kernel_release().to_string()),
             Err(error) => {
                 say(&format!("fsdyno: {error}"));
+                found = false;
                 releases.push(kernel.unwrap_or_else(|| ANY_KERNEL.to_string()));
             }
         }
     }
-    Place::Lab(lab_place(run, releases))
+    Place::Lab(lab_place(run, releases, found))
 }
 
 fn kernels(run: &Run) -> Vec<Option<String>> {
