@@ -1,5 +1,7 @@
 //! Words and quotes as a shell has them, without anything else that a shell does.
 
+use fsdyno_record::shell;
+
 use crate::SpecError;
 
 /// One word of a spec.
@@ -80,11 +82,12 @@ fn printable(c: char, column: usize) -> Result<char, SpecError> {
 
 /// The word with the quotes that [`split`] takes off again.
 pub(crate) fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=,:^+{}%@".contains(c);
+    // A spec is no command line: what only a shell would expand stands for itself in it.
+    let plain = |c: char| shell::is_plain(c) || "^{}".contains(c);
     if !word.is_empty() && !word.starts_with('@') && word.chars().all(plain) {
         return word.to_string();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell::quoted(word)
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 
 pub mod canonical;
 pub mod guest;
+pub mod lines;
 pub mod mailbox;
 pub mod op;
 pub mod plan;
 pub mod seed;
+pub mod shell;
 pub mod suggest;
 pub mod trial;
 pub mod units;

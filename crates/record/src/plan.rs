@@ -117,6 +117,20 @@ pub enum VerifyMode {
     Sampled,
 }
 
+impl VerifyMode {
+    /// Every mode, with the name that `--verify` takes and what it means.
+    pub const ALL: &[(&str, &str, VerifyMode)] = &[
+        ("full", "Every name, size and byte", VerifyMode::Full),
+        ("names", "Every name and size", VerifyMode::Names),
+        ("sampled", "Every name and size, and the bytes of one file in 64", VerifyMode::Sampled),
+    ];
+
+    /// The name that `--verify` takes.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, _, mode)| *mode == self).map_or("", |(name, _, _)| name)
+    }
+}
+
 /// A plan with a seed, made ready for one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -188,6 +202,14 @@ mod tests {
         let threaded = Plan { threads: 2, ..base.clone() }.sealed();
         assert_eq!(base.hash, renamed.hash);
         assert_ne!(base.hash, threaded.hash);
+    }
+
+    #[test]
+    fn a_mode_of_verification_is_typed_as_it_is_recorded() {
+        for (name, _, mode) in VerifyMode::ALL {
+            assert_eq!(serde_json::to_value(mode).unwrap(), *name);
+            assert_eq!(mode.name(), *name);
+        }
     }
 
     #[test]

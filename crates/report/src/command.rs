@@ -1,6 +1,7 @@
 //! The command that repeats what was measured, worked out from the plans of the trials.
 
 use fsdyno_record::plan::{MediumPlan, VerifyMode};
+use fsdyno_record::shell::quote;
 use fsdyno_record::{Bytes, Trial};
 
 /// A `fsdyno run` with every choice spelled out, quoted for a shell; empty without trials.
@@ -66,11 +67,8 @@ fn bytes(Bytes(bytes): Bytes) -> String {
 
 /// Nothing where everything was compared, as is the rule.
 fn verify(trial: &Trial) -> Option<String> {
-    match trial.plan.verify {
-        VerifyMode::Full => None,
-        VerifyMode::Names => Some(option("verify", "names")),
-        VerifyMode::Sampled => Some(option("verify", "sampled")),
-    }
+    let mode = trial.plan.verify;
+    (mode != VerifyMode::Full).then(|| option("verify", mode.name()))
 }
 
 fn settings(trial: &Trial) -> Vec<String> {
@@ -83,15 +81,6 @@ fn settings(trial: &Trial) -> Vec<String> {
 
 fn option(name: &str, value: &str) -> String {
     format!("--{name} {}", quote(value))
-}
-
-/// Quoted for a POSIX shell, where that is needed.
-fn quote(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
@@ -132,12 +121,5 @@ mod tests {
         for part in ["--size 1536M", "--verify names", "--baseline ext4"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
         }
-    }
-
-    #[test]
-    fn what_a_shell_would_read_is_quoted() {
-        assert_eq!(quote("ext4"), "ext4");
-        assert_eq!(quote("it's $(rm)"), r"'it'\''s $(rm)'");
-        assert_eq!(quote(""), "''");
     }
 }

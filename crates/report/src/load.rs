@@ -3,10 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault};
 use fsdyno_record::{SCHEMA, Trial};
-
-/// Name of the file of records in a result folder.
-pub const RECORDS: &str = "trials.ndjson";
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,56 +98,12 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
 }
 
 fn read(file: &Path, bytes: &[u8], trials: &mut Vec<Trial>) -> Result<Option<Torn>, LoadError> {
-    let ended = bytes.ends_with(b"\n");
-    let mut lines = bytes.split(|byte| *byte == b'\n').enumerate().peekable();
-    while let Some((index, text)) = lines.next() {
-        let line = index + 1;
-        if text.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match parse(text) {
-            Ok(trial) => trials.push(trial),
-            Err(Fault::Newer(found)) => {
-                return Err(LoadError::Newer { file: file.into(), line, found });
-            }
-            // A writer ends each line with its newline in one write, so only a line without one
-            // can be torn.
-            Err(Fault::Broken(error)) if lines.peek().is_none() && !ended && error.is_eof() => {
-                return Ok(Some(Torn { file: file.into(), line }));
-            }
-            // A crash may also cut through a letter of several bytes or leave zeros behind.
-            Err(Fault::Broken(_)) if lines.peek().is_none() && !ended && !is_text(text) => {
-                return Ok(Some(Torn { file: file.into(), line }));
-            }
-            Err(Fault::Broken(error)) => {
-                let message = error.to_string();
-                return Err(LoadError::BadLine { file: file.into(), line, message });
-            }
-        }
-    }
-    Ok(None)
-}
-
-fn is_text(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0)
-}
-
-enum Fault {
-    Newer(u64),
-    Broken(serde_json::Error),
-}
-
-fn parse(text: &[u8]) -> Result<Trial, Fault> {
-    #[derive(serde::Deserialize)]
-    struct Version {
-        schema: u64,
-    }
-    // The version comes first: a newer record may have any other shape.
-    let version: Version = serde_json::from_slice(text).map_err(Fault::Broken)?;
-    if version.schema > u64::from(SCHEMA) {
-        return Err(Fault::Newer(version.schema));
-    }
-    serde_json::from_slice(text).map_err(Fault::Broken)
+    let lines = lines::read(bytes).map_err(|BadLine { line, fault }| match fault {
+        Fault::Newer(found) => LoadError::Newer { file: file.into(), line, found },
+        Fault::Broken(message) => LoadError::BadLine { file: file.into(), line, message },
+    })?;
+    trials.extend(lines.trials);
+    Ok(lines.torn.map(|line| Torn { file: file.into(), line }))
 }
 
 #[cfg(test)]

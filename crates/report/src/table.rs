@@ -26,13 +26,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, by the name that `--format` takes.
-    pub const ALL: &[(&str, Format)] = &[
-        ("text", Format::Text),
-        ("mail", Format::Mail),
-        ("json", Format::Json),
-        ("csv", Format::Csv),
-        ("markdown", Format::Markdown),
+    /// Every format, with the name that `--format` takes and what it is.
+    pub const ALL: &[(&str, &str, Format)] = &[
+        ("text", "A table for a terminal", Format::Text),
+        ("mail", "A table of 72 columns for a mailing list", Format::Mail),
+        ("json", "The records themselves", Format::Json),
+        ("csv", "One line per trial, phase and op", Format::Csv),
+        ("markdown", "A table for an issue tracker", Format::Markdown),
     ];
 }
 
