@@ -84,6 +84,9 @@ pub struct Conditions {
     pub mkfs_output: Vec<String>,
     /// Type and options of the mount in effect, from /proc/self/mountinfo.
     pub mount: String,
+    /// What is mounted there, as the kernel names it; empty in the lab, whose disk is in the plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
     /// Features in effect, read back from the file system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub features: BTreeMap<String, String>,

@@ -1,5 +1,6 @@
 //! This host: the agent runs as a child on a fresh subdirectory of the user's directory.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Job, Nanos, Plan};
 
-use crate::clock;
 use crate::error::VenueError;
 use crate::venue::{Identity, Ran, Venue, Watch};
+use crate::{clock, ground};
 
 /// How often the mailbox is looked at.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -52,8 +53,13 @@ impl Venue for HostVenue {
         Ok(None)
     }
 
+    fn ground(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+        ground::of_directory(directory_of(plan)?)
+    }
+
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
-        let directory = Directory::create(directory_of(job)?)?;
+        let directory = Directory::create(directory_of(&job.plan)?)?;
+        let device = self.ground(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
         let mailbox = shared.mailbox().map_err(other)?;
         let text = serde_json::to_vec(job).map_err(other)?;
@@ -63,8 +69,9 @@ impl Venue for HostVenue {
         let mut process = self.start(&shared, &directory)?;
         let watched = follow(&mut process, &mailbox, job, begin, watch);
         process.kill().map_err(VenueError::io("end the agent"))?;
-        let (report, first_op, ended) = watched?;
+        let (mut report, first_op, ended) = watched?;
         directory.remove()?;
+        report.conditions.device = device.unwrap_or_default();
         let host = Host {
             started,
             elapsed_ns: nanos(begin.elapsed()),
@@ -115,8 +122,8 @@ fn follow(
     }
 }
 
-fn directory_of(job: &Job) -> Result<&Path, VenueError> {
-    match &job.plan.medium {
+fn directory_of(plan: &Plan) -> Result<&Path, VenueError> {
+    match &plan.medium {
         MediumPlan::Directory { path } => Ok(Path::new(path)),
         MediumPlan::Lab { .. } => Err(VenueError::Died("a lab's trial came to the host".into())),
     }

@@ -3,8 +3,10 @@
 mod check;
 pub mod clock;
 pub mod error;
+pub mod ground;
 pub mod host;
 pub mod lab;
+pub mod tools;
 pub mod venue;
 
 pub use error::VenueError;

@@ -22,6 +22,15 @@ pub trait Venue: Sync {
     /// What is missing to run it.
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
+    /// What the place itself gives to every trial of this plan, by the names of the conditions,
+    /// where no identity tells it. A row holds trials of one ground only.
+    ///
+    /// # Errors
+    /// A place that cannot be looked at.
+    fn ground(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+        Ok(BTreeMap::new())
+    }
+
     /// Runs one trial to its end; `watch` is called about every 20 ms.
     ///
     /// # Errors
