@@ -51,8 +51,10 @@ pub enum Place {
 pub struct LabPlace {
     /// Names of disks.
     pub disks: Vec<String>,
-    /// Releases of kernels.
+    /// Kernels: their releases once they are found, before that what was typed.
     pub kernels: Vec<String>,
+    /// Whether the kernels are found: only then is it known what they can have.
+    pub found: bool,
     /// RAM of the guest.
     pub ram: Bytes,
     /// Block scheduler; none takes the disk file's.
@@ -86,6 +88,8 @@ pub struct Cell {
     pub needs: Needs,
     /// Exact op counts by phase.
     pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
+    /// Why it cannot run here, where that is known.
+    pub skip: Option<String>,
 }
 
 impl Cell {
@@ -168,6 +172,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 plan: plan.sealed(),
                 needs: work.needs,
                 phases: work.phases.clone(),
+                skip: row.skip.clone(),
             });
         }
     }
@@ -218,6 +223,7 @@ struct Row {
     medium: MediumPlan,
     longest_name: Option<usize>,
     room: Option<Bytes>,
+    skip: Option<String>,
 }
 
 fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
@@ -237,7 +243,8 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             };
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
-            Ok(vec![Row { label, filesystem: None, medium, longest_name: None, room: None }])
+            let (longest_name, room, skip) = (None, None, None);
+            Ok(vec![Row { label, filesystem: None, medium, longest_name, room, skip }])
         }
         Place::Lab(lab) => lab_rows(question, lab),
     }
@@ -256,11 +263,7 @@ fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError
     for kernel in &lab.kernels {
         for (disk, spec) in &disks {
             for known in &specs {
-                let mut row = lab_row(question, lab, known, (disk, spec), kernel)?;
-                if lab.kernels.len() > 1 {
-                    row.label = format!("{} on {kernel}", row.label);
-                }
-                rows.push(row);
+                rows.push(lab_row(question, lab, known, (disk, spec), kernel)?);
             }
         }
     }
@@ -289,10 +292,7 @@ fn lab_row(
 ) -> Result<Row, MatrixError> {
     let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
         .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
-    // A kernel by its path, or one that is not known yet, is looked at when its modules are.
-    if kernel.starts_with(|c: char| c.is_ascii_digit()) {
-        filesystem.check_kernel(kernel).map_err(MatrixError::spec(text))?;
-    }
+    let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
     let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
     let largest = match disk_spec.attach {
@@ -329,6 +329,7 @@ fn lab_row(
         },
         longest_name: Some(filesystem.longest_name),
         room: Some(room),
+        skip: skip.map(|error| error.to_string()),
     })
 }
 
@@ -351,13 +352,20 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
             lab.ram
         )));
     }
-    for (what, names) in [("disk", &lab.disks), ("kernel", &lab.kernels)] {
-        let unique: BTreeSet<&String> = names.iter().collect();
-        if unique.len() < names.len() {
-            return Err(MatrixError::Wrong(format!("--{what} names one {what} twice")));
-        }
+    if let Some(disk) = twice(&lab.disks) {
+        return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
+    }
+    if let Some(kernel) = twice(&lab.kernels) {
+        return Err(MatrixError::Wrong(format!(
+            "--kernel names {kernel} twice; two builds of one release are compared by two runs, \
+             each with a folder of its own: fsdyno report FOLDER FOLDER"
+        )));
     }
     Ok(())
+}
+
+fn twice(names: &[String]) -> Option<&String> {
+    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
 }
 
 /// Whether the work fits what it runs on; a directory is asked itself, by the media crate.
@@ -409,6 +417,7 @@ mod tests {
         LabPlace {
             disks: vec!["hdd-7200".into()],
             kernels: vec!["6.1.0".into()],
+            found: true,
             ram: Bytes(1 << 30),
             scheduler: None,
             size: Size::Usual,
@@ -451,6 +460,37 @@ mod tests {
         let scheduler = Some("mq-dedline".into());
         let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { scheduler, ..lab() });
         assert!(text.contains("'mq-deadline'"), "{text}");
+    }
+
+    #[test]
+    fn two_kernels_make_rows_of_one_label_that_the_grammar_takes() {
+        let kernels = vec!["5.10.0-9-amd64".into(), "6.1.0-44-amd64".into()];
+        let cells =
+            matrix(&ask(&["dirops"], &["ext4", "xfs"]), &Place::Lab(LabPlace { kernels, ..lab() }));
+        let labels: Vec<String> = cells.unwrap().into_iter().map(|cell| cell.plan.label).collect();
+        assert_eq!(labels, ["ext4", "xfs", "ext4", "xfs"]);
+    }
+
+    #[test]
+    fn only_a_kernel_that_was_found_is_asked_for_its_file_systems() {
+        let question = ask(&["dirops"], &["ext4", "reiserfs"]);
+        let cells = |kernel: &str, found| {
+            let kernels = vec![kernel.to_string()];
+            matrix(&question, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
+        };
+        for typed in ["6", "6.1", "/boot/vmlinuz", "default"] {
+            assert!(cells(typed, false).iter().all(|cell| cell.skip.is_none()), "{typed}");
+        }
+        let found = cells("6.13.2-amd64", true);
+        assert_eq!(found[0].skip, None);
+        assert!(found[1].skip.as_ref().unwrap().contains("no longer has reiserfs"));
+    }
+
+    #[test]
+    fn one_release_twice_is_refused_with_what_to_do() {
+        let kernels = vec!["6.1.0".to_string(); 2];
+        let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
+        assert!(text.contains("6.1.0 twice") && text.contains("two runs"), "{text}");
     }
 
     #[test]

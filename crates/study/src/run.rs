@@ -1,6 +1,5 @@
 //! Runs a schedule through a venue: some trials side by side, each stored as it ends.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -8,8 +7,9 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Job, Nanos, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
-use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock};
+use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock, ground};
 
+use crate::matrix::Cell;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
@@ -49,6 +49,19 @@ pub enum RunError {
         /// Names of the components that differ.
         differs: String,
     },
+    /// The folder's trials ran in the same directory, and it is not what it was.
+    #[error(
+        "the trials in this folder ran with the {what} '{stored}', and it is '{current}' now; \
+         give --out a new folder"
+    )]
+    OtherGround {
+        /// Which condition differs.
+        what: String,
+        /// Its value in a stored trial.
+        stored: String,
+        /// Its value here.
+        current: String,
+    },
 }
 
 /// What came of a run.
@@ -58,29 +71,35 @@ pub struct Summary {
     pub ok: usize,
     /// Ended badly, and stored with the reason.
     pub failed: usize,
-    /// Were there already from an earlier run.
+    /// Cannot run here, and stored with the reason.
     pub skipped: usize,
+    /// Were there already from an earlier run.
+    pub there: usize,
     /// Never ran, or were killed, because the run was stopped.
     pub left: usize,
 }
 
-/// Runs every slot whose trial is not in the store already.
+/// Runs every slot whose trial is not in the store already; those of cells that cannot run here
+/// are stored as skipped.
 ///
 /// # Errors
 /// Why the run ended early: the store fails, or something is missing that every trial needs.
 pub fn run(
     schedule: &[Slot],
-    plans: &[Plan],
+    cells: &[Cell],
     venue: &dyn Venue,
     store: &mut Store,
     jobs: usize,
     stop: &AtomicBool,
     observer: &dyn Observer,
 ) -> Result<Summary, RunError> {
-    let finished = store.finished();
-    let todo = todo(schedule, plans, &finished);
-    let skipped = schedule.len() - todo.len();
-    same_lab(venue, &todo, store.trials())?;
+    for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
+        same_lab(venue, &cell.plan, store.trials())?;
+        same_ground(venue, &cell.plan, store.trials())?;
+    }
+    let there = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
+    let skipped = skip(schedule, cells, store)?;
+    let todo = todo(schedule, cells, store);
     let floor = Floor {
         venue,
         stop,
@@ -88,7 +107,7 @@ pub fn run(
         todo: &todo,
         next: AtomicUsize::new(0),
         store: Mutex::new(store),
-        summary: Mutex::new(Summary { skipped, ..Summary::default() }),
+        summary: Mutex::new(Summary { skipped, there, ..Summary::default() }),
         error: Mutex::new(None),
     };
     std::thread::scope(|scope| {
@@ -102,34 +121,80 @@ pub fn run(
         return Err(error);
     }
     let mut summary = *lock(&floor.summary);
-    summary.left = todo.len() - summary.ok - summary.failed;
+    summary.left = schedule.len() - there - summary.ok - summary.failed - summary.skipped;
     Ok(summary)
 }
 
-fn todo(schedule: &[Slot], plans: &[Plan], finished: &BTreeSet<String>) -> Vec<(Job, Slot)> {
-    let jobs = schedule.iter().filter_map(|slot| {
-        let plan = plans.get(slot.cell)?.clone();
-        let trial_id = trial_id(&plan, slot.seed);
-        Some((Job { trial_id, seed: slot.seed, plan, deadline: DEADLINE }, *slot))
+/// Whether the trial of a slot has ended well already.
+pub fn is_there(store: &Store, cells: &[Cell], slot: &Slot) -> bool {
+    let plan = cells.get(slot.cell).map(|cell| &cell.plan);
+    plan.is_some_and(|plan| store.has(&trial_id(plan, slot.seed), &plan.label))
+}
+
+/// The slots that are left to run.
+pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)> {
+    let slots = schedule.iter().filter(|slot| !is_there(store, cells, slot));
+    let jobs = slots.filter_map(|slot| {
+        let cell = cells.get(slot.cell).filter(|cell| cell.skip.is_none())?;
+        Some((job(&cell.plan, slot.seed), *slot))
     });
-    jobs.filter(|(job, _)| !finished.contains(&job.trial_id)).collect()
+    jobs.collect()
+}
+
+fn job(plan: &Plan, seed: u64) -> Job {
+    Job { trial_id: trial_id(plan, seed), seed, plan: plan.clone(), deadline: DEADLINE }
+}
+
+/// Stores what cannot run here, once however often it is tried; how many there are.
+fn skip(schedule: &[Slot], cells: &[Cell], store: &mut Store) -> Result<usize, StoreError> {
+    let mut skipped = 0;
+    for slot in schedule {
+        let Some(Cell { plan, skip: Some(reason), .. }) = cells.get(slot.cell) else { continue };
+        if is_there(store, cells, slot) {
+            continue;
+        }
+        skipped += 1;
+        let host = Host { started: clock::now(), ..Host::default() };
+        let mut trial = without_report(&job(plan, slot.seed), reason.clone(), host);
+        trial.outcome = Outcome::Skipped;
+        let said = |known: &Trial| {
+            known.outcome == Outcome::Skipped
+                && (&known.trial_id, &known.plan.label) == (&trial.trial_id, &trial.plan.label)
+                && known.reason == trial.reason
+        };
+        if !store.trials().iter().any(said) {
+            store.append(trial)?;
+        }
+    }
+    Ok(skipped)
 }
 
 /// Results of two labs in one folder would be taken for repeats of one.
-fn same_lab(venue: &dyn Venue, todo: &[(Job, Slot)], stored: &[Trial]) -> Result<(), RunError> {
-    let mut seen = BTreeSet::new();
-    for (job, _) in todo.iter().filter(|(job, _)| seen.insert(&job.plan.hash)) {
-        let here = venue.identity(&job.plan);
-        let Some(here) = here.map_err(|error| RunError::Missing(error.to_string()))? else {
-            continue;
-        };
-        let alike = |trial: &&Trial| same_machine(&trial.plan, &job.plan);
-        for trial in stored.iter().filter(alike) {
-            let differs = differs(trial, &here);
-            if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
-                let (stored, current) = (short(lab_id), short(&here.lab_id));
-                return Err(RunError::OtherLab { stored, current, differs });
-            }
+fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {
+    let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let Some(here) = here else { return Ok(()) };
+    for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
+        let differs = differs(trial, &here);
+        if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
+            let (stored, current) = (short(lab_id), short(&here.lab_id));
+            return Err(RunError::OtherLab { stored, current, differs });
+        }
+    }
+    Ok(())
+}
+
+/// A directory has no identity, but a kernel and a mount: other ones under the same path make
+/// other results.
+fn same_ground(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {
+    let here = venue.ground(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let alike = |trial: &&Trial| trial.plan.medium == plan.medium;
+    for trial in stored.iter().filter(alike) {
+        let stored = ground::of_record(&trial.conditions);
+        let pairs =
+            here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
+        if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {
+            let [what, stored, current] = [what, stored, current].map(String::clone);
+            return Err(RunError::OtherGround { what, stored, current });
         }
     }
     Ok(())
@@ -191,7 +256,8 @@ impl Floor<'_> {
                 Err(VenueError::Missing(what)) => return self.fail(RunError::Missing(what)),
                 Err(error) => {
                     let host = Host { started, ..Host::default() };
-                    without_report(job, error.to_string(), host)
+                    let identity = self.venue.identity(&job.plan).ok().flatten();
+                    identified(without_report(job, error.to_string(), host), identity)
                 }
             };
             if let Err(error) = self.keep(worker, trial) {
@@ -201,11 +267,14 @@ impl Floor<'_> {
     }
 
     fn keep(&self, worker: usize, trial: Trial) -> Result<(), StoreError> {
-        let ok = trial.outcome == Outcome::Ok;
         lock(&self.store).append(trial.clone())?;
         {
             let mut summary = lock(&self.summary);
-            if ok { summary.ok += 1 } else { summary.failed += 1 }
+            match trial.outcome {
+                Outcome::Ok => summary.ok += 1,
+                Outcome::Failed => summary.failed += 1,
+                Outcome::Skipped => summary.skipped += 1,
+            }
         }
         self.observer.ended(worker, &trial);
         Ok(())
@@ -222,17 +291,19 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn from_report(job: &Job, ran: Ran) -> Trial {
-    let (lab_id, lab) = match ran.identity {
-        Some(identity) => (Some(identity.lab_id), identity.components),
-        None => (None, Default::default()),
-    };
     let mut trial = without_report(job, String::new(), ran.host);
-    trial.lab_id = lab_id;
-    trial.lab = lab;
     trial.outcome = ran.report.outcome;
     trial.reason = ran.report.reason;
     trial.conditions = ran.report.conditions;
     trial.measured = ran.report.measured;
+    identified(trial, ran.identity)
+}
+
+fn identified(mut trial: Trial, identity: Option<Identity>) -> Trial {
+    if let Some(identity) = identity {
+        trial.lab_id = Some(identity.lab_id);
+        trial.lab = identity.components;
+    }
     trial
 }
 
@@ -256,6 +327,8 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use fsdyno_record::Bytes;
     use fsdyno_record::plan::{DiskPlan, MediumPlan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::AgentReport;
@@ -302,10 +375,10 @@ mod tests {
         fn ended(&self, _: usize, _: &Trial) {}
     }
 
-    fn plans() -> Vec<Plan> {
+    fn cells() -> Vec<Cell> {
         ["a", "b"]
             .map(|path| {
-                Plan {
+                let plan = Plan {
                     label: path.into(),
                     workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
                     filesystem: None,
@@ -320,8 +393,9 @@ mod tests {
                     verify: VerifyMode::Full,
                     sysctls: Default::default(),
                     hash: String::new(),
-                }
-                .sealed()
+                };
+                let (needs, phases) = (Default::default(), Vec::new());
+                Cell { plan: plan.sealed(), needs, phases, skip: None }
             })
             .into()
     }
@@ -331,8 +405,17 @@ mod tests {
     }
 
     fn go(venue: &dyn Venue, store: &mut Store, stop: bool) -> Result<Summary, RunError> {
+        go_with(&cells(), venue, store, stop)
+    }
+
+    fn go_with(
+        cells: &[Cell],
+        venue: &dyn Venue,
+        store: &mut Store,
+        stop: bool,
+    ) -> Result<Summary, RunError> {
         let stop = AtomicBool::new(stop);
-        run(&schedule(2, 3, 1), &plans(), venue, store, 2, &stop, &Silent)
+        run(&schedule(2, 3, 1), cells, venue, store, 2, &stop, &Silent)
     }
 
     #[test]
@@ -342,7 +425,7 @@ mod tests {
         let summary = go(&Fake(good), &mut store, false).unwrap();
         assert_eq!(summary, Summary { ok: 6, ..Summary::default() });
         let summary = go(&Fake(good), &mut store, false).unwrap();
-        assert_eq!(summary, Summary { skipped: 6, ..Summary::default() });
+        assert_eq!(summary, Summary { there: 6, ..Summary::default() });
         assert_eq!(store.trials().len(), 6);
     }
 
@@ -354,6 +437,74 @@ mod tests {
         assert_eq!(go(&Fake(bad), &mut store, false).unwrap().failed, 6);
         assert_eq!(store.trials()[0].reason.as_deref(), Some("killed by signal 9"));
         assert_eq!(go(&Fake(good), &mut store, false).unwrap().ok, 6);
+        let kept = crate::without_superseded(store.trials());
+        assert!(kept.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure stayed");
+    }
+
+    #[test]
+    fn a_failure_bears_the_identity_of_the_lab_it_happened_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let bad = |_: &Job| Err(VenueError::Died("x".into()));
+        go(&Fake(bad), &mut store, false).unwrap();
+        assert!(store.trials().iter().all(|trial| trial.lab_id.as_deref() == Some("here")));
+    }
+
+    #[test]
+    fn the_same_plan_under_another_label_is_another_row_and_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        go(&Fake(good), &mut store, false).unwrap();
+        let mut cells = cells();
+        cells[1] = cells[0].clone();
+        cells[1].plan.label = "twin".into();
+        let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+        assert_eq!(summary, Summary { ok: 3, there: 3, ..Summary::default() });
+    }
+
+    #[test]
+    fn what_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let mut cells = cells();
+        cells[1].skip = Some("Linux 6.13 no longer has it".into());
+        let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+        assert_eq!(summary, Summary { ok: 3, skipped: 3, ..Summary::default() });
+        let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+        assert_eq!(summary, Summary { there: 3, skipped: 3, ..Summary::default() });
+        let skipped: Vec<&Trial> =
+            store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
+        assert_eq!(skipped.len(), 3);
+        assert_eq!(skipped[0].reason.as_deref(), Some("Linux 6.13 no longer has it"));
+    }
+
+    /// A directory on which something else may be mounted.
+    struct Place(&'static str);
+
+    impl Venue for Place {
+        fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
+            Ok(None)
+        }
+
+        fn ground(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+            Ok([("mount".to_string(), self.0.to_string())].into())
+        }
+
+        fn run(&self, _: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+            let mut report = AgentReport { outcome: Outcome::Ok, ..AgentReport::default() };
+            report.conditions.mount = self.0.to_string();
+            Ok(Ran { report, host: Host::default(), identity: None })
+        }
+    }
+
+    #[test]
+    fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().ok, 6);
+        assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().there, 6);
+        let error = go(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
+        assert!(error.contains("mount 'ext4 rw'") && error.contains("'tmpfs rw' now"), "{error}");
     }
 
     #[test]
@@ -383,7 +534,7 @@ mod tests {
         };
         go(&Fake(one_fails), &mut store, false).unwrap();
         drop(store);
-        let path = folder.path().join(crate::store::FILE);
+        let path = folder.path().join(fsdyno_record::lines::FILE);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
         let mut store = Store::open(folder.path()).unwrap();

@@ -4,17 +4,14 @@
 //! before the next one is written; any other line that cannot be read means that the file is not
 //! ours, and it is left alone.
 
-use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::SCHEMA;
+use fsdyno_record::lines::{self, BadLine, FILE, Fault, Lines};
 use fsdyno_record::trial::{Outcome, Trial};
 use rustix::fs::{FlockOperation, flock};
-
-/// The file in the folder.
-pub const FILE: &str = "trials.ndjson";
 
 /// Why a folder cannot take results.
 #[derive(Debug, thiserror::Error)]
@@ -84,13 +81,18 @@ impl Store {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io("read", &path))?;
-        let Lines { trials, good, torn } = read(&path, &bytes)?;
+        let Lines { trials, good, unended, torn } = read(&path, &bytes)?;
+        let torn = torn.map(|_| bytes.len() - good);
         let mut store =
             Store { folder: folder.into(), file, length: good as u64, trials, torn, made };
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
         }
         store.file.seek(SeekFrom::End(0)).map_err(io("write", &path))?;
+        if unended && torn.is_none() {
+            store.file.write_all(b"\n").map_err(io("end the last line of", &path))?;
+            store.length += 1;
+        }
         Ok(store)
     }
 
@@ -129,10 +131,11 @@ impl Store {
         self.torn
     }
 
-    /// The trials that ended well and need not run again.
-    pub fn finished(&self) -> BTreeSet<String> {
-        let ok = self.trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
-        ok.map(|trial| trial.trial_id.clone()).collect()
+    /// Whether a trial ended well and need not run again. The identity leaves the label out, and
+    /// another label is another row.
+    pub fn has(&self, trial_id: &str, label: &str) -> bool {
+        let alike = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
+        self.trials.iter().filter(alike).any(|trial| trial.outcome == Outcome::Ok)
     }
 
     /// Removes the folders again that this store made, if nothing was stored.
@@ -146,22 +149,29 @@ impl Store {
     }
 }
 
-/// The trials that count: a failed one gives way to a later good one of the same identity.
+/// The trials that count: one that failed or was skipped gives way to a good one of the same row
+/// and seed, and to a later one that fared no better.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
-    let key = |trial: &Trial| (trial.trial_id.clone(), trial.lab_id.clone());
-    let good: BTreeSet<_> =
-        trials.iter().filter(|trial| trial.outcome == Outcome::Ok).map(key).collect();
-    let mut failed = BTreeSet::new();
-    let mut kept: Vec<Trial> = Vec::new();
+    let ok = |trial: &Trial| trial.outcome == Outcome::Ok;
+    let mut kept: Vec<&Trial> = Vec::new();
     // From the end, so that of several failures the last one stays.
-    for trial in trials.iter().rev() {
-        let ok = trial.outcome == Outcome::Ok;
-        if ok || (!good.contains(&key(trial)) && failed.insert(key(trial))) {
-            kept.push(trial.clone());
+    for (at, trial) in trials.iter().enumerate().rev() {
+        let better = |other: &Trial| ok(other) && same_slot(trial, other);
+        let later = || trials[at + 1..].iter().any(|other| same_slot(trial, other));
+        if ok(trial) || !(trials.iter().any(better) || later()) {
+            kept.push(trial);
         }
     }
-    kept.reverse();
-    kept
+    kept.into_iter().rev().cloned().collect()
+}
+
+/// Whether two trials fill one place of a table. One that died before its lab was known fills that
+/// of any lab.
+fn same_slot(a: &Trial, b: &Trial) -> bool {
+    let labs = (&a.lab_id, &b.lab_id);
+    a.trial_id == b.trial_id
+        && a.plan.label == b.plan.label
+        && (labs.0 == labs.1 || labs.0.is_none() || labs.1.is_none())
 }
 
 /// Makes the folder if need be; gives the folders that it made, the innermost first.
@@ -190,33 +200,14 @@ fn prepare(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
 }
 
-struct Lines {
-    trials: Vec<Trial>,
-    /// Bytes of whole lines.
-    good: usize,
-    /// Bytes of a torn last line.
-    torn: Option<usize>,
-}
-
 fn read(path: &Path, bytes: &[u8]) -> Result<Lines, StoreError> {
-    // A whole line ends in a newline; a crash can only leave a last one without.
-    let good = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let torn = (good < bytes.len()).then_some(bytes.len() - good);
-    if torn.is_some() && good == 0 && bytes[0] != b'{' {
-        let (path, error) = (path.into(), "it does not begin with '{'".to_string());
-        return Err(StoreError::BadLine { path, line: 1, error });
-    }
-    let mut trials = Vec::new();
-    for (at, line) in bytes[..good].split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let bad = |error: String| StoreError::BadLine { path: path.into(), line: at + 1, error };
-        let trial: Trial = serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
-        if trial.schema > SCHEMA {
-            let error = format!("schema {}, and this fsdyno knows {SCHEMA}", trial.schema);
-            return Err(bad(error));
-        }
-        trials.push(trial);
-    }
-    Ok(Lines { trials, good, torn })
+    lines::read(bytes).map_err(|BadLine { line, fault }| {
+        let error = match fault {
+            Fault::Newer(found) => format!("schema {found}, and this fsdyno knows {SCHEMA}"),
+            Fault::Broken(error) => error,
+        };
+        StoreError::BadLine { path: path.into(), line, error }
+    })
 }
 
 fn io<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> StoreError + 'a {
@@ -267,7 +258,7 @@ mod tests {
         drop(store);
         let again = Store::open(&folder).unwrap();
         assert_eq!(again.trials().len(), 2);
-        assert_eq!(again.finished(), ["one".to_string()].into());
+        assert!(again.has("one", "x") && !again.has("two", "x") && !again.has("one", "y"));
     }
 
     #[test]
@@ -287,6 +278,23 @@ mod tests {
     }
 
     #[test]
+    fn a_last_line_that_lacks_only_its_newline_gets_it_and_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        store.append(trial("one", Outcome::Ok)).unwrap();
+        drop(store);
+        let path = base.path().join(FILE);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, whole.trim_end()).unwrap();
+        let mut store = Store::open(base.path()).unwrap();
+        assert_eq!((store.torn(), store.trials().len()), (None, 1));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        store.append(trial("two", Outcome::Ok)).unwrap();
+        drop(store);
+        assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);
+    }
+
+    #[test]
     fn a_foreign_folder_or_file_is_left_as_it_is() {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("thesis"), "mine").unwrap();
@@ -295,7 +303,7 @@ mod tests {
         assert!(matches!(Store::open(&file), Err(StoreError::NotAFolder(_))));
         assert!(matches!(Store::open(&file.join("x")), Err(StoreError::NotAFolder(_))));
         let other = tempfile::tempdir().unwrap();
-        for text in ["not ours\n", "not ours", "{}\n{}\n"] {
+        for text in ["not ours\n", "not ours", "{}\n{}\n", "{\"mine\": [1,2,3]}", "{\"mine\": [1"] {
             std::fs::write(other.path().join(FILE), text).unwrap();
             let error = Store::open(other.path()).unwrap_err();
             assert!(matches!(error, StoreError::BadLine { line: 1, .. }), "{text}");
@@ -321,6 +329,20 @@ mod tests {
         let kept = without_superseded(&all);
         let ids: Vec<&str> = kept.iter().map(|trial| trial.trial_id.as_str()).collect();
         assert_eq!(ids, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_failure_without_a_lab_gives_way_to_the_success_in_one() {
+        let in_lab =
+            |id: &str, lab: &str, outcome| Trial { lab_id: Some(lab.into()), ..trial(id, outcome) };
+        let all = [trial("a", Outcome::Failed), in_lab("a", "here", Outcome::Ok)];
+        assert_eq!(without_superseded(&all), all[1..]);
+        let two_labs = [in_lab("a", "there", Outcome::Failed), in_lab("a", "here", Outcome::Ok)];
+        assert_eq!(without_superseded(&two_labs), two_labs);
+        let mut other_row = trial("a", Outcome::Failed);
+        other_row.plan.label = "y".into();
+        let two_rows = [other_row, in_lab("a", "here", Outcome::Ok)];
+        assert_eq!(without_superseded(&two_rows), two_rows);
     }
 
     #[test]
