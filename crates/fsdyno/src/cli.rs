@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
+use fsdyno_record::plan::VerifyMode;
+use fsdyno_report::Format;
 use fsdyno_study::Size;
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
@@ -90,8 +93,8 @@ pub struct Run {
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
     /// How much of what is on disk is read back and compared
-    #[arg(long, value_enum, default_value_t = Verify::Full)]
-    pub verify: Verify,
+    #[arg(long, default_value = "full", value_parser = named(VerifyMode::ALL))]
+    pub verify: VerifyMode,
     /// Take ratios to this file system, by its name in the table, and not to the best
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
@@ -105,7 +108,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// How the table is written to standard output
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
 }
 
@@ -124,7 +127,7 @@ pub struct Report {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// How the table is written to standard output
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE")]
@@ -192,21 +195,6 @@ pub struct Agent {
     pub root_fd: i32,
 }
 
-/// Formats of tables of results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table for a terminal
-    Text,
-    /// A table of 72 columns for a mailing list
-    Mail,
-    /// The records themselves
-    Json,
-    /// One line per trial, phase and op
-    Csv,
-    /// A table for an issue tracker
-    Markdown,
-}
-
 /// Formats of other data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DataFormat {
@@ -240,15 +228,17 @@ pub enum Showable {
     Disk,
 }
 
-/// How much is verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Verify {
-    /// Every name, size and byte
-    Full,
-    /// Every name and size
-    Names,
-    /// Every name and size, and the bytes of one file in 64
-    Sampled,
+/// A parser of the names in a table of `(name, what it means, value)`: such a table stands beside
+/// the type that it is about, in a crate that knows no command line.
+fn named<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let names = table.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
+    PossibleValuesParser::new(names).try_map(move |typed| {
+        let found = table.iter().find(|(name, _, _)| *name == typed);
+        found.map(|(_, _, value)| *value).ok_or("there is no such name")
+    })
 }
 
 /// `--size`: a number of bytes, or all there is.

@@ -90,7 +90,9 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         let exit = match error {
             RunError::Missing(_) => Exit::Missing,
-            RunError::Store(_) | RunError::OtherLab { .. } => Exit::WrongUse,
+            RunError::Store(_) | RunError::OtherLab { .. } | RunError::OtherGround { .. } => {
+                Exit::WrongUse
+            }
         };
         Failure { exit, message: error.to_string() }
     }

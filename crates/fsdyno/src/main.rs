@@ -5,7 +5,6 @@ mod commands;
 mod exit;
 mod output;
 mod place;
-mod programs;
 mod progress;
 mod stop;
 

@@ -85,6 +85,51 @@ fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
 }
 
 #[test]
+fn a_file_of_somebody_else_in_the_result_folder_is_left_as_it_is() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let file = out.path().join("r/trials.ndjson");
+    std::fs::create_dir(out.path().join("r")).unwrap();
+    std::fs::write(&file, "{\"mine\": [1,2,3]}").unwrap();
+    let words = format!("run dirops --set files=50 --on {} --out r", place.path().display());
+    let output = run(out.path(), &words);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"mine\": [1,2,3]}");
+}
+
+#[test]
+fn trials_of_another_kernel_are_not_shown_as_those_of_this_one() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let words = format!("run dirops --set files=50 --on {} --out r", place.path().display());
+    assert_eq!(code(&run(out.path(), &words)), 0);
+    let file = out.path().join("r/trials.ndjson");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"kernel\":\"", "\"kernel\":\"2.4.18 ")).unwrap();
+    let output = run(out.path(), &words);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("with the kernel '2.4.18 "), "{}", stderr(&output));
+    assert_eq!(lines(&out.path().join("r")), 1);
+}
+
+#[test]
+fn a_folder_whose_name_is_not_utf_8_stops_no_report_and_no_ctrl_c() {
+    use std::os::unix::ffi::OsStrExt;
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let results = out.path().join(std::ffi::OsStr::from_bytes(b"r\xff"));
+    let child = fsdyno(out.path())
+        .args(["run", "dirops", "--set", "files=300", "--repeat", "9000", "--on"])
+        .args([place.path(), Path::new("--out"), &results])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the first trial", || lines(&results) >= 1);
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(stderr(&output).contains("go on with:"), "{}", stderr(&output));
+}
+
+#[test]
 fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later() {
     for sent in [Signal::INT, Signal::TERM] {
         let (place, out) = (place(), tempfile::tempdir().unwrap());

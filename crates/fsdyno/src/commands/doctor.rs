@@ -4,12 +4,13 @@ use std::path::Path;
 
 use fsdyno_lab::{Lab, LabOptions};
 use fsdyno_record::Bytes;
+use fsdyno_venue::tools;
 use serde::Serialize;
 
 use crate::cli::{DataFormat, Doctor};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
-use crate::{place, programs};
+use crate::place;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -87,7 +88,7 @@ fn kernel() -> Finding {
     let here = fsdyno_lab::kernels_here(&options.cache);
     let found = match Lab::find(&options, &|_| ()) {
         Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),
-        Err(_) if here.is_empty() && programs::find("apt-get").is_some() => finding(
+        Err(_) if here.is_empty() && fsdyno_lab::find_program("apt-get").is_ok() => finding(
             "kernel",
             State::Note,
             "none here yet; the first run brings the distribution's with apt-get download",
@@ -105,9 +106,9 @@ fn kernel() -> Finding {
 }
 
 fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
-    let missing = programs::missing(kind);
+    let missing = tools::missing(kind);
     if missing.is_empty() {
-        let version = programs::version(kind).unwrap_or_else(|| "installed".into());
+        let version = tools::version(kind).unwrap_or_else(|| "installed".into());
         return finding(&kind.name, State::Ok, version);
     }
     Finding {
@@ -123,9 +124,11 @@ fn kvm() -> Finding {
 }
 
 fn apt() -> Finding {
-    match programs::find("apt-get") {
-        Some(path) => finding("apt", State::Ok, path.display().to_string()),
-        None => finding("apt", State::Note, "not there; name kernels with --kernel IMAGE:MODULES"),
+    match fsdyno_lab::find_program("apt-get") {
+        Ok(path) => finding("apt", State::Ok, path.display().to_string()),
+        Err(_) => {
+            finding("apt", State::Note, "not there; name kernels with --kernel IMAGE:MODULES")
+        }
     }
 }
 

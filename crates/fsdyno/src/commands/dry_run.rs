@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::OpKind;
 use fsdyno_record::plan::MediumPlan;
+use fsdyno_report::Format;
 use fsdyno_study::{Cell, Slot};
 use serde_json::json;
 
-use crate::cli::{Format, Run};
+use crate::cli::Run;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -39,6 +40,7 @@ fn value(cells: &[Cell], schedule: &[Slot]) -> serde_json::Value {
             json!({
                 "plan": cell.plan,
                 "phases": phases,
+                "skipped": cell.skip,
                 "needs": {"bytes": cell.needs.bytes, "inodes": cell.needs.inodes},
             })
         })
@@ -57,6 +59,9 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             }
         };
         text.push_str(&format!("{}. {} on {}, {place}\n", at + 1, plan.workload.name, plan.label));
+        if let Some(reason) = &cell.skip {
+            text.push_str(&format!("   skipped: {reason}\n"));
+        }
         let params: Vec<String> =
             plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         text.push_str(&format!("   parameters: {}\n", params.join(" ")));

@@ -1,12 +1,13 @@
 //! `fsdyno list`: what there is, and whether it can run here.
 
 use fsdyno_filesystem::Filesystem;
+use fsdyno_venue::tools;
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, List, Listable};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::{place, programs};
+use crate::place;
 
 /// Lists what was asked for.
 pub fn run(list: &List) -> Result<Exit, Failure> {
@@ -64,7 +65,7 @@ fn filesystems() -> Table {
     let rows = fsdyno_filesystem::catalog::all()
         .iter()
         .map(|kind| {
-            let tools = match programs::missing(kind).is_empty() {
+            let tools = match tools::missing(kind).is_empty() {
                 true => "installed".to_string(),
                 false => format!("apt-get install {}", kind.package),
             };
@@ -80,7 +81,7 @@ fn in_lab(kind: &Filesystem, qemu: bool, kernels: &[&str]) -> String {
     if !qemu {
         return "no: apt-get install qemu-system-x86".into();
     }
-    if !programs::missing(kind).is_empty() {
+    if !tools::missing(kind).is_empty() {
         return "no: tools".into();
     }
     match kernels {

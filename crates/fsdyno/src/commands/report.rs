@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use fsdyno_record::{Plan, Trial};
-use fsdyno_report::Style;
+use fsdyno_report::{Format, Style};
 
-use crate::cli::{Format, Report};
+use crate::cli::Report;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
@@ -45,8 +45,8 @@ pub fn check_baseline<'a>(
 pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
     let place = |plan: &Plan| {
         let workload = |other: &&Plan| other.workload.name == plan.workload.name;
-        let label =
-            |other: &&Plan| other.label == plan.label && other.disk_name() == plan.disk_name();
+        // Rows of one label differ in disk or kernel, and both are part of the medium.
+        let label = |other: &&Plan| other.label == plan.label && other.medium == plan.medium;
         (named.iter().position(workload), named.iter().position(label))
     };
     let listed = |plan: &Plan| {
@@ -67,13 +67,6 @@ pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
 /// Prints the table in the format that was asked for.
 pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result<(), Failure> {
     let style = Style { color: output::colour(), width: output::width() };
-    let format = match format {
-        Format::Text => fsdyno_report::Format::Text,
-        Format::Mail => fsdyno_report::Format::Mail,
-        Format::Json => fsdyno_report::Format::Json,
-        Format::Csv => fsdyno_report::Format::Csv,
-        Format::Markdown => fsdyno_report::Format::Markdown,
-    };
     output::data(&fsdyno_report::table(trials, baseline, format, style)?)
 }
 

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_record::shell::quote;
 use fsdyno_study::{Cell, Place, Question, Slot, Store, Summary, matrix, schedule};
-use fsdyno_venue::Venue;
+use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
 use crate::commands::{dry_run, report};
@@ -18,7 +19,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let question = place::question(run);
     let typed = place::typed(run)?;
     // Everything that was typed is checked before anything is looked for or brought.
-    let cells = matrix(&question, &typed)?;
+    let mut cells = matrix(&question, &typed)?;
     let labels = cells.iter().map(|cell| cell.plan.label.as_str());
     report::check_baseline(run.baseline.as_deref(), labels)?;
     if run.dry_run {
@@ -30,7 +31,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     let mut store = open(&folder)?;
-    let measured = measure(run, &question, typed, &mut store, &stop);
+    let measured = measure(run, &question, typed, &mut cells, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.
     let shown = show(run, &cells, store);
     let summary = measured?;
@@ -47,27 +48,57 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
-/// Finds what the trials need and runs them.
+/// Finds what the trials need and runs them. The cells become those of the kernels that are found.
 fn measure(
     run: &Run,
     question: &Question,
     typed: Place,
+    cells: &mut Vec<Cell>,
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
     let (venue, place) = place::venue(run, typed)?;
-    let cells = matrix(question, &place)?;
-    prepare(&*venue, &cells)?;
+    *cells = matrix(question, &place)?;
+    prepare(&*venue, cells)?;
     let schedule = schedule(cells.len(), run.repeat, run.seed);
-    go(run, &*venue, &cells, &schedule, store, stop)
+    go(run, &*venue, cells, &schedule, store, stop)
 }
 
-/// Everything that the trials need is looked for before the first one starts.
-fn prepare(venue: &dyn Venue, cells: &[Cell]) -> Result<(), Failure> {
-    for cell in cells {
-        venue.identity(&cell.plan)?;
+/// Everything that the trials need is looked for before the first one starts. A file system that
+/// this kernel or this host cannot have is skipped beside others that can run; alone it is an error.
+fn prepare(venue: &dyn Venue, cells: &mut [Cell]) -> Result<(), Failure> {
+    let mut first: Option<Failure> = None;
+    for cell in cells.iter_mut() {
+        if let Some(reason) = &cell.skip {
+            first.get_or_insert_with(|| Failure::wrong(reason.clone()));
+            continue;
+        }
+        match venue.identity(&cell.plan) {
+            Ok(_) => {}
+            Err(VenueError::Missing(reason)) => {
+                cell.skip = Some(reason.clone());
+                first.get_or_insert_with(|| VenueError::Missing(reason).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
+    if let Some(failure) = first.filter(|_| cells.iter().all(|cell| cell.skip.is_some())) {
+        return Err(failure);
+    }
+    say_skipped(cells);
     Ok(())
+}
+
+/// Each file system that is skipped, once, with its reason.
+fn say_skipped(cells: &[Cell]) {
+    let mut said = std::collections::BTreeSet::new();
+    for cell in cells {
+        if let Some(reason) = &cell.skip
+            && said.insert((&cell.plan.label, reason))
+        {
+            say(&format!("fsdyno: {} is skipped: {reason}", cell.plan.label));
+        }
+    }
 }
 
 fn open(folder: &Path) -> Result<Store, Failure> {
@@ -89,23 +120,18 @@ fn go(
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
-    let finished = store.finished();
-    let todo = schedule.iter().filter_map(|slot| Some((cells.get(slot.cell)?, slot))).filter(
-        |(cell, slot)| !finished.contains(&fsdyno_record::trial::trial_id(&cell.plan, slot.seed)),
-    );
-    let (trials, ops) =
-        todo.fold((0, 0), |(trials, ops), (cell, _)| (trials + 1, ops + cell.ops()));
-    if trials < schedule.len() {
+    let there = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot)).count();
+    if there > 0 {
         say(&format!(
-            "fsdyno: {} of {} trials are there already and are not run again",
-            schedule.len() - trials,
+            "fsdyno: {there} of {} trials are there already and are not run again",
             schedule.len()
         ));
     }
-    let plans: Vec<_> = cells.iter().map(|cell| cell.plan.clone()).collect();
+    let todo = fsdyno_study::todo(schedule, cells, store);
+    let ops = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)).map(Cell::ops).sum();
     let jobs = usize::from(run.jobs);
-    let show = progress::Show::new(trials, ops, jobs);
-    let summary = fsdyno_study::run(schedule, &plans, venue, store, jobs, stop, &show);
+    let show = progress::Show::new(todo.len(), ops, jobs);
+    let summary = fsdyno_study::run(schedule, cells, venue, store, jobs, stop, &show);
     show.finish();
     Ok(summary?)
 }
@@ -136,33 +162,73 @@ fn default_folder(run: &Run) -> PathBuf {
 
 /// This command as it would be typed to go on.
 fn again(folder: &Path) -> String {
-    let mut words: Vec<String> = std::env::args()
-        .enumerate()
-        .map(|(at, word)| if at == 0 { "fsdyno".into() } else { word })
-        .collect();
+    // A word that is not UTF-8 cannot be shown as it is; a shown command is better than none.
+    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut words: Vec<String> = std::iter::once("fsdyno".to_string()).chain(typed).collect();
     if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         words.extend(["--out".to_string(), folder.display().to_string()]);
     }
     words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::mailbox::Progress;
+    use fsdyno_record::{Bytes, Job, Plan};
+    use fsdyno_study::{LabPlace, Size};
+    use fsdyno_venue::{Identity, Ran, Watch};
+
     use super::*;
 
+    /// A lab on a host that has the tools of ext4 only.
+    struct OnlyExt4;
+
+    impl Venue for OnlyExt4 {
+        fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
+            match plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str()) {
+                Some("ext4") => Ok(None),
+                _ => Err(VenueError::Missing("apt-get install its tools".into())),
+            }
+        }
+
+        fn run(&self, _: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+            Err(VenueError::Stopped)
+        }
+    }
+
+    fn cells(filesystems: &[&str]) -> Vec<Cell> {
+        let question = Question {
+            workloads: vec!["dirops".into()],
+            filesystems: filesystems.iter().map(ToString::to_string).collect(),
+            threads: 1,
+            ..Question::default()
+        };
+        let lab = LabPlace {
+            disks: vec!["hdd-7200".into()],
+            kernels: vec!["6.13.0-amd64".into()],
+            found: true,
+            ram: Bytes(1 << 30),
+            scheduler: None,
+            size: Size::Usual,
+        };
+        matrix(&question, &Place::Lab(lab)).unwrap()
+    }
+
     #[test]
-    fn words_are_quoted_as_a_shell_wants_them() {
-        assert_eq!(quote("--set=files=10"), "--set=files=10");
-        assert_eq!(quote("ext4 -I 128"), "'ext4 -I 128'");
-        assert_eq!(quote("it's"), "'it'\\''s'");
+    fn what_kernel_or_tools_cannot_have_is_skipped_beside_what_can_run() {
+        let mut cells = cells(&["reiserfs", "ext4", "xfs"]);
+        prepare(&OnlyExt4, &mut cells).unwrap();
+        let skips: Vec<&str> =
+            cells.iter().map(|cell| cell.skip.as_deref().unwrap_or("")).collect();
+        assert!(skips[0].contains("no longer has reiserfs"), "{skips:?}");
+        assert_eq!(skips[1..], ["", "apt-get install its tools"]);
+    }
+
+    #[test]
+    fn where_all_would_be_skipped_it_is_an_error_before_any_work() {
+        let exit =
+            |filesystems: &[&str]| prepare(&OnlyExt4, &mut cells(filesystems)).unwrap_err().exit;
+        assert_eq!(exit(&["reiserfs"]), Exit::WrongUse);
+        assert_eq!(exit(&["xfs", "btrfs"]), Exit::Missing);
     }
 }
