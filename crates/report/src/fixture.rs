@@ -187,6 +187,7 @@ fn conditions(plan: &Plan, seed: u64) -> Conditions {
         device_size: Some(Bytes(8 << 30)),
         cacheable_memory: Bytes(870 << 20),
         notes: vec!["The split of CPU time is by ticks.".into()],
+        ..Conditions::default()
     }
 }
 

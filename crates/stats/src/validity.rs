@@ -27,6 +27,8 @@ pub enum Flag {
     CheckFailed,
     /// Work was done but the device saw none of it.
     Cached,
+    /// The phase was to begin with cold caches and found warm ones.
+    NotCold,
     /// It could not be shown that the device's own cache was empty.
     NotDurable,
     /// The phase returned too soon to mean anything.
@@ -42,6 +44,7 @@ impl Flag {
     pub const ALL: &[Flag] = &[
         Flag::CheckFailed,
         Flag::Cached,
+        Flag::NotCold,
         Flag::NotDurable,
         Flag::TooShort,
         Flag::InstrumentBound,
@@ -53,6 +56,7 @@ impl Flag {
         match self {
             Flag::CheckFailed => "CHECK FAILED",
             Flag::Cached => "CACHED",
+            Flag::NotCold => "NOT COLD",
             Flag::NotDurable => "NOT DURABLE",
             Flag::TooShort => "TOO SHORT",
             Flag::InstrumentBound => "INSTRUMENT-BOUND",
@@ -70,6 +74,12 @@ impl Flag {
             Flag::Cached => {
                 "The work never reached the device: no request was counted up to the last time \
                  stamp, so this is the speed of memory."
+            }
+            Flag::NotCold => {
+                "The workload wanted cold caches before this phase (a remount, or caches dropped), \
+                 but that could not be done here: the phase found in memory what the one before \
+                 had left, and disks may look as fast as memory. Run as root, or in the lab \
+                 (--on lab)."
             }
             Flag::NotDurable => {
                 "It could not be shown that the device's own cache was empty at the end, so there \
@@ -107,6 +117,7 @@ pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
     let judge = |flag: &Flag| match flag {
         Flag::CheckFailed => check_failed(trial),
         Flag::Cached => cached(phase),
+        Flag::NotCold => not_cold(trial, phase),
         Flag::NotDurable => phase.durable_ns.is_none(),
         Flag::TooShort => phase.returned_ns < shortest,
         Flag::InstrumentBound => instrument_share(phase) > INSTRUMENT_LIMIT,
@@ -137,6 +148,13 @@ fn check_failed(trial: &Trial) -> bool {
         || trial.measured.verify.problems > 0
 }
 
+/// Whether the gap before the phase wanted cold caches and left them warm.
+fn not_cold(trial: &Trial, phase: &Phase) -> bool {
+    let cold = |gap: &str| matches!(gap, "drop" | "remount");
+    let mut before = trial.measured.gaps.iter().filter(|gap| gap.before == phase.name);
+    before.any(|gap| cold(&gap.wanted) && !cold(&gap.done))
+}
+
 /// Changes must cause writes, and data read must cause reads, or memory was measured.
 fn cached(phase: &Phase) -> bool {
     let Some(device) = phase.device else { return false };
@@ -157,7 +175,9 @@ mod tests {
     use super::*;
     use fsdyno_record::Bytes;
     use fsdyno_record::plan::{MediumPlan, Plan, VerifyMode, WorkloadPlan};
-    use fsdyno_record::trial::{CheckReport, Conditions, Device, Host, Measured, OpStats, Outcome};
+    use fsdyno_record::trial::{
+        CheckReport, Conditions, Device, Gap, Host, Measured, OpStats, Outcome,
+    };
 
     fn trial(venue: &str) -> Trial {
         Trial {
@@ -232,6 +252,24 @@ mod tests {
             flags(&trial("host"), &Phase { durable_ns: None, ..sound() }),
             [Flag::NotDurable]
         );
+    }
+
+    #[test]
+    fn a_phase_that_wanted_cold_caches_and_got_warm_ones_is_not_cold() {
+        let phase = Phase { name: "delete".into(), ..sound() };
+        let judged = |before: &str, wanted: &str, done: &str| {
+            let mut trial = trial("host");
+            let (before, wanted, done) = (before.into(), wanted.into(), done.into());
+            trial.measured.gaps.push(Gap { before, wanted, done, elapsed_ns: Nanos(1) });
+            flags(&trial, &phase)
+        };
+        for (wanted, done) in [("remount", "sync"), ("drop", "none"), ("drop", "sync")] {
+            assert_eq!(judged("delete", wanted, done), [Flag::NotCold], "{wanted} -> {done}");
+            assert_eq!(judged("create", wanted, done), [], "of another phase");
+        }
+        for (wanted, done) in [("remount", "drop"), ("remount", "remount"), ("sync", "sync")] {
+            assert_eq!(judged("delete", wanted, done), [], "{wanted} -> {done}");
+        }
     }
 
     #[test]
