@@ -108,7 +108,10 @@ if [ -n "$rust" ] && ! has cargo; then
     # The versioned packages bring versioned names only.
     for tool in cargo rustc; do
         versioned="/usr/bin/$tool$suffix"
-        [ -x "$versioned" ] && $as_root ln -sf "$versioned" "/usr/local/bin/$tool"
+        # What the user has put there is not replaced.
+        if [ -x "$versioned" ] && [ ! -e "/usr/local/bin/$tool" ]; then
+            $as_root ln -s "$versioned" "/usr/local/bin/$tool"
+        fi
     done
 fi
 
