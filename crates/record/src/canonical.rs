@@ -26,7 +26,8 @@ mod tests {
 
     #[test]
     fn keys_are_sorted_at_every_depth() {
-        let value: Value = serde_json::from_str(r#"{"b":{"z":1,"a":2},"a":[{"d":1,"c":2}]}"#).unwrap();
+        let value: Value =
+            serde_json::from_str(r#"{"b":{"z":1,"a":2},"a":[{"d":1,"c":2}]}"#).unwrap();
         assert_eq!(to_string(&value).unwrap(), r#"{"a":[{"c":2,"d":1}],"b":{"a":2,"z":1}}"#);
     }
 

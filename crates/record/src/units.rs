@@ -69,7 +69,13 @@ impl fmt::Display for Nanos {
             1_000_000..1_000_000_000 => (n / 1e6, "ms"),
             _ => (n / 1e9, "s"),
         };
-        let digits = if value < 10.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+        let digits = if value < 10.0 {
+            2
+        } else if value < 100.0 {
+            1
+        } else {
+            0
+        };
         write!(f, "{value:.digits$} {unit}")
     }
 }
@@ -86,7 +92,11 @@ impl fmt::Display for Bytes {
             value /= 1024.0;
             unit = next;
         }
-        if value.fract() == 0.0 { write!(f, "{value:.0} {unit}") } else { write!(f, "{value:.1} {unit}") }
+        if value.fract() == 0.0 {
+            write!(f, "{value:.0} {unit}")
+        } else {
+            write!(f, "{value:.1} {unit}")
+        }
     }
 }
 
