@@ -7,36 +7,54 @@ use crate::view::{Row, Run};
 /// How a row's time compares with that of the row it is measured against.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Mean time over the other's mean time.
+    /// Ratio of the geometric means of their times: what the interval and the verdict are about.
     pub value: f64,
     /// Whether several trials of both leave open which is faster; one trial of each opens nothing,
     /// for there nothing is claimed at all.
     pub open: bool,
 }
 
-/// The ratio of every row to its base: the row of least mean time, or the one of the baseline's
-/// label that shares the row's disk, kernel and threads. None where there is no such row.
+/// The ratio of every row to its base: the best row, or the one of the baseline's label that
+/// shares the row's disk, kernel and threads. None where there is no such row, or where a time of
+/// zero has no ratio.
 pub fn ratios(rows: &[Row<'_>], baseline: Option<&str>, by_durable: bool) -> Vec<Option<Ratio>> {
     let ratio = |row: &Row<'_>| {
         let base = match baseline {
             Some(label) => base_of(row, rows, label)?,
             None => best(rows, by_durable)?,
         };
-        let (time, base_time) = (row.time(by_durable).mean, base.time(by_durable).mean);
+        let comparison = compare(base, row, by_durable)?;
         let same = std::ptr::eq(row, base);
         let several = row.returned.n > 1 && base.returned.n > 1;
-        let unknown =
-            || compare(base, row, by_durable).is_none_or(|c| c.verdict == Verdict::Unknown);
-        let value = if same || base_time <= 0.0 { 1.0 } else { time / base_time };
-        Some(Ratio { value, open: !same && several && unknown() })
+        let open = !same && several && comparison.verdict == Verdict::Unknown;
+        Some(Ratio { value: if same { 1.0 } else { comparison.ratio }, open })
     };
     rows.iter().map(ratio).collect()
 }
 
-/// The row of least mean time.
+/// The row whose times have the least geometric mean; none if some row has a time of zero, which
+/// no ratio measures.
 pub fn best<'a, 'b>(rows: &'a [Row<'b>], by_durable: bool) -> Option<&'a Row<'b>> {
-    let mean = |row: &Row<'_>| row.time(by_durable).mean;
-    rows.iter().min_by(|a, b| mean(a).total_cmp(&mean(b)))
+    let means: Option<Vec<f64>> = rows.iter().map(|row| log_mean(row, by_durable)).collect();
+    let ranked = rows.iter().zip(means?);
+    ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
+}
+
+/// The logarithm of the geometric mean of a row's times, which have to be positive.
+fn log_mean(row: &Row<'_>, by_durable: bool) -> Option<f64> {
+    let times = times(row, by_durable);
+    let logs: Option<Vec<f64>> =
+        times.iter().map(|(_, time)| (*time > 0.0).then(|| time.ln())).collect();
+    fsdyno_stats::Summary::of(&logs?).map(|summary| summary.mean)
+}
+
+/// Seed and seconds of each trial of a row.
+fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
+    let time = |(trial, phase): &Run<'_>| {
+        let ns = phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns);
+        (trial.seed, ns.seconds())
+    };
+    row.trials.iter().map(time).collect()
 }
 
 /// The row of that label that differs from this one in nothing but the label; the only row of the
@@ -50,22 +68,15 @@ pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Optio
 /// The times of `new` over those of `base`: paired by seed where every trial is of one lab and
 /// has its pair, by Welch's test elsewhere.
 pub fn compare(base: &Row<'_>, new: &Row<'_>, by_durable: bool) -> Option<Comparison> {
-    let times = |row: &Row<'_>| -> Vec<(u64, f64)> {
-        let time = |(trial, phase): &Run<'_>| {
-            let ns = phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns);
-            (trial.seed, ns.seconds())
-        };
-        row.trials.iter().map(time).collect()
-    };
-    let (a, b) = (times(base), times(new));
+    let (a, b) = (times(base, by_durable), times(new, by_durable));
     let in_lab = base.trials.iter().chain(&new.trials).all(|(trial, _)| trial.lab_id.is_some());
     let same_seeds = a.iter().map(|x| x.0).eq(b.iter().map(|x| x.0));
     if in_lab && same_seeds {
         let pairs: Vec<(f64, f64)> = a.iter().zip(&b).map(|(a, b)| (a.1, b.1)).collect();
-        return paired(&pairs, 0.0);
+        return paired(&pairs);
     }
     let values = |times: Vec<(u64, f64)>| times.into_iter().map(|t| t.1).collect::<Vec<f64>>();
-    welch(&values(a), &values(b), 0.0)
+    welch(&values(a), &values(b))
 }
 
 #[cfg(test)]
@@ -81,9 +92,40 @@ mod tests {
         assert_eq!(create.versus, "ext4");
         assert_eq!(create.rows[0].ratio.unwrap().value, 1.0);
         assert!(create.rows[1].ratio.unwrap().value < 1.0, "xfs creates faster than ext4");
-        let means = |row: &Row<'_>| row.time(true).mean;
-        let expected = means(&create.rows[1]) / means(&create.rows[0]);
-        assert_eq!(create.rows[1].ratio.unwrap().value, expected);
+    }
+
+    #[test]
+    fn the_ratio_shown_is_the_one_that_its_interval_is_about() {
+        let mut trials = fixture::trials();
+        // Times whose arithmetic means say the opposite of their geometric means.
+        for trial in trials.iter_mut().filter(|trial| trial.plan.label != "far") {
+            let seconds: [u64; 3] = if trial.plan.label == "ext4" { [1, 1, 16] } else { [5, 5, 5] };
+            let ns = fsdyno_record::Nanos(seconds[trial.seed as usize - 1] * 1_000_000_000);
+            trial.measured.phases.iter_mut().for_each(|phase| phase.durable_ns = Some(ns));
+        }
+        trials.retain(|trial| trial.plan.label != "far");
+        let sections = view::sections(&trials, None);
+        let rows = &sections[0].rows;
+        assert!(rows[0].time(true).mean > rows[1].time(true).mean);
+        assert!(rows[0].best && !rows[1].best);
+        let comparison = compare(&rows[0], &rows[1], true).unwrap();
+        assert_eq!(rows[1].ratio.unwrap().value, comparison.ratio);
+        let (low, high) = comparison.interval.unwrap();
+        assert!((low..=high).contains(&rows[1].ratio.unwrap().value) && comparison.ratio > 1.0);
+    }
+
+    #[test]
+    fn a_time_of_zero_has_no_ratio_and_no_winner() {
+        let mut trials = fixture::trials();
+        for trial in trials.iter_mut().filter(|trial| trial.plan.label == "xfs") {
+            let phases = trial.measured.phases.iter_mut();
+            phases.for_each(|phase| phase.durable_ns = Some(fsdyno_record::Nanos(0)));
+        }
+        for section in view::sections(&trials, None) {
+            assert!(section.rows.iter().all(|row| row.ratio.is_none() && !row.best));
+        }
+        let sections = view::sections(&trials, Some("xfs"));
+        assert!(sections[0].rows.iter().all(|row| row.ratio.is_none()));
     }
 
     #[test]

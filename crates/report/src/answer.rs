@@ -37,7 +37,10 @@ fn winners(sections: &[&Section<'_>]) -> String {
     let mut wins: Lists<'_> = Vec::new();
     let mut open = Vec::new();
     for section in sections {
-        let Some(best) = best(&section.rows, section.by_durable) else { continue };
+        let Some(best) = best(&section.rows, section.by_durable) else {
+            open.push(format!("{} cannot be told, for a time is zero", section.title()));
+            continue;
+        };
         let rivals = rivals(section, best);
         if rivals.is_empty() {
             put(&mut wins, &best.name, place(section, &[best]));
@@ -115,13 +118,8 @@ fn put<'a>(lists: &mut Lists<'a>, name: &'a str, item: String) {
 
 /// `dirops create`, with the verdicts that no interval answers for.
 fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
-    let grave = [
-        Flag::CheckFailed,
-        Flag::Cached,
-        Flag::NotCold,
-        Flag::TooShort,
-        Flag::InstrumentBound,
-    ];
+    let grave =
+        [Flag::CheckFailed, Flag::Cached, Flag::NotCold, Flag::TooShort, Flag::InstrumentBound];
     let has = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
     let flags: Vec<&str> = grave.iter().filter(has).map(|flag| flag.name()).collect();
     match flags.as_slice() {

@@ -269,7 +269,7 @@ fn phase(
         split: Split::Sampled,
         kernel_cpu_ns: [
             ("jbd2".to_string(), Nanos(38_000_000)),
-            ("write-back".to_string(), Nanos(52_000_000)),
+            ("kworker".to_string(), Nanos(52_000_000)),
         ]
         .into(),
         ops: [(op, main), (OpKind::Close, close)].into(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
-use crate::{answer, colour, command, instrument, number, svg};
+use crate::{answer, colour, command, instrument, number, promise, svg};
 
 /// The page, with ratios to the label of the baseline or to the best. It needs no network, no
 /// script and no font of its own; all foreign text is escaped.
@@ -31,6 +31,7 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
         style => Value::from_safe_string(include_str!("report.css").into()),
         version => trials.first().map(|t| t.version.as_str()),
         compared => compared(trials, &sections),
+        broken => promise::broken(trials),
         answer => if sections.is_empty() { vec![] } else { answer::sentences(&sections, baseline) },
         sections => sections.iter().enumerate().map(section).collect::<Vec<_>>(),
         flags,
@@ -64,7 +65,9 @@ fn title(sections: &[Section<'_>]) -> String {
 /// What was compared, in a sentence.
 fn compared(trials: &[Trial], sections: &[Section<'_>]) -> String {
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let ok = trials.iter().filter(|t| t.outcome == Outcome::Ok).count();
+    let count = |outcome| trials.iter().filter(|t| t.outcome == outcome).count();
+    let (ok, skipped) = (count(Outcome::Ok), count(Outcome::Skipped));
+    let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
     let rows = sections.iter().map(|s| s.rows.len()).max().unwrap_or(0);
     let phases = plural(sections.len(), "phase");
     let mut media: Vec<String> = trials
@@ -77,7 +80,7 @@ fn compared(trials: &[Trial], sections: &[Section<'_>]) -> String {
     media.sort();
     media.dedup();
     format!(
-        "{} of {} succeeded: {} in {phases}, on {}.",
+        "{} of {} succeeded{skipped}: {} in {phases}, on {}.",
         ok,
         plural(trials.len(), "trial"),
         plural(rows, "file system"),
@@ -304,11 +307,27 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
         verify.mode, verify.files, verify.directories, verify.bytes, verify.problems
     );
     fact("verified", verified.to_lowercase());
+    fact("kernel threads' CPU", kernel_threads(trial));
     if let Some(check) = &trial.measured.check {
         let verdict = if check.clean { "clean" } else { "not clean" };
         fact("check", format!("{}: {verdict}", check.argv.join(" ")));
     }
     facts
+}
+
+/// CPU time of kernel threads by work, a line for each phase. The kernel lends its pooled workers
+/// to whoever has work for them, and their time is not told apart by whose it was.
+fn kernel_threads(trial: &Trial) -> String {
+    let name = |work: &str| match work {
+        "kworker" => "kworker (pooled, unattributed)".to_string(),
+        other => other.to_string(),
+    };
+    let line = |phase: &Phase| {
+        let works = phase.kernel_cpu_ns.iter();
+        let works: Vec<String> = works.map(|(work, ns)| format!("{} {ns}", name(work))).collect();
+        (!works.is_empty()).then(|| format!("{}: {}", phase.name, works.join(", ")))
+    };
+    trial.measured.phases.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The parameters of a disk, a line for each. What it is and where each value comes from is told
@@ -440,6 +459,12 @@ mod tests {
             .collect();
         let page = page(&failed);
         assert!(page.contains("No trial succeeded") && page.contains("bad block bitmap"));
+    }
+
+    #[test]
+    fn pooled_kernel_workers_are_named_as_what_they_are() {
+        let page = page(&fixture::trials());
+        assert!(page.contains("kworker (pooled, unattributed) "), "no kworker in the conditions");
     }
 
     #[test]

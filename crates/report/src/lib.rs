@@ -15,6 +15,7 @@ mod html;
 mod instrument;
 mod load;
 mod number;
+mod promise;
 #[cfg(test)]
 mod schema;
 mod svg;

@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 use crate::answer;
 use crate::csv::csv;
 use crate::error::ReportError;
-use crate::number;
 use crate::view::{self, Row, Section};
+use crate::{number, promise};
 
 /// How trials are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,10 @@ struct Writer {
 impl Writer {
     fn write(mut self, trials: &[Trial], baseline: Option<&str>) -> String {
         let sections = view::sections(trials, baseline);
+        for sentence in promise::broken(trials) {
+            self.paragraph(&sentence, "  ");
+            self.line("");
+        }
         // Columns of all sections are equally wide, so that the eye can run down the page.
         let tables: Vec<Vec<Column>> = sections.iter().map(columns).collect();
         let shown = self.fit(&tables);
@@ -401,6 +405,9 @@ fn ascii(text: &str) -> String {
 fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
     let escape = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
     let mut out = String::new();
+    for sentence in promise::broken(trials) {
+        out.push_str(&format!("**{}**\n\n", escape(&sentence)));
+    }
     let sections = view::sections(trials, baseline);
     for section in &sections {
         let columns = columns(section);

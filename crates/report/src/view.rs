@@ -57,8 +57,8 @@ pub struct Row<'a> {
     pub latency: Option<Histogram>,
     /// Its time over that of the best row, or of the baseline; none without that row.
     pub ratio: Option<Ratio>,
-    /// Whether its mean time is the least of several rows with several trials: single trials rank
-    /// nobody.
+    /// Whether the geometric mean of its times is the least of several rows with several trials:
+    /// single trials rank nobody.
     pub best: bool,
     /// What is wrong with any of its trials, the gravest first.
     pub flags: Vec<Flag>,
@@ -171,12 +171,14 @@ fn section<'a>(
     let mut rows: Vec<Row<'a>> =
         by_name(trials).into_iter().filter_map(|group| row(group, main_op)).collect();
     let by_durable = rows.iter().all(|row| row.durable.is_some());
-    let least = against::best(&rows, by_durable)?.time(by_durable).mean;
-    let several = rows.len() > 1;
+    let first = rows.first()?;
+    let several = rows.len() > 1 && first.returned.n > 1;
+    let best = against::best(&rows, by_durable);
+    let best = best.and_then(|best| rows.iter().position(|row| std::ptr::eq(row, best)));
     let ratios = against::ratios(&rows, baseline, by_durable);
-    for (row, ratio) in rows.iter_mut().zip(ratios) {
+    for (index, (row, ratio)) in rows.iter_mut().zip(ratios).enumerate() {
         row.ratio = ratio;
-        row.best = several && row.returned.n > 1 && row.time(by_durable).mean <= least;
+        row.best = several && row.returned.n > 1 && best == Some(index);
     }
     let versus = clean(baseline.unwrap_or("best"));
     Some(Section { workload, phase: clean(phase), main_op, by_durable, versus, rows })
@@ -311,28 +313,34 @@ fn histogram(stats: &OpStats) -> Histogram {
 pub struct Unfinished {
     /// `failed` or `skipped`.
     pub outcome: &'static str,
-    /// Workload, label, seed.
+    /// Workload, label, seeds.
     pub what: String,
     /// Why.
     pub reason: String,
 }
 
-/// The trials that failed or were skipped.
+/// The trials that failed or were skipped; those of one row and one reason are listed once.
 pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
-    trials
-        .iter()
-        .filter_map(|trial| {
-            let outcome = match trial.outcome {
-                Outcome::Ok => return None,
-                Outcome::Failed => "failed",
-                Outcome::Skipped => "skipped",
-            };
-            let (workload, label) = (&trial.plan.workload.name, &trial.plan.label);
-            let what = clean(&format!("{workload} on {label}, seed {}", trial.seed));
-            let reason = trial.reason.as_deref().unwrap_or("no reason was recorded");
-            Some(Unfinished { outcome, what, reason: reason.trim().to_string() })
-        })
-        .collect()
+    let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.outcome != Outcome::Ok) {
+        let what = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
+        let reason = trial.reason.as_deref().unwrap_or("no reason was recorded").trim();
+        let seed = trial.seed.to_string();
+        let same = |group: &&mut (Outcome, String, &str, Vec<String>)| {
+            (group.0, &group.1, group.2) == (trial.outcome, &what, reason)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.3.push(seed),
+            None => groups.push((trial.outcome, what, reason, vec![seed])),
+        }
+    }
+    let listed = |(outcome, what, reason, seeds): (Outcome, String, &str, Vec<String>)| {
+        let outcome = if outcome == Outcome::Skipped { "skipped" } else { "failed" };
+        let seed = if seeds.len() > 1 { "seeds" } else { "seed" };
+        let what = clean(&format!("{what}, {seed} {}", seeds.join(", ")));
+        Unfinished { outcome, what, reason: reason.to_string() }
+    };
+    groups.into_iter().map(listed).collect()
 }
 
 /// The distinct lab identities with the labels that ran in each, in the order of the trials.
@@ -448,6 +456,15 @@ mod tests {
         let mut trials = fixture::trials();
         trials[0].plan.workload.params.insert("files".into(), "7".into());
         assert!(sections(&trials, None).iter().any(|s| s.workload == "dirops files=7"));
+    }
+
+    #[test]
+    fn what_was_skipped_under_every_seed_for_one_reason_is_listed_once() {
+        let skipped = fixture::with_failures().pop().unwrap();
+        let trials: Vec<Trial> = (1..=3).map(|seed| Trial { seed, ..skipped.clone() }).collect();
+        let listed = unfinished(&trials);
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].what, "dirops on reiserfs, seeds 1, 2, 3");
     }
 
     #[test]

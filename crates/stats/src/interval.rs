@@ -1,4 +1,4 @@
-//! A sample in brief: mean, spread, median, and the 95 % interval of the mean.
+//! A sample in brief: mean, spread, and the 95 % interval of the mean.
 
 use crate::student::two_sided_quantile;
 
@@ -12,8 +12,6 @@ pub struct Summary {
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Middle value; the mean of the two middle ones if there is an even number.
-    pub median: f64,
     /// Sample standard deviation (divisor n - 1); none for a single value.
     pub sd: Option<f64>,
     /// Half the width of the 95 % interval of the mean; none for a single value, because one
@@ -38,7 +36,7 @@ impl Summary {
         });
         let half_width =
             sd.map(|sd| two_sided_quantile(LEVEL, (n - 1) as f64) * sd / (n as f64).sqrt());
-        Some(Summary { n, mean, median: median(values), sd, half_width })
+        Some(Summary { n, mean, sd, half_width })
     }
 
     /// The 95 % interval of the mean; none for a single value.
@@ -53,13 +51,6 @@ impl Summary {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,7 +59,7 @@ mod tests {
     fn a_sample_of_five_has_the_interval_of_the_textbook() {
         // sd = sqrt(2.5), t(4) = 2.776445, half width = 2.776445 * sqrt(2.5 / 5).
         let summary = Summary::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
-        assert_eq!((summary.n, summary.mean, summary.median), (5, 3.0, 3.0));
+        assert_eq!((summary.n, summary.mean), (5, 3.0));
         assert!((summary.sd.unwrap() - 2.5f64.sqrt()).abs() < 1e-12);
         assert!((summary.half_width.unwrap() - 1.963_243).abs() < 1e-6);
         assert!((summary.relative_half_width().unwrap() - 0.654_414).abs() < 1e-6);
@@ -89,10 +80,5 @@ mod tests {
     fn nothing_and_nonsense_have_no_summary() {
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
-    }
-
-    #[test]
-    fn the_median_of_an_even_sample_lies_between_its_middle_values() {
-        assert_eq!(Summary::of(&[9.0, 1.0, 2.0, 4.0]).unwrap().median, 3.0);
     }
 }
