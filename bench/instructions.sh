@@ -15,9 +15,12 @@ files=1000
 mkdir "$folder/b" "$folder/e"
 # The engine marks the end of a phase too: every second number is what lies between phases.
 # The numbers come first and the programs' own lines, which begin with a letter, are dropped.
-"$folder/count" "$folder/bare" "$files" "$folder/b" marks | grep '^[0-9]' >"$folder/bare.txt"
+# Through files and not through pipes, which would hide that a program failed.
+"$folder/count" "$folder/bare" "$files" "$folder/b" marks >"$folder/bare.all"
 "$folder/count" "$engine" --marks --engine "$folder/e" dirops files=$files stat=yes \
-	stat-order=forward | grep '^[0-9]' | sed -n 'p;n' >"$folder/engine.txt"
+	stat-order=forward >"$folder/engine.all"
+grep '^[0-9]' "$folder/bare.all" >"$folder/bare.txt"
+grep '^[0-9]' "$folder/engine.all" | sed -n 'p;n' >"$folder/engine.txt"
 printf 'create+close\nstat\nunlink\n' | paste - "$folder/bare.txt" "$folder/engine.txt" |
 	awk -v n=$files '{ printf "%-13s bare %.0f, engine %.0f: %.0f more instructions a file\n",
 		$1, $2 / n, $3 / n, ($3 - $2) / n }'

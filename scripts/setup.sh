@@ -58,6 +58,19 @@ else
     say "cargo and rustc are missing: compile the program"
 fi
 
+# The lab's kernel is downloaded by any user, but only what apt's lists know; empty ones (a fresh
+# container) are filled where that is allowed.
+if has apt-cache && [ -z "$missing$rust" ] &&
+    ! apt-cache show linux-image-amd64 linux-image-generic 2>/dev/null | grep -q '^Package:'; then
+    say "apt knows no kernel for the lab: updating its lists"
+    if [ "$(id -u)" = 0 ]; then
+        as_root=""
+    else
+        as_root="sudo"
+    fi
+    $as_root apt-get update </dev/null >&2 || say "apt-get update failed; fsdyno says if it matters"
+fi
+
 if [ -z "$missing$rust" ]; then
     say "nothing is missing"
     exit 0
