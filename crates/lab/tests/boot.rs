@@ -1,15 +1,18 @@
 //! Boots a real kernel in a real QEMU with a small PID 1 of its own (`init.c`), and meets every
-//! end a guest can come to. Skipped, with the reason, where QEMU, a kernel or cc is missing.
+//! end a guest can come to. Skipped, with the reason, where QEMU, a kernel or cc is missing; with
+//! CI set in the environment that is a failure.
 
 // clippy lets tests unwrap, but takes the helpers of a test file for something else.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use fsdyno_lab::{
     Attach, DiskRegion, Finished, Guest, Lab, LabOptions, Machine, Parts, RunError, Watch,
+    user_cache,
 };
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
@@ -24,10 +27,8 @@ fn guest(folder: &Path) -> Result<Guest, String> {
     if !compiled.status.success() {
         return Err(format!("cc: {}", String::from_utf8_lossy(&compiled.stderr)));
     }
-    let cache = std::env::var_os("FSDYNO_CACHE").map(PathBuf::from).unwrap_or_else(|| {
-        PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/fsdyno")
-    });
-    let options = LabOptions { kernel: None, qemu: None, cache, offline: true };
+    // The same kernel as the product's, brought if this machine has none yet.
+    let options = LabOptions { kernel: None, qemu: None, cache: user_cache(), offline: false };
     let lab = Lab::find(&options, &|_| {}).map_err(|error| error.to_string())?;
     let parts = Parts { agent: init, modules: vec!["nbd nbds_max=2".into()], ..Parts::default() };
     let guest = lab.prepare(&parts).map_err(|error| error.to_string())?;
@@ -77,7 +78,9 @@ fn a_guest_comes_to_every_end_it_can_come_to() {
     let guest = match guest(folder.path()) {
         Ok(guest) => guest,
         Err(reason) => {
-            println!("skipped: {reason}");
+            assert!(std::env::var_os("CI").is_none(), "CI has to run the lab: {reason}");
+            // Past the harness, which keeps to itself what a test that passed has printed.
+            let _ = writeln!(std::io::stderr(), "skipped: {reason}");
             return;
         }
     };
