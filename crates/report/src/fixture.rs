@@ -51,6 +51,7 @@ pub fn with_failures() -> Vec<Trial> {
     failed.measured.check.as_mut().unwrap().clean = false;
     let mut skipped = trials[1].clone();
     skipped.plan.label = "reiserfs".into();
+    skipped.plan.filesystem.as_mut().unwrap().spec = "reiserfs".into();
     skipped.outcome = Outcome::Skipped;
     skipped.reason = Some("kernel 6.12 has no module reiserfs".into());
     skipped.measured = Measured::default();
@@ -67,6 +68,8 @@ pub fn on_a_host() -> Vec<Trial> {
         trial.plan.medium = MediumPlan::Directory { path: "/srv/scratch".into() };
         trial.plan.filesystem = None;
         trial.conditions.venue = "host".into();
+        trial.conditions.mount = "xfs rw,relatime".into();
+        trial.conditions.device = "/dev/sda2".into();
         for phase in &mut trial.measured.phases {
             phase.durable_ns = None;
             phase.device = None;

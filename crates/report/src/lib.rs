@@ -6,6 +6,7 @@
 mod against;
 mod answer;
 mod colour;
+mod columns;
 mod command;
 mod csv;
 mod error;
@@ -13,13 +14,17 @@ mod error;
 mod fixture;
 mod html;
 mod instrument;
+mod legend;
 mod load;
+mod markdown;
 mod number;
 mod promise;
 #[cfg(test)]
 mod schema;
+mod subject;
 mod svg;
 mod table;
+mod text;
 mod view;
 
 pub use error::ReportError;

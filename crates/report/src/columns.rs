@@ -1,0 +1,172 @@
+//! The columns of a section's table, and how they fit into a width.
+
+use fsdyno_stats::Summary;
+use unicode_width::UnicodeWidthStr;
+
+use crate::number;
+use crate::view::{Row, Section};
+
+/// One column. When room is short, the highest `drop` goes first; 0 stays.
+pub struct Column {
+    /// Its name.
+    pub head: String,
+    /// When it goes.
+    pub drop: u8,
+    /// Whether it holds words.
+    pub left: bool,
+    /// One for each row.
+    pub cells: Vec<String>,
+}
+
+/// Every column that has something to say of a section.
+pub fn columns(section: &Section<'_>) -> Vec<Column> {
+    let column = |head: &str, drop, left, cell: &dyn Fn(&Row<'_>) -> String| Column {
+        head: head.into(),
+        drop,
+        left,
+        cells: section.rows.iter().map(cell).collect(),
+    };
+    let mean = |summary: &Summary| number::seconds(summary.mean);
+    let latency = |row: &Row<'_>, p| {
+        row.latency.as_ref().map(|h| fsdyno_record::Nanos(h.percentile(p)).to_string())
+    };
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let mut columns = vec![
+        column("file system", 0, true, &|row| row.name.clone()),
+        column("n", 2, false, &|row| row.returned.n.to_string()),
+        column("returned", 1, false, &|row| mean(&row.returned)),
+        column("±", 5, false, &|row| spread(&row.returned)),
+        column("durable", 0, false, &|row| dash(row.durable.as_ref().map(mean))),
+        column("±", 4, false, &|row| row.durable.as_ref().map(spread).unwrap_or_default()),
+        column("CPU", 6, false, &|row| mean(&row.cpu)),
+        column(&section.rate_head(), 3, false, &|row| {
+            dash(row.rate.map(|rate| number::short(rate.mean)))
+        }),
+        column("p50", 8, false, &|row| dash(latency(row, 50.0))),
+        column("p99", 7, false, &|row| dash(latency(row, 99.0))),
+        column(&section.ratio_head(), 0, false, &|row| dash(row.ratio.map(number::ratio))),
+    ];
+    // A column with nothing in it says nothing: no spread of single trials, no latency of no op.
+    columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty() && cell != "-"));
+    columns
+}
+
+/// `0.4 %`, or nothing for a single trial.
+fn spread(summary: &Summary) -> String {
+    summary.relative_half_width().map(number::percent).unwrap_or_default()
+}
+
+/// The flags of a row, in words.
+pub fn flags(row: &Row<'_>) -> String {
+    row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Where each column of a section stands among all the slots that some section uses.
+pub fn slots(columns: &[&Column], shown: &[u8]) -> Vec<usize> {
+    columns.iter().filter_map(|column| slot(column, shown)).collect()
+}
+
+/// Columns in the order of [`columns`], by what they drop at; 0 is shared by three of them.
+const ORDER: &[(&str, u8)] = &[
+    ("file system", 0),
+    ("", 2),
+    ("", 1),
+    ("", 5),
+    ("durable", 0),
+    ("", 4),
+    ("", 6),
+    ("", 3),
+    ("", 8),
+    ("", 7),
+    ("vs", 0),
+];
+
+fn slot(column: &Column, shown: &[u8]) -> Option<usize> {
+    shown.contains(&column.drop).then_some(())?;
+    ORDER.iter().position(|(head, drop)| {
+        *drop == column.drop && (*drop > 0 || column.head.starts_with(head))
+    })
+}
+
+/// The width of every slot over all sections; 0 for a slot that nobody uses.
+pub fn widths(tables: &[Vec<Column>], shown: &[u8]) -> Vec<usize> {
+    let mut widths = vec![0; ORDER.len()];
+    for column in tables.iter().flatten() {
+        if let Some(slot) = slot(column, shown) {
+            let cells = column.cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
+            widths[slot] = widths[slot].max(cells).max(column.head.width());
+        }
+    }
+    widths
+}
+
+/// One line of a table.
+pub fn join<'a>(
+    cells: impl Iterator<Item = (&'a str, bool)>,
+    slots: &[usize],
+    widths: &[usize],
+    mark: &str,
+) -> String {
+    let mut line = String::new();
+    let mut cells = cells.zip(slots).peekable();
+    for (slot, width) in widths.iter().enumerate().filter(|(_, width)| **width > 0) {
+        let (text, left) = match cells.next_if(|(_, at)| **at == slot) {
+            Some((cell, _)) => cell,
+            None => ("", true),
+        };
+        let text = cut(text, *width, mark);
+        let pad = " ".repeat(width.saturating_sub(text.width()));
+        if slot > 0 {
+            line.push_str("  ");
+        }
+        if left {
+            line.push_str(&text);
+            line.push_str(&pad);
+        } else {
+            line.push_str(&pad);
+            line.push_str(&text);
+        }
+    }
+    line.trim_end().to_string()
+}
+
+/// Text cut to a width in columns, with a mark where it was cut: one that stands for nothing else
+/// in a table.
+pub fn cut(text: &str, width: usize, mark: &str) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        out.push(c);
+        if out.width() + mark.width() > width {
+            out.pop();
+            break;
+        }
+    }
+    out.push_str(mark);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn every_column_has_a_slot_of_its_own() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let columns = columns(&sections[0]);
+        let all: Vec<u8> = (0..=9).collect();
+        let slots: Vec<Option<usize>> = columns.iter().map(|c| slot(c, &all)).collect();
+        assert_eq!(slots, (0..ORDER.len()).map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_cut_keeps_its_width_and_shows_its_mark() {
+        assert_eq!(cut("reiserfs", 8, "…"), "reiserfs");
+        assert_eq!(cut("reiserfs", 5, "…"), "reis…");
+        assert_eq!(cut("reiserfs", 5, ".."), "rei..");
+    }
+}

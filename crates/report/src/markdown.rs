@@ -1,0 +1,83 @@
+//! Tables and their words as Markdown, for an issue tracker.
+
+use fsdyno_record::Trial;
+use fsdyno_stats::validity::Flag;
+
+use crate::columns::{Column, columns, flags};
+use crate::view::{self, Section};
+use crate::{answer, legend, number, promise, subject};
+
+/// What was measured, a table for each section, the answer, the legend, and what the flags mean.
+pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
+    let mut out = String::new();
+    for sentence in promise::broken(trials) {
+        out.push_str(&format!("**{}**\n\n", escape(&sentence)));
+    }
+    for line in subject::lines(trials) {
+        out.push_str(&format!("- {}\n", escape(&line)));
+    }
+    out.push('\n');
+    let sections = view::sections(trials, baseline);
+    for section in &sections {
+        out.push_str(&table(section));
+    }
+    if sections.is_empty() {
+        out.push_str("No trial succeeded.\n\n");
+    } else {
+        let answer = answer::sentences(&sections, baseline).join(" ");
+        out.push_str(&format!("{}\n\n", escape(&answer)));
+        out.push_str(&words(&sections));
+    }
+    for trial in view::unfinished(trials) {
+        let reason = number::clean(&trial.reason.replace('\n', " "));
+        let what = format!("{}: {}", escape(&trial.what), escape(&reason));
+        out.push_str(&format!("- {}: {what}\n", trial.outcome));
+    }
+    for (id, labels) in view::labs(trials) {
+        let labels = number::clean(&labels.join(", "));
+        out.push_str(&format!("\nLab `{}`: {}\n", number::clean(id), escape(&labels)));
+    }
+    out
+}
+
+/// Foreign text must not end a cell or begin a tag, and `~` must not strike it out.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '|' | '*' | '_' | '`' | '~' | '[' => out.extend(['\\', c]),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn table(section: &Section<'_>) -> String {
+    let columns = columns(section);
+    let heads: Vec<String> = columns.iter().map(|c| escape(&c.head)).collect();
+    let rule = |c: &Column| if c.left { " --- " } else { " ---: " };
+    let rules: Vec<&str> = columns.iter().map(rule).collect();
+    let mut out = format!("### {}\n\n", escape(&section.title()));
+    out.push_str(&format!("| {} | flags |\n|{}| --- |\n", heads.join(" | "), rules.join("|")));
+    for (index, row) in section.rows.iter().enumerate() {
+        let cells: Vec<String> = columns.iter().map(|c| escape(&c.cells[index])).collect();
+        out.push_str(&format!("| {} | {} |\n", cells.join(" | "), flags(row)));
+    }
+    out.push('\n');
+    out
+}
+
+/// The legend of the columns and the meaning of the flags, as a list.
+fn words(sections: &[Section<'_>]) -> String {
+    let tables: Vec<Vec<Column>> = sections.iter().map(columns).collect();
+    let heads: Vec<&str> = tables.iter().flatten().map(|column| column.head.as_str()).collect();
+    let mut entries = legend::legend(sections, &heads);
+    let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
+    entries.extend(view::flags(sections).iter().map(flag));
+    let line = |(name, meaning): &(String, String)| {
+        format!("- **{}**: {}\n", escape(name), escape(meaning))
+    };
+    entries.iter().map(line).collect::<String>() + "\n"
+}

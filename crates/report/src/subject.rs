@@ -1,0 +1,181 @@
+//! What was measured, in the few lines that stand above every table: the place, the workloads with
+//! their parameters, and the labels that are not their own spec.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Trial;
+use fsdyno_record::plan::{MediumPlan, VerifyMode};
+
+use crate::number::clean;
+
+/// The lines, without wrapping. A value that differs between trials is listed with the others; the
+/// rows say which is whose.
+pub fn lines(trials: &[Trial]) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(lab(trials));
+    lines.extend(directories(trials));
+    lines.extend(workloads(trials));
+    lines.extend(labels(trials));
+    lines.iter().map(|line| clean(line)).collect()
+}
+
+/// `lab: disk hdd-7200, file system of 8 GiB, kernel 6.1.0-44-amd64, RAM 1 GiB`.
+fn lab(trials: &[Trial]) -> Option<String> {
+    let (mut disks, mut sizes, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rams, mut schedulers) = (Vec::new(), Vec::new());
+    for trial in trials {
+        let MediumPlan::Lab { disk, size, ram, scheduler, kernel } = &trial.plan.medium else {
+            continue;
+        };
+        put(&mut disks, disk.name.clone());
+        // What was found counts; a trial that failed early may have found nothing.
+        let size = trial.conditions.device_size.or(*size);
+        put(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
+        put(&mut kernels, kernel.clone());
+        put(&mut rams, ram.to_string());
+        scheduler.iter().for_each(|scheduler| put(&mut schedulers, scheduler.clone()));
+    }
+    let mut parts = vec![
+        named("disk", "disks", &disks)?,
+        format!("file system of {}", sizes.join(", ")),
+        named("kernel", "kernels", &kernels)?,
+        format!("RAM {}", rams.join(", ")),
+    ];
+    parts.extend(named("scheduler", "schedulers", &schedulers));
+    let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
+    parts.extend(settings(&in_lab));
+    Some(format!("lab (virtual time): {}", parts.join("; ")))
+}
+
+/// A line for each directory: what it is mounted as, where, under which kernel.
+fn directories(trials: &[Trial]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for trial in trials {
+        let MediumPlan::Directory { path } = &trial.plan.medium else { continue };
+        let found = &trial.conditions;
+        let first = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
+        let (kind, kernel) = (first(&found.mount), first(&found.kernel));
+        let on = match found.device.as_str() {
+            "" => String::new(),
+            device => format!(" on {device}"),
+        };
+        let mut parts = vec![format!("directory {path}")];
+        parts.extend((!kind.is_empty()).then(|| format!("{kind}{on}")));
+        parts.extend((!kernel.is_empty()).then(|| format!("kernel {kernel}")));
+        parts.extend(settings(&[trial]));
+        put(&mut lines, format!("host: {}", parts.join("; ")));
+    }
+    lines
+}
+
+/// What is not as it is by itself: sysctls, threads, a verification that leaves something out.
+fn settings(trials: &[&Trial]) -> Vec<String> {
+    let (mut sysctls, mut threads, mut modes) = (Vec::new(), Vec::new(), Vec::new());
+    for trial in trials {
+        let plan = &trial.plan;
+        plan.sysctls.iter().for_each(|(key, value)| put(&mut sysctls, format!("{key}={value}")));
+        put(&mut threads, plan.threads.to_string());
+        put(&mut modes, plan.verify.name().to_string());
+    }
+    let mut parts = sysctls;
+    if threads.iter().any(|threads| threads != "1") {
+        parts.push(format!("threads {}", threads.join(", ")));
+    }
+    if modes.iter().any(|mode| mode != VerifyMode::Full.name()) {
+        parts.push(format!("verified {}", modes.join(", ")));
+    }
+    parts
+}
+
+/// `tarball: files=2000 order=readdir`, the number of files first: it is what makes a trial long.
+fn workloads(trials: &[Trial]) -> Vec<String> {
+    let mut workloads: Vec<(&str, BTreeMap<&str, Vec<&str>>)> = Vec::new();
+    for trial in trials {
+        let workload = &trial.plan.workload;
+        let known = workloads.iter().position(|(name, _)| *name == workload.name);
+        let at = known.unwrap_or_else(|| {
+            workloads.push((&workload.name, BTreeMap::new()));
+            workloads.len() - 1
+        });
+        for (key, value) in &workload.params {
+            put(workloads[at].1.entry(key).or_default(), value);
+        }
+    }
+    let line = |(name, params): (&str, BTreeMap<&str, Vec<&str>>)| {
+        let mut params: Vec<(&str, Vec<&str>)> = params.into_iter().collect();
+        params.sort_by_key(|(key, _)| *key != "files");
+        let shown: Vec<String> =
+            params.iter().map(|(key, values)| format!("{key}={}", values.join(","))).collect();
+        format!("{name}: {}", shown.join(" "))
+    };
+    workloads.into_iter().map(line).collect()
+}
+
+/// `small = ext4 -I 128`, for the labels that do not say it themselves.
+fn labels(trials: &[Trial]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for plan in trials.iter().map(|trial| &trial.plan) {
+        if let Some(filesystem) = plan.filesystem.as_ref().filter(|fs| fs.spec != plan.label) {
+            put(&mut lines, format!("{} = {}", plan.label, filesystem.spec));
+        }
+    }
+    lines
+}
+
+fn named(one: &str, several: &str, values: &[String]) -> Option<String> {
+    let name = if values.len() == 1 { one } else { several };
+    (!values.is_empty()).then(|| format!("{name} {}", values.join(", ")))
+}
+
+fn put<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_lab_the_workloads_and_the_labels_that_do_not_say_it_are_told_once() {
+        assert_eq!(
+            lines(&fixture::trials()),
+            [
+                "lab (virtual time): disk hdd-7200; file system of 8 GiB; kernel 6.1.0-44-amd64; \
+                 RAM 1 GiB; scheduler mq-deadline; vm.dirty_ratio=20",
+                "dirops: files=10000",
+                "tarball: files=10000",
+                "far = ext4 -J device={journal}",
+            ]
+        );
+    }
+
+    #[test]
+    fn two_disks_and_two_sizes_of_a_workload_are_listed_and_not_repeated() {
+        let mut trials = fixture::trials();
+        fixture::set_disk(&mut trials[0], "instant");
+        let params = &mut trials[1].plan.workload.params;
+        params.insert("files".into(), "7".into());
+        params.insert("alone".into(), "yes".into());
+        let lines = lines(&trials);
+        assert!(lines[0].starts_with("lab (virtual time): disks instant, hdd-7200; "), "{lines:?}");
+        assert_eq!(lines[1], "dirops: files=10000,7 alone=yes");
+    }
+
+    #[test]
+    fn a_directory_is_told_with_its_mount_and_its_kernel() {
+        let mut trials = fixture::on_a_host();
+        for trial in &mut trials {
+            trial.conditions.mount = "xfs rw,relatime".into();
+            trial.conditions.device = "/dev/sda2".into();
+            trial.plan.threads = 4;
+        }
+        assert_eq!(
+            lines(&trials)[0],
+            "host: directory /srv/scratch; xfs on /dev/sda2; kernel 6.1.0-44-amd64; \
+             vm.dirty_ratio=20; threads 4"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! Tables and their words as text of a given width, for a terminal or for a mail.
+
+use fsdyno_record::Trial;
+use unicode_width::UnicodeWidthStr;
+
+use crate::columns::{self, Column, columns, flags};
+use crate::table::Style;
+use crate::view::{self, Section};
+use crate::{answer, legend, number, promise, subject};
+
+/// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
+const CUT: &str = "…";
+const CUT_ASCII: &str = "..";
+
+/// The tables of all sections with what was measured before and the answer after them. In plain
+/// ASCII where a mail wants it.
+pub fn text(trials: &[Trial], baseline: Option<&str>, style: Style, ascii: bool) -> String {
+    let text = Writer { style, ascii, out: String::new() }.write(trials, baseline);
+    if ascii { plain(&text) } else { text }
+}
+
+struct Writer {
+    style: Style,
+    ascii: bool,
+    out: String,
+}
+
+impl Writer {
+    fn write(mut self, trials: &[Trial], baseline: Option<&str>) -> String {
+        let sections = view::sections(trials, baseline);
+        for sentence in promise::broken(trials) {
+            self.paragraph(&sentence, "  ");
+            self.line("");
+        }
+        let subject = subject::lines(trials);
+        for line in &subject {
+            self.paragraph(line, "  ");
+        }
+        if !subject.is_empty() {
+            self.line("");
+        }
+        // Columns of all sections are equally wide, so that the eye can run down the page.
+        let mut tables: Vec<Vec<Column>> = sections.iter().map(columns).collect();
+        if self.ascii {
+            // Before their widths are taken, for `±` is one column and its spelling two.
+            tables.iter_mut().flatten().for_each(respell);
+        }
+        let shown = self.fit(&tables);
+        let mut widths = columns::widths(&tables, &shown);
+        self.squeeze(&mut widths);
+        for (section, columns) in sections.iter().zip(&tables) {
+            self.section(section, columns, &shown, &widths);
+        }
+        if sections.is_empty() {
+            self.line("No trial succeeded.");
+            self.line("");
+        } else {
+            self.paragraph(&answer::sentences(&sections, baseline).join(" "), "");
+            self.line("");
+        }
+        self.legend(&sections, &tables, &shown);
+        self.explain(&sections);
+        self.unfinished(trials);
+        self.labs(trials);
+        let end = self.out.trim_end().len();
+        self.out.truncate(end);
+        self.out.push('\n');
+        self.out
+    }
+
+    /// The heads that fit, dropped alike from all sections. A head names the same column in every
+    /// section but for the rate's, so columns are told apart by the order in which they drop.
+    fn fit(&self, tables: &[Vec<Column>]) -> Vec<u8> {
+        let mut drops: Vec<u8> = tables.iter().flatten().map(|column| column.drop).collect();
+        drops.sort_unstable();
+        drops.dedup();
+        while drops.len() > 1 {
+            let total: usize = columns::widths(tables, &drops).iter().map(|width| width + 2).sum();
+            if total <= self.style.width + 2 {
+                break;
+            }
+            drops.pop();
+        }
+        drops
+    }
+
+    /// Where even the last columns are too wide, names are cut: a digit never is.
+    fn squeeze(&self, widths: &mut [usize]) {
+        let used = widths.iter().filter(|width| **width > 0);
+        let total: usize = used.map(|width| width + 2).sum::<usize>().saturating_sub(2);
+        if let Some(names) = widths.first_mut() {
+            *names = names.saturating_sub(total.saturating_sub(self.style.width)).max(8);
+        }
+    }
+
+    fn section(
+        &mut self,
+        section: &Section<'_>,
+        columns: &[Column],
+        shown: &[u8],
+        widths: &[usize],
+    ) {
+        let title = section.title();
+        let title = self.paint("1", &title);
+        self.line(&title);
+        let columns: Vec<&Column> = columns.iter().filter(|c| shown.contains(&c.drop)).collect();
+        let slots = columns::slots(&columns, shown);
+        let mark = if self.ascii { CUT_ASCII } else { CUT };
+        let heads = columns.iter().map(|c| (c.head.as_str(), c.left));
+        let head = columns::join(heads, &slots, widths, mark);
+        let head = self.paint("2", &head);
+        self.line(&head);
+        for (index, row) in section.rows.iter().enumerate() {
+            let cells = columns.iter().map(|c| (c.cells[index].as_str(), c.left));
+            let text = columns::join(cells, &slots, widths, mark);
+            let flags = flags(row);
+            let fits = text.width() + 2 + flags.width() <= self.style.width;
+            let text = if row.best { self.paint("32", &text) } else { text };
+            if flags.is_empty() {
+                self.line(&text);
+            } else if fits {
+                let flags = self.paint("33", &flags);
+                self.line(&format!("{text}  {flags}"));
+            } else {
+                self.line(&text);
+                let flags = self.paint("33", &flags);
+                self.line(&format!("    {flags}"));
+            }
+        }
+        self.line("");
+    }
+
+    /// What the columns that are shown mean, a line for each.
+    fn legend(&mut self, sections: &[Section<'_>], tables: &[Vec<Column>], shown: &[u8]) {
+        let columns = tables.iter().flatten().filter(|column| shown.contains(&column.drop));
+        let heads: Vec<&str> =
+            columns.map(|c| if c.head == "+-" { "±" } else { c.head.as_str() }).collect();
+        for (name, meaning) in legend::legend(sections, &heads) {
+            self.paragraph(&format!("{name}: {meaning}"), "  ");
+        }
+        if !sections.is_empty() {
+            self.line("");
+        }
+    }
+
+    fn explain(&mut self, sections: &[Section<'_>]) {
+        let flags = view::flags(sections);
+        for flag in &flags {
+            self.paragraph(&format!("{flag}: {}", flag.meaning()), "  ");
+        }
+        if !flags.is_empty() {
+            self.line("");
+        }
+    }
+
+    fn unfinished(&mut self, trials: &[Trial]) {
+        let unfinished = view::unfinished(trials);
+        for trial in &unfinished {
+            let outcome = self.paint("31", trial.outcome);
+            self.paragraph(&format!("{outcome}: {}", trial.what), "    ");
+            for line in trial.reason.lines() {
+                self.paragraph(&format!("    {}", number::clean(line)), "    ");
+            }
+        }
+        if !unfinished.is_empty() {
+            self.line("");
+        }
+    }
+
+    /// Which file systems ran in which lab: enough of its identity to tell it from another; the
+    /// whole of it is in the records and the page.
+    fn labs(&mut self, trials: &[Trial]) {
+        let labs: Vec<(String, &str)> = view::labs(trials)
+            .into_iter()
+            .map(|(id, labels)| (number::clean(&labels.join(", ")), id))
+            .collect();
+        let room = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
+        let width = labs.iter().map(|(labels, _)| labels.width()).max().unwrap_or(0).min(room);
+        for (labels, id) in labs {
+            let labels = columns::cut(&labels, width, if self.ascii { CUT_ASCII } else { CUT });
+            let pad = " ".repeat(width.saturating_sub(labels.width()));
+            self.line(&format!("lab  {labels}{pad}  {:.12}", number::clean(id)));
+        }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.style.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    /// Prose, wrapped between words; lines after the first are indented.
+    fn paragraph(&mut self, text: &str, indent: &str) {
+        let text = if self.ascii { plain(text) } else { text.to_string() };
+        let start = &text[..text.len() - text.trim_start().len()];
+        let mut line = start.to_string();
+        let mut empty = true;
+        // A number stays on the line of its percent sign.
+        let text = text.replace(" %", "\u{a0}%");
+        for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
+            let word = word.replace('\u{a0}', " ");
+            if !empty && line.width() + 1 + word.width() > self.style.width {
+                self.line(&line);
+                line = indent.to_string();
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(&word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+}
+
+/// A column in plain ASCII.
+fn respell(column: &mut Column) {
+    column.head = plain(&column.head);
+    column.cells.iter_mut().for_each(|cell| *cell = plain(cell));
+}
+
+/// Plain ASCII for a mail; what has no spelling becomes a question mark.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '±' => out.push_str("+-"),
+            '…' => out.push_str(CUT_ASCII),
+            _ if c.is_ascii() => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    out
+}
