@@ -19,7 +19,7 @@ pub fn csv(trials: &[Trial]) -> String {
             push_line(&mut out, start.iter().chain(&vec![String::new(); COLUMNS - start.len()]));
         }
         for phase in &trial.measured.phases {
-            let middle = phase_fields(phase);
+            let middle = phase_fields(trial, phase);
             for (kind, stats) in &phase.ops {
                 let times =
                     [stats.total_ns, stats.p50_ns, stats.p90_ns, stats.p99_ns, stats.p999_ns];
@@ -54,7 +54,7 @@ fn trial_fields(trial: &Trial) -> Vec<String> {
     ]
 }
 
-fn phase_fields(phase: &Phase) -> Vec<String> {
+fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
     let time = |ns: Option<Nanos>| ns.map(|ns| ns.0.to_string()).unwrap_or_default();
     let device = |of: fn(&fsdyno_record::trial::Device) -> u64| {
         phase.device.as_ref().map(|d| of(d).to_string()).unwrap_or_default()
@@ -74,7 +74,8 @@ fn phase_fields(phase: &Phase) -> Vec<String> {
         device(|d| d.bytes_read.0),
         device(|d| d.bytes_written.0),
         phase.device.and_then(|d| d.seeks).map(|n| n.to_string()).unwrap_or_default(),
-        phase.space_used.0.to_string(),
+        // Of a directory it is the whole file system's, with all that others keep there.
+        trial.plan.filesystem.as_ref().map(|_| phase.space_used.0.to_string()).unwrap_or_default(),
     ]
 }
 

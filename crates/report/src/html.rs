@@ -8,9 +8,11 @@ use fsdyno_stats::Summary;
 use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
+use crate::colour::Looks;
+use crate::columns::columns;
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
-use crate::{answer, colour, command, instrument, number, promise, svg};
+use crate::{answer, command, instrument, legend, number, promise, subject, svg};
 
 /// The page, with ratios to the label of the baseline or to the best. It needs no network, no
 /// script and no font of its own; all foreign text is escaped.
@@ -24,8 +26,7 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("report", include_str!("report.html"))?;
-    let flags: Vec<[&str; 2]> =
-        view::flags(&sections).iter().map(|flag| [flag.name(), flag.meaning()]).collect();
+    let looks = Looks::of(&sections);
     let page = environment.get_template("report")?.render(context! {
         title => title(&sections),
         style => Value::from_safe_string(include_str!("report.css").into()),
@@ -33,9 +34,10 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
         compared => compared(trials, &sections),
         broken => promise::broken(trials),
         answer => if sections.is_empty() { vec![] } else { answer::sentences(&sections, baseline) },
-        sections => sections.iter().enumerate().map(section).collect::<Vec<_>>(),
-        flags,
-        open => view::has_open(&sections).then_some(view::OPEN),
+        subject => subject::lines(trials),
+        sections => sections.iter().enumerate().map(|of| section(of, &looks)).collect::<Vec<_>>(),
+        legend => meanings(&sections),
+        flags => view::flags(&sections).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
         instrument => instrument::view(&sections),
         gaps => gaps(&sections),
         unfinished => unfinished(trials),
@@ -44,6 +46,19 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
         command => command::of(trials, baseline),
     })?;
     Ok(page)
+}
+
+/// What the columns mean, those of the page's own among them.
+fn meanings(sections: &[Section<'_>]) -> Vec<(String, String)> {
+    let tables: Vec<_> = sections.iter().map(columns).collect();
+    let heads: Vec<&str> = tables.iter().flatten().map(|column| column.head.as_str()).collect();
+    let mut entries = legend::legend(sections, &heads);
+    if !entries.is_empty() {
+        let own = |name: &str, meaning: &str| (name.to_string(), meaning.to_string());
+        entries
+            .insert(1, own("synced", "until syncfs(2) came back, which writes out what is dirty"));
+    }
+    entries
 }
 
 /// `dirops and tarball: ext4, xfs`.
@@ -98,6 +113,7 @@ struct SectionView {
     chart: Value,
     rows: Vec<RowView>,
     device: bool,
+    space: bool,
     repeated: bool,
 }
 
@@ -105,10 +121,12 @@ struct SectionView {
 struct RowView {
     name: String,
     colour: &'static str,
+    hatch: usize,
     n: usize,
     best: bool,
     returned: String,
     returned_spread: String,
+    synced: String,
     durable: String,
     durable_spread: String,
     cpu: String,
@@ -121,22 +139,23 @@ struct RowView {
     used: String,
 }
 
-fn section((index, section): (usize, &Section<'_>)) -> SectionView {
+fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionView {
     let id = format!("s{index}");
     SectionView {
         title: section.title(),
         head: section.rate_head(),
         versus: section.ratio_head(),
         latency_of: section.main_op.map(|op| op.name()),
-        chart: Value::from_safe_string(svg::bars(section, &id)),
+        chart: Value::from_safe_string(svg::bars(section, looks, &id)),
         device: section.rows.iter().flat_map(|r| &r.trials).any(|(_, p)| p.device.is_some()),
         repeated: section.rows.iter().any(|row| row.returned.n > 1),
-        rows: section.rows.iter().map(row_view).collect(),
+        space: section.rows.iter().any(|row| used(row).is_some()),
+        rows: section.rows.iter().map(|row| row_view(row, looks)).collect(),
         id,
     }
 }
 
-fn row_view(row: &Row<'_>) -> RowView {
+fn row_view(row: &Row<'_>, looks: &Looks) -> RowView {
     let mean = |summary: &Summary| number::seconds(summary.mean);
     let spread = |summary: &Summary| {
         summary
@@ -148,14 +167,16 @@ fn row_view(row: &Row<'_>) -> RowView {
         |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
     let latency = [50.0, 90.0, 99.0, 99.9, 100.0]
         .map(|p| dash(row.latency.as_ref().map(|h| Nanos(h.percentile(p)).to_string())));
-    let used = row.mean(|phase| Some(phase.space_used.0 as f64));
+    let look = looks.get(row);
     RowView {
         name: row.name.clone(),
-        colour: colour::of(&row.kind),
+        colour: look.colour,
+        hatch: look.hatch,
         n: row.returned.n,
         best: row.best,
         returned: mean(&row.returned),
         returned_spread: spread(&row.returned),
+        synced: dash(row.mean(|phase| phase.synced_ns.map(Nanos::seconds)).map(number::seconds)),
         durable: dash(row.durable.as_ref().map(mean)),
         durable_spread: row.durable.as_ref().map(spread).unwrap_or_default(),
         cpu: mean(&row.cpu),
@@ -165,8 +186,16 @@ fn row_view(row: &Row<'_>) -> RowView {
         flags: row.flags.iter().map(|flag| flag.name()).collect(),
         latency: latency.into(),
         device: device(row),
-        used: dash(used.map(|bytes| Bytes(bytes as u64).to_string())),
+        used: dash(used(row).map(|bytes| bytes.to_string())),
     }
+}
+
+/// Space in use at the end of the phase; none for a directory, where it is that of a whole file
+/// system with all that others keep there.
+fn used(row: &Row<'_>) -> Option<Bytes> {
+    let own = row.trials.iter().all(|(trial, _)| trial.plan.filesystem.is_some());
+    let mean = row.mean(|phase| Some(phase.space_used.0 as f64));
+    mean.filter(|_| own).map(|bytes| Bytes(bytes as u64))
 }
 
 /// Reads, writes, flushes, bytes read, bytes written, seeks: means over the seeds.
@@ -396,9 +425,10 @@ mod tests {
     #[test]
     fn the_page_needs_nothing_from_the_network() {
         let page = page(&fixture::trials());
-        for outside in ["http:", "https:", "<script", "<link", "<img", "@import", "url("] {
+        for outside in ["http:", "https:", "<script", "<link", "<img", "@import"] {
             assert!(!page.contains(outside), "{outside} is in the page");
         }
+        assert_eq!(page.matches("url(").count(), page.matches("url(#").count());
     }
 
     #[test]
@@ -481,5 +511,15 @@ mod tests {
     fn a_host_has_a_page_without_device_tables() {
         let page = page(&fixture::on_a_host());
         assert!(page.contains("NOT DURABLE") && !page.contains("flushes"));
+        assert!(!page.contains("space used"), "a directory's space is the whole file system's");
+    }
+
+    #[test]
+    fn the_command_to_repeat_it_stands_before_the_results_and_the_conditions_after_them() {
+        let page = page(&fixture::trials());
+        let at = |text: &str| page.find(text).unwrap();
+        assert!(at("class=\"answer\"") < at("id=\"repeat\""));
+        assert!(at("id=\"repeat\"") < at("id=\"s0\"") && at("id=\"s0\"") < at("id=\"conditions\""));
+        assert!(page.contains("synced") && page.contains("what the empty file system takes"));
     }
 }

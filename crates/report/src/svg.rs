@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::colour;
+use crate::colour::{self, Looks};
 use crate::number;
 use crate::view::{Row, Section};
 
@@ -15,7 +15,7 @@ const BAR: u32 = 14;
 const AXIS: u32 = 24;
 
 /// The chart of a section. `id` must be unique in the page.
-pub fn bars(section: &Section<'_>, id: &str) -> String {
+pub fn bars(section: &Section<'_>, looks: &Looks, id: &str) -> String {
     let longest = section.rows.iter().map(reach).fold(0.0, f64::max);
     let scale = Scale::over(longest);
     let plot = ROW * section.rows.len() as u32;
@@ -28,9 +28,18 @@ pub fn bars(section: &Section<'_>, id: &str) -> String {
         svg,
         r#"<svg class="bars" role="img" aria-labelledby="{id}-t {id}-d" width="100%" height="{height}"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>"#
     );
+    if section.rows.iter().any(|row| looks.get(row).hatch > 0) {
+        svg.push_str(&colour::patterns(id));
+    }
     axis(&mut svg, &scale, plot);
     for (index, row) in section.rows.iter().enumerate() {
-        bar(&mut svg, row, section.by_durable, &scale, ROW * index as u32);
+        let top = ROW * index as u32;
+        let look = looks.get(row);
+        bar(&mut svg, row, look.colour, &scale, top);
+        if look.hatch > 0 {
+            hatch(&mut svg, row, &colour::hatch_id(id, look.hatch), &scale, top);
+        }
+        whisker(&mut svg, row, section.by_durable, &scale, top);
     }
     svg.push_str("</svg>");
     svg
@@ -102,8 +111,7 @@ fn tick_label(seconds: f64) -> String {
     format!("{rounded} {unit}")
 }
 
-fn bar(svg: &mut String, row: &Row<'_>, by_durable: bool, scale: &Scale, top: u32) {
-    let colour = colour::of(&row.kind);
+fn bar(svg: &mut String, row: &Row<'_>, colour: &str, scale: &Scale, top: u32) {
     let (text_y, bar_y) = (top + 16, top + BAR_AT);
     let returned = scale.percent(row.returned.mean);
     let name = escape(&cut(&row.name, 34));
@@ -123,6 +131,20 @@ fn bar(svg: &mut String, row: &Row<'_>, by_durable: bool, scale: &Scale, top: u3
         svg,
         r#"<rect x="0" y="{bar_y}" width="{returned:.2}%" height="{BAR}" fill="{colour}"/>"#
     );
+}
+
+/// Stripes over the whole bar, where the row shares its colour.
+fn hatch(svg: &mut String, row: &Row<'_>, pattern: &str, scale: &Scale, top: u32) {
+    let longest = row.durable.as_ref().map_or(0.0, |d| d.mean).max(row.returned.mean);
+    let (width, y) = (scale.percent(longest), top + BAR_AT);
+    let _ = write!(
+        svg,
+        r#"<rect x="0" y="{y}" width="{width:.2}%" height="{BAR}" fill="url(#{pattern})"/>"#
+    );
+}
+
+fn whisker(svg: &mut String, row: &Row<'_>, by_durable: bool, scale: &Scale, top: u32) {
+    let bar_y = top + BAR_AT;
     if let Some((low, high)) = row.time(by_durable).interval() {
         let (low, high) = (scale.percent(low), scale.percent(high));
         let (middle, first, last) = (bar_y + BAR / 2, bar_y + 2, bar_y + BAR - 2);
@@ -196,21 +218,25 @@ mod tests {
     #[test]
     fn bars_are_as_long_as_their_times() {
         let trials = fixture::trials();
-        let section = &view::sections(&trials, None)[0];
-        let svg = bars(section, "a");
+        let sections = view::sections(&trials, None);
+        let section = &sections[0];
+        let svg = bars(section, &Looks::of(&sections), "a");
         let scale = Scale::over(section.rows.iter().map(reach).fold(0.0, f64::max));
         for row in &section.rows {
             let width = format!("width=\"{:.2}%\"", row.returned.mean / scale.end * 100.0);
             assert!(svg.contains(&width), "{width} is missing");
         }
         assert_eq!(svg.matches("class=\"whisker\"").count(), 3);
+        assert_eq!(svg.matches("url(#a-hatch1)").count(), 1, "far is an ext4, too");
+        assert!(svg.contains("<pattern id=\"a-hatch1\""));
         assert!(svg.contains("role=\"img\"") && svg.contains("<desc"));
     }
 
     #[test]
     fn single_trials_have_no_whisker() {
         let trials = fixture::single();
-        assert!(!bars(&view::sections(&trials, None)[0], "a").contains("whisker"));
+        let sections = view::sections(&trials, None);
+        assert!(!bars(&sections[0], &Looks::of(&sections), "a").contains("whisker"));
     }
 
     #[test]
