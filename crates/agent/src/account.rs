@@ -60,11 +60,12 @@ impl Account {
     }
 
     fn of_others(instruments: Instruments) -> Account {
-        let mut account = Account::default();
-        account.server = instruments.server.map(run_time).unwrap_or_default();
-        account.driver = instruments.driver.map(run_time).unwrap_or_default();
-        account.threads = kernel_threads();
-        account
+        Account {
+            server: instruments.server.map(run_time).unwrap_or_default(),
+            driver: instruments.driver.map(run_time).unwrap_or_default(),
+            threads: kernel_threads(),
+            ..Account::default()
+        }
     }
 
     /// Kernel threads that did nothing are left out.
