@@ -30,7 +30,7 @@ if [ -n "$here" ] && "$fsdyno" doctor >/dev/null 2>&1; then
     # The sizes are chosen for five minutes on two cores. $here is words for run, hence unquoted.
     # shellcheck disable=SC2086
     exec "$fsdyno" run dirops tarball \
-        --set dirops.files=10000 --set dirops.stat=yes --set tarball.files=6000 \
+        --set dirops.files=10000 --set dirops.stat=yes --set tarball.files=4000 \
         $here --disk hdd-7200 --size 8G --repeat 3 --jobs "$(nproc)" --out "$out" "$@"
 fi
 
@@ -40,5 +40,5 @@ say "no comparison of file systems. What is missing:"
 place=$(mktemp -d)
 trap 'rmdir "$place"' EXIT
 "$fsdyno" run dirops tarball \
-    --set dirops.files=10000 --set dirops.stat=yes --set tarball.files=6000 \
+    --set dirops.files=10000 --set dirops.stat=yes --set tarball.files=4000 \
     --repeat 3 --on "$place" --out "$out" "$@"

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fsdyno_lab::{Lab, LabOptions};
+use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::Room;
 use fsdyno_record::Bytes;
 use fsdyno_study::{Cell, LabPlace, Place, Question};
@@ -188,16 +188,6 @@ fn kernels(run: &Run) -> Vec<Option<String>> {
 }
 
 fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, Failure> {
-    let options = LabOptions { kernel, qemu: None, cache: cache(), offline };
+    let options = LabOptions { kernel, qemu: None, cache: user_cache(), offline };
     Ok(Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))?)
-}
-
-/// Where kernels are kept: the user's cache folder (XDG Base Directory Specification).
-pub fn cache() -> PathBuf {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    match (set("XDG_CACHE_HOME"), set("HOME")) {
-        (Some(folder), _) => Path::new(&folder).join("fsdyno"),
-        (None, Some(home)) => Path::new(&home).join(".cache/fsdyno"),
-        (None, None) => std::env::temp_dir().join("fsdyno-cache"),
-    }
 }

@@ -64,8 +64,9 @@ pub fn user_cache() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     match (set("XDG_CACHE_HOME"), set("HOME")) {
         (Some(folder), _) => Path::new(&folder).join("fsdyno"),
-        (None, Some(home)) => Path::new(&home).join(".cache/fsdyno"),
-        (None, None) => std::env::temp_dir().join("fsdyno-cache"),
+        (None, Some(home)) if Path::new(&home).is_dir() => Path::new(&home).join(".cache/fsdyno"),
+        // A user without a home, as nobody is. SAFETY: getuid only returns a number.
+        _ => std::env::temp_dir().join(format!("fsdyno-cache-{}", unsafe { libc::getuid() })),
     }
 }
 

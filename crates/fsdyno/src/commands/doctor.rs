@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::cli::{DataFormat, Doctor};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
-use crate::place;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -84,7 +83,8 @@ fn qemu() -> Finding {
 
 /// A kernel that is not here yet is no obstacle where apt can bring it.
 fn kernel() -> Finding {
-    let options = LabOptions { kernel: None, qemu: None, cache: place::cache(), offline: true };
+    let options =
+        LabOptions { kernel: None, qemu: None, cache: fsdyno_lab::user_cache(), offline: true };
     let here = fsdyno_lab::kernels_here(&options.cache);
     let found = match Lab::find(&options, &|_| ()) {
         Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::cli::{DataFormat, List, Listable};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::place;
 
 /// Lists what was asked for.
 pub fn run(list: &List) -> Result<Exit, Failure> {
@@ -60,7 +59,7 @@ fn workloads() -> Table {
 
 fn filesystems() -> Table {
     let qemu = fsdyno_lab::probe_qemu(None).is_ok();
-    let kernels = fsdyno_lab::kernels_here(&place::cache());
+    let kernels = fsdyno_lab::kernels_here(&fsdyno_lab::user_cache());
     let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
     let rows = fsdyno_filesystem::catalog::all()
         .iter()
@@ -109,7 +108,7 @@ fn disks() -> Result<Table, Failure> {
 }
 
 fn kernels() -> Table {
-    let rows = fsdyno_lab::kernels_here(&place::cache())
+    let rows = fsdyno_lab::kernels_here(&fsdyno_lab::user_cache())
         .into_iter()
         .map(|kernel| {
             vec![
