@@ -101,6 +101,9 @@ pub struct Run {
     /// Trials that run side by side (on a directory they disturb each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub jobs: u16,
+    /// Seconds that a trial may take, virtual ones in the lab [default: two days]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub deadline: Option<u64>,
     /// Say what would be run, with exact op counts, and touch nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -36,7 +36,9 @@ pub fn question(run: &Run) -> Question {
         .filter_map(|spec| fsdyno_filesystem::catalog::get(&spec.kind).ok())
         .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
+    let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
     Question {
+        deadline: run.deadline.map_or(fsdyno_study::USUAL_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
         sets: run.sets.clone(),

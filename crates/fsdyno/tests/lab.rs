@@ -303,6 +303,18 @@ fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
 }
 
 #[test]
+fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
+    let Some(folder) = lab() else { return };
+    let words = "dirops --fs ext4 --set files=200000 --deadline 1 --out out";
+    let output = run(folder.path(), words);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    let reason = trial["reason"].as_str().unwrap();
+    assert!(reason.contains("not done within 1.00 s of virtual time"), "{reason}");
+    assert!(reason.contains("the kernel's last lines"), "{reason}");
+}
+
+#[test]
 fn a_full_file_system_fails_with_the_call_that_met_it() {
     let Some(folder) = lab() else { return };
     // The bytes fit by themselves; what btrfs needs beside them does not.

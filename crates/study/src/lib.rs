@@ -6,7 +6,7 @@ pub mod schedule;
 pub mod settings;
 pub mod store;
 
-pub use matrix::{Cell, LabPlace, MatrixError, Place, Question, Size, matrix};
+pub use matrix::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE, matrix};
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use schedule::{Slot, schedule};
 pub use store::{Store, StoreError, without_superseded};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::{Context, Spec, SpecError};
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, MediumPlan, VerifyMode, WorkloadPlan};
-use fsdyno_record::{Bytes, OpKind, Plan, suggest};
+use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
 use fsdyno_workload::{Needs, workloads};
 
 use crate::settings::{SettingError, Settings, settings};
@@ -30,7 +30,13 @@ pub struct Question {
     /// Version line of a file system's tool by the file system's name, where it is known: some
     /// options exist only in newer tools.
     pub tool_versions: BTreeMap<String, String>,
+    /// The longest that a trial may take in its venue's clock.
+    pub deadline: Nanos,
 }
+
+/// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000
+/// files, so that only what will never end is cut off.
+pub const USUAL_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 /// Where it is to run.
 #[derive(Clone, Debug)]
@@ -90,6 +96,8 @@ pub struct Cell {
     pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
     /// Why it cannot run here, where that is known.
     pub skip: Option<String>,
+    /// The longest that one of its trials may take in its venue's clock.
+    pub deadline: Nanos,
 }
 
 impl Cell {
@@ -169,6 +177,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 hash: String::new(),
             };
             cells.push(Cell {
+                deadline: question.deadline,
                 plan: plan.sealed(),
                 needs: work.needs,
                 phases: work.phases.clone(),
@@ -427,6 +436,7 @@ mod tests {
     fn ask(workloads: &[&str], filesystems: &[&str]) -> Question {
         let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         Question {
+            deadline: USUAL_DEADLINE,
             workloads: strings(workloads),
             filesystems: strings(filesystems),
             threads: 1,

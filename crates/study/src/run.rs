@@ -5,17 +5,13 @@ use std::sync::{Mutex, PoisonError};
 
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
-use fsdyno_record::{Job, Nanos, Plan, SCHEMA};
+use fsdyno_record::{Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock, ground};
 
 use crate::matrix::Cell;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
-
-/// The longest that a trial may take in its venue's clock: two days, more than the slowest file
-/// system of 2008 took for its 725,000 files, so that only what will never end is cut off.
-const DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 /// Who wants to know how it goes. Called from several threads.
 pub trait Observer: Sync {
@@ -136,26 +132,27 @@ pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)
     let slots = schedule.iter().filter(|slot| !is_there(store, cells, slot));
     let jobs = slots.filter_map(|slot| {
         let cell = cells.get(slot.cell).filter(|cell| cell.skip.is_none())?;
-        Some((job(&cell.plan, slot.seed), *slot))
+        Some((job(cell, slot.seed), *slot))
     });
     jobs.collect()
 }
 
-fn job(plan: &Plan, seed: u64) -> Job {
-    Job { trial_id: trial_id(plan, seed), seed, plan: plan.clone(), deadline: DEADLINE }
+fn job(cell: &Cell, seed: u64) -> Job {
+    let plan = cell.plan.clone();
+    Job { trial_id: trial_id(&plan, seed), seed, plan, deadline: cell.deadline }
 }
 
 /// Stores what cannot run here, once however often it is tried; how many there are.
 fn skip(schedule: &[Slot], cells: &[Cell], store: &mut Store) -> Result<usize, StoreError> {
     let mut skipped = 0;
     for slot in schedule {
-        let Some(Cell { plan, skip: Some(reason), .. }) = cells.get(slot.cell) else { continue };
+        let Some(cell @ Cell { skip: Some(reason), .. }) = cells.get(slot.cell) else { continue };
         if is_there(store, cells, slot) {
             continue;
         }
         skipped += 1;
         let host = Host { started: clock::now(), ..Host::default() };
-        let mut trial = without_report(&job(plan, slot.seed), reason.clone(), host);
+        let mut trial = without_report(&job(cell, slot.seed), reason.clone(), host);
         trial.outcome = Outcome::Skipped;
         let said = |known: &Trial| {
             known.outcome == Outcome::Skipped
@@ -333,7 +330,10 @@ mod tests {
     use fsdyno_record::plan::{DiskPlan, MediumPlan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::AgentReport;
 
+    use fsdyno_record::Nanos;
+
     use super::*;
+    use crate::USUAL_DEADLINE;
     use crate::schedule::schedule;
 
     /// A venue that answers at once, as its function says.
@@ -395,7 +395,7 @@ mod tests {
                     hash: String::new(),
                 };
                 let (needs, phases) = (Default::default(), Vec::new());
-                Cell { plan: plan.sealed(), needs, phases, skip: None }
+                Cell { plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
             })
             .into()
     }

@@ -21,9 +21,8 @@ use crate::{clock, ground};
 /// How often the mailbox is looked at.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What a child may take beyond the job's deadline before it is killed: the agent fails a late
-/// trial by itself and says more about it.
-const GRACE: Duration = Duration::from_secs(30);
+/// What a child may take beyond the job's deadline before it is killed: its start and its end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// This host.
 #[derive(Clone, Debug)]

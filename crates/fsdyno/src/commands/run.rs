@@ -198,6 +198,7 @@ mod tests {
 
     fn cells(filesystems: &[&str]) -> Vec<Cell> {
         let question = Question {
+            deadline: fsdyno_study::USUAL_DEADLINE,
             workloads: vec!["dirops".into()],
             filesystems: filesystems.iter().map(ToString::to_string).collect(),
             threads: 1,
