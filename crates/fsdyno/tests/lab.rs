@@ -39,8 +39,13 @@ fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
     command
 }
 
+/// The program that `make build` built, put aside by `make test`, or cargo's own for the tests.
 fn ours() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_fsdyno"))
+    static OURS: OnceLock<PathBuf> = OnceLock::new();
+    OURS.get_or_init(|| {
+        let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+        built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
+    })
 }
 
 /// A folder for a test, or none, said aloud, where the lab cannot run.
