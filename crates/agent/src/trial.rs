@@ -12,7 +12,7 @@ use fsdyno_record::trial::{
     AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
-use fsdyno_workload::{Contents, GapKind, PhaseSpec, Share, Workload, workloads};
+use fsdyno_workload::{Contents, GapKind, PhaseSpec, Setting, Share, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::machine;
@@ -71,7 +71,7 @@ impl Trial<'_> {
         let plan = &self.job.plan;
         let workload = workloads::find(&plan.workload.name)
             .map_err(|error| error.to_string())?
-            .build(&plan.workload.params, self.job.seed)
+            .build(&plan.workload.params, &Setting::seed(self.job.seed))
             .map_err(|error| error.to_string())?;
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
@@ -93,8 +93,13 @@ impl Trial<'_> {
     }
 
     fn announce(&self, workload: &dyn Workload, phases: &[PhaseSpec]) {
-        let total: u64 =
-            (0..phases.len()).flat_map(|phase| workload.counts(phase).into_values()).sum();
+        let total: u64 = phases
+            .iter()
+            .enumerate()
+            .flat_map(|(at, phase)| {
+                workload.counts(at, phase.threads.of(self.job.plan.threads)).into_values()
+            })
+            .sum();
         self.mailbox.set(Word::Phases, phases.len() as u64);
         self.mailbox.set(Word::OpsTotal, total);
         self.stage(Stage::Preparing);
@@ -172,6 +177,7 @@ impl Trial<'_> {
         let root = self.target.root().try_clone_to_owned().map_err(failed(spec.name))?;
         let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
         let mut recorder = Recorder::new();
+        let books = workload.books(index);
         let mut ops = workload.ops(index, Share::WHOLE);
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
         let device_before = self.target.device();
@@ -207,7 +213,9 @@ impl Trial<'_> {
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
+            think_ns: Nanos::default(),
             ops: recorder.ops(),
+            books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
             bytes_written: outcome.bytes_written,
             bytes_read: outcome.bytes_read,
             device: device.zip(device_before).map(|(now, then)| device_since(&now, &then)),

@@ -25,7 +25,7 @@ use fsdyno_engine::{Recorder, run_phase};
 use fsdyno_lab::{Guest, Lab, LabOptions, Machine, Parts, Watch, user_cache};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
 use fsdyno_record::{Bytes, OpKind, guest as layout};
-use fsdyno_workload::{Contents, Share, workloads};
+use fsdyno_workload::{Contents, Setting, Share, workloads};
 use rustix::mount::{MountFlags, mount};
 
 /// What the instrument may execute for a call, beside the call (issue 2).
@@ -175,7 +175,7 @@ fn engine() -> Result<Times, Box<dyn Error>> {
     let kind = workloads::find("dirops")?;
     let files = FILES.to_string();
     let set = [("files", files.as_str()), ("stat", "yes"), ("stat-order", "forward")];
-    let work = kind.build(&kind.resolve(&set)?, 1)?;
+    let work = kind.build(&kind.resolve(&set)?, &Setting::seed(1))?;
     let contents = Arc::new(Contents::new(1));
     let mut recorder = Recorder::new();
     let mut times = Times::default();

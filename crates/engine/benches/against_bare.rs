@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::{Recorder, run_phase};
-use fsdyno_workload::{Contents, Share, workloads};
+use fsdyno_workload::{Contents, Setting, Share, workloads};
 
 const FILES: u64 = 10_000;
 const ROUNDS: usize = 151;
@@ -38,7 +38,7 @@ fn engine(directory: &str, words: &[String], marks: bool) {
     let kind = workloads::find(&words[0]).unwrap();
     let set: Vec<(&str, &str)> =
         words[1..].iter().filter_map(|word| word.split_once('=')).collect();
-    let work = kind.build(&kind.resolve(&set).unwrap(), 1).unwrap();
+    let work = kind.build(&kind.resolve(&set).unwrap(), &Setting::seed(1)).unwrap();
     let contents = Arc::new(Contents::new(1));
     let mut recorder = Recorder::new();
     for (phase, spec) in work.phases().iter().enumerate() {

@@ -3,7 +3,7 @@
 //! The clock is read once an op: the end of one is the start of the next. So a latency holds, beside
 //! the call, the generator's work for it and the engine's own (together 80 to 100 instructions, as
 //! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
-//! Think time is slept before an op and is no part of its latency.
+//! Before an op its caller may sleep or compute; that is no part of a latency.
 
 use std::fmt;
 
@@ -98,8 +98,9 @@ impl Meter<'_> {
         self.done
     }
 
+    /// A call has moved bytes.
     #[inline]
-    fn moved(&mut self, kind: OpKind, bytes: i64) {
+    pub fn moved(&mut self, kind: OpKind, bytes: i64) {
         match kind {
             OpKind::Write | OpKind::Append => self.bytes_written += bytes as u64,
             OpKind::Read => self.bytes_read += bytes as u64,
@@ -108,9 +109,16 @@ impl Meter<'_> {
     }
 
     #[cold]
-    fn think(&mut self, time: Nanos) {
-        clock::sleep_until(self.last + time);
-        self.last = self.clock.now();
+    fn think(&mut self, sleep: Nanos, compute: Nanos) {
+        if sleep.0 != 0 {
+            clock::sleep_until(self.last + sleep);
+            self.last = self.clock.now();
+        }
+        let end = self.last + compute;
+        while self.last < end {
+            std::hint::spin_loop();
+            self.last = self.clock.now();
+        }
     }
 }
 
@@ -133,8 +141,8 @@ pub fn run_phase<I: Issuer + ?Sized>(
     let mut meter =
         Meter { recorder, beat, clock, last: started, done: 0, bytes_written: 0, bytes_read: 0 };
     while source.next(&mut op) {
-        if op.think.0 != 0 {
-            meter.think(op.think);
+        if op.think.0 | op.compute.0 != 0 {
+            meter.think(op.think, op.compute);
         }
         let Some(kind) = op.call.kind() else {
             issuer.expand(&op, &mut meter)?;

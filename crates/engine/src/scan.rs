@@ -132,6 +132,34 @@ pub fn scan(
     Ok(())
 }
 
+/// Reads directory `name` of `parent` to its end and asks for the status of each file as it comes;
+/// with `read` each file is read too, in calls of so many bytes.
+///
+/// # Errors
+/// The first call that fails.
+pub fn stat_each(
+    parent: RawFd,
+    name: &CStr,
+    path: String,
+    read: Option<u32>,
+    meter: &mut Meter<'_>,
+) -> Result<(), Failure> {
+    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir };
+    let mut directory = walk.open(parent, name)?;
+    let fd = directory.fd();
+    let mut buffer = vec![0; read.unwrap_or(0) as usize];
+    while walk.fill(&mut directory)? {
+        while let Some(entry) = directory.entry() {
+            let is_directory = walk.is_directory(fd, entry.name)?;
+            if read.is_some() && !is_directory {
+                walk.read(fd, entry.name, &mut buffer)?;
+            }
+        }
+    }
+    walk.close(directory);
+    Ok(())
+}
+
 /// Removes the tree `name` below `parent`; `path` is its path below the trial's root.
 ///
 /// # Errors
@@ -183,6 +211,34 @@ impl Walk<'_, '_> {
             }
             Err(errno) => self.fail(OpKind::Readdir, None, errno),
         }
+    }
+
+    /// Opens a file, reads it to its end, closes it.
+    fn read(&mut self, dir: RawFd, name: &CStr, buffer: &mut [u8]) -> Result<(), Failure> {
+        // SAFETY: the name ends in NUL and lives as long as the call.
+        let fd = unsafe { libc::openat(dir, name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return self.fail(OpKind::Open, Some(name), Errno::last());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        self.meter.returned(OpKind::Open);
+        loop {
+            // SAFETY: the buffer is valid for writing its length.
+            let got =
+                unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+            if got < 0 {
+                return self.fail(OpKind::Read, Some(name), Errno::last());
+            }
+            self.meter.moved(OpKind::Read, got as i64);
+            self.meter.returned(OpKind::Read);
+            if got == 0 {
+                break;
+            }
+        }
+        drop(file);
+        self.meter.returned(OpKind::Close);
+        Ok(())
     }
 
     fn close(&mut self, directory: Directory) {

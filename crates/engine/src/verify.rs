@@ -1,5 +1,6 @@
 //! Reads back what is on disk and compares it with what the workload says must be there.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -8,7 +9,7 @@ use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::seed::mix;
 use fsdyno_record::trial::VerifyReport;
 use fsdyno_workload::contents::LONGEST_SLICE;
-use fsdyno_workload::{Contents, Expected, Payload, Tree};
+use fsdyno_workload::{Contents, Expected, ExpectedKind, Links, Payload, Tree};
 
 use crate::clock;
 use crate::errno::Errno;
@@ -48,6 +49,7 @@ pub fn verify(
         buffer: vec![0; LONGEST_SLICE],
         files: 0,
         directories: 0,
+        groups: HashMap::new(),
     };
     let root =
         open_directory(root.as_raw_fd(), c".").map_err(|e| io::Error::from_raw_os_error(e.0))?;
@@ -70,6 +72,8 @@ struct Walk<'a> {
     files: u64,
     /// Directories that must be there and whose name is.
     directories: u64,
+    /// Group of hard links → the inode of the first of them that was seen.
+    groups: HashMap<u64, u64>,
 }
 
 impl Walk<'_> {
@@ -113,7 +117,7 @@ impl Walk<'_> {
             Err(errno) => return self.problem(&format!("has no status: {errno}")),
         };
         match expected {
-            Some(Expected::Directory) => self.directories += 1,
+            Some(Expected { kind: ExpectedKind::Directory, .. }) => self.directories += 1,
             Some(_) => self.files += 1,
             None => {}
         }
@@ -122,27 +126,77 @@ impl Walk<'_> {
             libc::S_IFDIR => self.report.directories += 1,
             _ => self.report.files += 1,
         }
-        match (expected, kind) {
-            (Some(Expected::Directory), libc::S_IFDIR) => match open_directory(parent, name) {
+        let Some(expected) = expected else { return self.problem("should not be there") };
+        self.attributes(expected, &status);
+        match (expected.kind, kind) {
+            (ExpectedKind::Directory, libc::S_IFDIR) => match open_directory(parent, name) {
                 Ok(directory) => self.directory(directory),
                 Err(errno) => self.problem(&format!("cannot be opened: {errno}")),
             },
-            (Some(Expected::Symlink), libc::S_IFLNK) => {}
-            (Some(Expected::File(payload)), libc::S_IFREG) => {
-                self.file(parent, name, payload, status.st_size as u64);
+            (ExpectedKind::Symlink, libc::S_IFLNK) => self.link(parent, name),
+            (ExpectedKind::File(payload), libc::S_IFREG) => {
+                let size = u64::from(payload.length);
+                self.file(parent, name, (status.st_size as u64, size), Some(payload));
             }
-            (Some(expected), kind) => {
+            (ExpectedKind::Pieces(size), libc::S_IFREG) => {
+                self.file(parent, name, (status.st_size as u64, size), None);
+            }
+            (expected, kind) => {
                 self.problem(&format!("is {}, not {}", kind_name(kind), expected_name(expected)));
             }
-            (None, _) => self.problem("should not be there"),
         }
     }
 
-    fn file(&mut self, parent: RawFd, name: &CStr, payload: Payload, size: u64) {
-        if size != u64::from(payload.length) {
-            self.problem(&format!("is {size} bytes long, not {}", payload.length));
+    /// Mode, time and links, where the workload says them.
+    fn attributes(&mut self, expected: Expected, status: &libc::stat) {
+        let mode = status.st_mode & 0o7777;
+        if expected.mode.is_some_and(|right| right != mode) {
+            let right = expected.mode.unwrap_or_default();
+            self.problem(&format!("has mode {mode:o}, not {right:o}"));
+        }
+        if expected.mtime.is_some_and(|right| right != status.st_mtime) {
+            let (found, right) = (status.st_mtime, expected.mtime.unwrap_or_default());
+            self.problem(&format!("was modified at {found}, not {right}, in seconds since 1970"));
+        }
+        if let Some(Links { group, count }) = expected.links {
+            if count != status.st_nlink {
+                self.problem(&format!("has {} links, not {count}", status.st_nlink));
+            }
+            if *self.groups.entry(group).or_insert(status.st_ino) != status.st_ino {
+                self.problem("is not the same file as its other links");
+            }
+        }
+    }
+
+    fn link(&mut self, parent: RawFd, name: &CStr) {
+        let mut found = [0u8; libc::PATH_MAX as usize];
+        // SAFETY: the name ends in NUL, the buffer is valid for writing its length.
+        let length = unsafe {
+            libc::readlinkat(parent, name.as_ptr(), found.as_mut_ptr().cast(), found.len())
+        };
+        if length < 0 {
+            return self.problem(&format!("cannot be read: {}", Errno::last()));
+        }
+        let found = &found[..length as usize];
+        let right = self.tree.target(&self.path);
+        if right.as_deref() != Some(found) {
+            let show = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+            let right = right.as_deref().map_or_else(|| "what is known".to_string(), show);
+            self.problem(&format!("points to {}, not {right}", show(found)));
+        }
+    }
+
+    fn file(
+        &mut self,
+        parent: RawFd,
+        name: &CStr,
+        (size, right): (u64, u64),
+        payload: Option<Payload>,
+    ) {
+        if size != right {
+            self.problem(&format!("is {size} bytes long, not {right}"));
         } else if size > 0 && self.is_read() {
-            match self.compare(parent, name, payload) {
+            match self.compare(parent, name, size, payload) {
                 Ok(None) => {}
                 Ok(Some(at)) => self.problem(&format!("byte {at} is not what was written")),
                 Err(errno) => self.problem(&format!("cannot be read: {errno}")),
@@ -163,33 +217,58 @@ impl Walk<'_> {
         }
     }
 
-    /// The first place at which the file differs from its payload, if any.
+    /// The first place at which the file differs from its payload (from its pieces without one), if
+    /// any.
     fn compare(
         &mut self,
         parent: RawFd,
         name: &CStr,
-        payload: Payload,
+        size: u64,
+        payload: Option<Payload>,
     ) -> Result<Option<u64>, Errno> {
         let file = open(parent, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC)?;
-        let mut done = 0u32;
-        while done < payload.length {
+        let mut done = 0u64;
+        while done < size {
             // SAFETY: the buffer is valid for writing its length.
             let got = unsafe {
                 libc::read(file.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len())
             };
             match got {
-                0 => return Ok(Some(u64::from(done))),
+                0 => return Ok(Some(done)),
                 1.. => {}
                 _ => return Err(Errno::last()),
             }
-            let found = &self.buffer[..got as usize];
             self.report.bytes.0 += got as u64;
-            if let Some(at) = self.contents.difference(Contents::rest(payload, done), found) {
-                return Ok(Some(u64::from(done) + at));
+            let differs = match payload {
+                Some(payload) => {
+                    let rest = Contents::rest(payload, done as u32);
+                    self.contents.difference(rest, &self.buffer[..got as usize])
+                }
+                None => self.pieces_differ(done, got as usize),
+            };
+            if let Some(at) = differs {
+                return Ok(Some(done + at));
             }
-            done = done.saturating_add(got as u32);
+            done += got as u64;
         }
         Ok(None)
+    }
+
+    /// The first place in the buffer, which holds the file from `offset` on, that differs.
+    fn pieces_differ(&self, offset: u64, length: usize) -> Option<u64> {
+        let mut at = 0;
+        while at < length {
+            let piece = self.tree.piece(&self.path, offset + at as u64);
+            let Some(piece) = piece.filter(|piece| piece.length > 0) else {
+                return Some(at as u64);
+            };
+            let part = (piece.length as usize).min(length - at);
+            if let Some(more) = self.contents.difference(piece, &self.buffer[at..at + part]) {
+                return Some(at as u64 + more);
+            }
+            at += part;
+        }
+        None
     }
 
     /// What is lost is known by number only: the tree can be asked for a path, not for all of them.
@@ -219,11 +298,11 @@ fn kind_name(mode: libc::mode_t) -> &'static str {
     }
 }
 
-fn expected_name(expected: Expected) -> &'static str {
+fn expected_name(expected: ExpectedKind) -> &'static str {
     match expected {
-        Expected::Directory => "a directory",
-        Expected::File(_) => "a file",
-        Expected::Symlink => "a symbolic link",
+        ExpectedKind::Directory => "a directory",
+        ExpectedKind::File(_) | ExpectedKind::Pieces(_) => "a file",
+        ExpectedKind::Symlink => "a symbolic link",
     }
 }
 

@@ -17,7 +17,7 @@ use fsdyno_record::trial::VerifyReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{
     Call, Contents, DirSlot, Expect, FileSlot, Op, OpSource, OpenFlags, Payload, RemoveOrder,
-    Share, Workload, workloads,
+    Setting, Share, Workload, workloads,
 };
 
 /// Ops from a list.
@@ -258,7 +258,7 @@ fn the_beat_comes_every_256_ops_and_at_the_end() {
 
 fn build(name: &str, set: &[(&str, &str)]) -> Box<dyn Workload> {
     let kind = workloads::find(name).unwrap();
-    kind.build(&kind.resolve(set).unwrap(), 5).unwrap()
+    kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap()
 }
 
 fn run(work: &dyn Workload, phase: usize, issuer: &mut dyn Issuer) -> Recorder {
@@ -276,7 +276,7 @@ fn verified(path: &Path, work: &dyn Workload, phase: usize, mode: VerifyMode) ->
 /// What was recorded of the kinds that the workload counts.
 fn counted(work: &dyn Workload, phase: usize, recorder: &Recorder) -> bool {
     let counts = recorder.counts();
-    work.counts(phase).iter().all(|(kind, count)| counts.get(kind) == Some(count))
+    work.counts(phase, 1).iter().all(|(kind, count)| counts.get(kind) == Some(count))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_report::Format;
 use fsdyno_study::Size;
 
@@ -79,6 +79,10 @@ pub struct Run {
     /// Threads that issue ops
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: u32,
+    /// How ops are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (on a directory;
+    /// each thread with so many in flight), or 'null' (not at all: what the instrument costs)
+    #[arg(long, value_name = "HOW", default_value = "sync")]
+    pub issuer: IssuerPlan,
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<Bytes>,

@@ -44,6 +44,7 @@ pub fn question(run: &Run) -> Question {
         sets: run.sets.clone(),
         sysctls: run.sysctls.clone(),
         threads: run.threads,
+        issuer: run.issuer,
         verify: run.verify,
         tool_versions,
     }

@@ -121,10 +121,15 @@ mod tests {
             reason: Some("größer".into()),
             plan: Plan {
                 label: "x".into(),
-                workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
+                workload: WorkloadPlan {
+                    name: "dirops".into(),
+                    params: Default::default(),
+                    input: None,
+                },
                 filesystem: None,
                 medium: MediumPlan::Directory { path: "/x".into() },
                 threads: 1,
+                issuer: crate::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,
                 sysctls: Default::default(),
                 hash: "h".into(),

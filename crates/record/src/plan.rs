@@ -4,6 +4,8 @@
 //! byte. The agent needs nothing but a [`Job`]; it reads no catalog and no option.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,8 +24,10 @@ pub struct Plan {
     pub filesystem: Option<FilesystemPlan>,
     /// What the file system lies on.
     pub medium: MediumPlan,
-    /// Number of threads that issue ops.
+    /// Number of threads that issue ops, where the workload leaves that open.
     pub threads: u32,
+    /// How they issue them.
+    pub issuer: IssuerPlan,
     /// How much of what is on disk is read back and compared.
     pub verify: VerifyMode,
     /// Sysctls set before the first phase, as `vm.dirty_ratio` → `10`.
@@ -39,6 +43,81 @@ pub struct WorkloadPlan {
     pub name: String,
     /// Parameter → value, as `--set` takes them.
     pub params: BTreeMap<String, String>,
+    /// The file that the workload works on, where it works on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputPlan>,
+}
+
+/// A file of the user's that a workload works on (an archive, real mail), as the uncompressed tar
+/// archive that the agent is handed; the parameter that named it keeps the name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputPlan {
+    /// SHA-256 of the archive, in hex.
+    pub sha256: String,
+    /// Its size.
+    pub bytes: Bytes,
+}
+
+/// How ops are issued: `sync`, `io_uring:DEPTH` or `null`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum IssuerPlan {
+    /// One system call after the other.
+    #[default]
+    Sync,
+    /// Through io_uring(7), each thread with so many ops in flight.
+    IoUring {
+        /// How many.
+        depth: u32,
+    },
+    /// Not at all: what is left is the cost of the instrument.
+    Null,
+}
+
+/// The most ops that a thread may have in flight.
+const DEEPEST: u32 = 4096;
+
+impl fmt::Display for IssuerPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IssuerPlan::Sync => f.write_str("sync"),
+            IssuerPlan::IoUring { depth } => write!(f, "io_uring:{depth}"),
+            IssuerPlan::Null => f.write_str("null"),
+        }
+    }
+}
+
+impl FromStr for IssuerPlan {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<IssuerPlan, String> {
+        let wrong = || {
+            format!("'{typed}' is no issuer; it is sync, io_uring:DEPTH (1 to {DEEPEST}) or null")
+        };
+        match typed.split_once(':').unwrap_or((typed, "")) {
+            ("sync", "") => Ok(IssuerPlan::Sync),
+            ("null", "") => Ok(IssuerPlan::Null),
+            ("io_uring", depth) => match depth.parse() {
+                Ok(depth) if (1..=DEEPEST).contains(&depth) => Ok(IssuerPlan::IoUring { depth }),
+                _ => Err(wrong()),
+            },
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl TryFrom<String> for IssuerPlan {
+    type Error = String;
+
+    fn try_from(typed: String) -> Result<IssuerPlan, String> {
+        typed.parse()
+    }
+}
+
+impl From<IssuerPlan> for String {
+    fn from(issuer: IssuerPlan) -> String {
+        issuer.to_string()
+    }
 }
 
 /// How a file system is made, mounted, looked at and checked.
@@ -184,10 +263,12 @@ mod tests {
             workload: WorkloadPlan {
                 name: "dirops".into(),
                 params: [("files".to_string(), "10000".to_string())].into(),
+                input: None,
             },
             filesystem: None,
             medium: MediumPlan::Directory { path: "/tmp".into() },
             threads: 1,
+            issuer: IssuerPlan::Sync,
             verify: VerifyMode::Full,
             sysctls: BTreeMap::new(),
             hash: String::new(),
@@ -209,6 +290,16 @@ mod tests {
         for (name, _, mode) in VerifyMode::ALL {
             assert_eq!(serde_json::to_value(mode).unwrap(), *name);
             assert_eq!(mode.name(), *name);
+        }
+    }
+
+    #[test]
+    fn an_issuer_is_typed_as_it_is_recorded() {
+        for typed in ["sync", "io_uring:1", "io_uring:4096", "null"] {
+            assert_eq!(typed.parse::<IssuerPlan>().unwrap().to_string(), typed);
+        }
+        for wrong in ["", "sync:1", "io_uring", "io_uring:0", "io_uring:4097", "uring:2", "nul"] {
+            assert!(wrong.parse::<IssuerPlan>().unwrap_err().contains("io_uring:DEPTH"), "{wrong}");
         }
     }
 

@@ -148,8 +148,15 @@ pub struct Phase {
     pub split: Split,
     /// CPU time of kernel threads by work, to the durable (else the last) stamp.
     pub kernel_cpu_ns: BTreeMap<String, Nanos>,
+    /// Time that the callers slept or computed between their ops, by the workload's own doing: part
+    /// of `returned_ns`, summed over threads.
+    #[serde(default, skip_serializing_if = "Nanos::is_zero")]
+    pub think_ns: Nanos,
     /// What the ops were and took.
     pub ops: BTreeMap<OpKind, OpStats>,
+    /// What was done in the workload's own units.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub books: BTreeMap<String, u64>,
     /// Bytes handed to write calls.
     pub bytes_written: Bytes,
     /// Bytes that read calls gave.

@@ -25,6 +25,11 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
+    /// Whether it is no time at all.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// This instant less another, zero if the other is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))

@@ -9,4 +9,7 @@ pub enum ReportError {
     /// A record has no JSON form.
     #[error("write records as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// No trial has a workload with an original form, or none ended well.
+    #[error("no trial here has a form of an original program; workloads that have one: {0}")]
+    NoOriginal(String),
 }

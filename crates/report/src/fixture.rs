@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{
+    DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan,
+};
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
     CheckReport, Conditions, Device, Gap, Host, Instrument, Measured, OpStats, Outcome, Phase,
@@ -131,6 +133,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
         workload: WorkloadPlan {
             name: workload.into(),
             params: [("files".to_string(), "10000".to_string())].into(),
+            input: None,
         },
         filesystem: Some(FilesystemPlan {
             kind: kind.into(),
@@ -156,6 +159,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             kernel: "6.1.0-44-amd64".into(),
         },
         threads: 1,
+        issuer: IssuerPlan::Sync,
         verify: VerifyMode::Full,
         sysctls: [("vm.dirty_ratio".to_string(), "20".to_string())].into(),
         hash: String::new(),
@@ -262,6 +266,8 @@ fn phase(
     let debt = 400_000_000 + draws.below(12_000_000);
     let written = if creating { count * 1400 } else { 0 };
     Phase {
+        books: BTreeMap::new(),
+        think_ns: Nanos::default(),
         name: name.into(),
         returned_ns: returned,
         synced_ns: Some(returned + Nanos(debt)),

@@ -18,6 +18,7 @@ mod legend;
 mod load;
 mod markdown;
 mod number;
+mod original;
 mod promise;
 #[cfg(test)]
 mod schema;

@@ -5,6 +5,7 @@ use fsdyno_record::Trial;
 use crate::csv::csv;
 use crate::error::ReportError;
 use crate::markdown::markdown;
+use crate::original::original;
 use crate::text::text;
 
 /// How trials are printed.
@@ -20,6 +21,8 @@ pub enum Format {
     Csv,
     /// Pipe tables.
     Markdown,
+    /// What the program that a workload stands for would have printed.
+    Original,
 }
 
 impl Format {
@@ -30,6 +33,11 @@ impl Format {
         ("json", "The records themselves", Format::Json),
         ("csv", "One line per trial, phase and op", Format::Csv),
         ("markdown", "A table for an issue tracker", Format::Markdown),
+        (
+            "original",
+            "What the original program would print: PostMark, fdtree, bonnie++ (CSV)",
+            Format::Original,
+        ),
     ];
 }
 
@@ -69,6 +77,7 @@ pub fn table(
         Format::Json => json(trials),
         Format::Csv => Ok(csv(trials)),
         Format::Markdown => Ok(markdown(trials, baseline)),
+        Format::Original => original(trials),
     }
 }
 

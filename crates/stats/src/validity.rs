@@ -191,10 +191,15 @@ mod tests {
             reason: None,
             plan: Plan {
                 label: String::new(),
-                workload: WorkloadPlan { name: String::new(), params: Default::default() },
+                workload: WorkloadPlan {
+                    name: String::new(),
+                    params: Default::default(),
+                    input: None,
+                },
                 filesystem: None,
                 medium: MediumPlan::Directory { path: String::new() },
                 threads: 1,
+                issuer: fsdyno_record::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,
                 sysctls: Default::default(),
                 hash: String::new(),

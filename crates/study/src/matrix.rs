@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::{Context, Spec, SpecError};
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::plan::{
+    DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, VerifyMode, WorkloadPlan,
+};
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
-use fsdyno_workload::{Needs, workloads};
+use fsdyno_workload::{Needs, Setting, workloads};
 
 use crate::settings::{SettingError, Settings, settings};
 
@@ -25,6 +27,8 @@ pub struct Question {
     pub sysctls: Vec<String>,
     /// Threads that issue ops.
     pub threads: u32,
+    /// How they issue them.
+    pub issuer: IssuerPlan,
     /// How much is verified.
     pub verify: VerifyMode,
     /// Version line of a file system's tool by the file system's name, where it is known: some
@@ -172,6 +176,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 filesystem: row.filesystem.clone(),
                 medium: row.medium.clone(),
                 threads: question.threads,
+                issuer: question.issuer,
                 verify: question.verify,
                 sysctls: sysctls.clone(),
                 hash: String::new(),
@@ -209,19 +214,32 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
         return Err(MatrixError::NoWorkload(format!("there are: {}", names.join(", "))));
     }
     let settings = settings(&kinds, &question.sets)?;
-    kinds.into_iter().zip(&settings).map(|(kind, settings)| work(kind, settings)).collect()
+    kinds
+        .into_iter()
+        .zip(&settings)
+        .map(|(kind, settings)| work(kind, settings, question))
+        .collect()
 }
 
-fn work(kind: &workloads::Kind, settings: &Settings) -> Result<Work, MatrixError> {
+fn work(
+    kind: &workloads::Kind,
+    settings: &Settings,
+    question: &Question,
+) -> Result<Work, MatrixError> {
     let set: Vec<(&str, &str)> =
         settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let params = kind.resolve(&set)?;
     // Needs and counts are the same under every seed; any will do.
-    let workload = kind.build(&params, 0)?;
+    let workload = kind.build(&params, &Setting::default())?;
     let phases = workload.phases();
-    let counts = (0..phases.len()).map(|phase| workload.counts(phase));
-    let phases = phases.iter().map(|phase| phase.name.to_string()).zip(counts).collect();
-    let plan = WorkloadPlan { name: kind.name.to_string(), params };
+    let phases = phases
+        .iter()
+        .enumerate()
+        .map(|(at, phase)| {
+            (phase.name.to_string(), workload.counts(at, phase.threads.of(question.threads)))
+        })
+        .collect();
+    let plan = WorkloadPlan { name: kind.name.to_string(), params, input: None };
     Ok(Work { plan, needs: workload.needs(), phases })
 }
 
@@ -440,6 +458,7 @@ mod tests {
             workloads: strings(workloads),
             filesystems: strings(filesystems),
             threads: 1,
+            issuer: IssuerPlan::Sync,
             ..Question::default()
         }
     }

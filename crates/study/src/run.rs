@@ -380,7 +380,11 @@ mod tests {
             .map(|path| {
                 let plan = Plan {
                     label: path.into(),
-                    workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
+                    workload: WorkloadPlan {
+                        name: "dirops".into(),
+                        params: Default::default(),
+                        input: None,
+                    },
                     filesystem: None,
                     medium: MediumPlan::Lab {
                         disk: DiskPlan { name: "d".into(), spec: path.into() },
@@ -390,6 +394,7 @@ mod tests {
                         kernel: "6.1".into(),
                     },
                     threads: 1,
+                    issuer: fsdyno_record::plan::IssuerPlan::Sync,
                     verify: VerifyMode::Full,
                     sysctls: Default::default(),
                     hash: String::new(),

@@ -222,7 +222,8 @@ mod tests {
     use super::*;
 
     pub fn trial(id: &str, outcome: Outcome) -> Trial {
-        let workload = WorkloadPlan { name: "dirops".into(), params: Default::default() };
+        let workload =
+            WorkloadPlan { name: "dirops".into(), params: Default::default(), input: None };
         Trial {
             schema: SCHEMA,
             trial_id: id.into(),
@@ -238,6 +239,7 @@ mod tests {
                 filesystem: None,
                 medium: MediumPlan::Directory { path: "/x".into() },
                 threads: 1,
+                issuer: fsdyno_record::plan::IssuerPlan::Sync,
                 verify: VerifyMode::Full,
                 sysctls: Default::default(),
                 hash: "h".into(),

@@ -203,10 +203,15 @@ mod tests {
     fn job(path: &Path) -> Job {
         let plan = Plan {
             label: "here".into(),
-            workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
+            workload: WorkloadPlan {
+                name: "dirops".into(),
+                params: Default::default(),
+                input: None,
+            },
             filesystem: None,
             medium: MediumPlan::Directory { path: path.display().to_string() },
             threads: 1,
+            issuer: fsdyno_record::plan::IssuerPlan::Sync,
             verify: VerifyMode::Full,
             sysctls: Default::default(),
             hash: String::new(),

@@ -12,7 +12,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
-use fsdyno_workload::workloads;
+use fsdyno_workload::{Setting, workloads};
 
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
@@ -177,7 +177,9 @@ fn not_a_lab() -> VenueError {
 fn stored_limit(plan: &Plan) -> Result<Bytes, VenueError> {
     let died = |error: String| VenueError::Died(error);
     let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
-    let workload = kind.build(&plan.workload.params, 0).map_err(|error| died(error.to_string()))?;
+    let workload = kind
+        .build(&plan.workload.params, &Setting::default())
+        .map_err(|error| died(error.to_string()))?;
     let twice = workload.needs().bytes.0.saturating_mul(2);
     let mut limit = STORED.0;
     while limit < twice {
@@ -262,10 +264,15 @@ mod tests {
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let plan = Plan {
             label: "ext4".into(),
-            workload: WorkloadPlan { name: "dirops".into(), params: Default::default() },
+            workload: WorkloadPlan {
+                name: "dirops".into(),
+                params: Default::default(),
+                input: None,
+            },
             filesystem: Some(kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap()),
             medium: MediumPlan::Directory { path: "/".into() },
             threads: 1,
+            issuer: fsdyno_record::plan::IssuerPlan::Sync,
             verify: Default::default(),
             sysctls: Default::default(),
             hash: String::new(),

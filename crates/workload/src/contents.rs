@@ -2,6 +2,7 @@
 
 use fsdyno_record::seed;
 
+use crate::input::Input;
 use crate::op::Payload;
 
 /// Size of the pool in bytes. Its contents repeat after this many bytes.
@@ -27,7 +28,10 @@ const STRIDE: u64 = 2_592_009;
 #[derive(Clone, Debug)]
 pub struct Contents {
     pool: Vec<u8>,
+    input: Option<Input>,
 }
+
+static ZEROS: [u8; LONGEST_SLICE] = [0; LONGEST_SLICE];
 
 impl Contents {
     /// The pool of `seed`; makes 5 MiB once.
@@ -36,15 +40,34 @@ impl Contents {
         let mut pool = Vec::with_capacity(POOL + LONGEST_SLICE);
         pool.extend((0..POOL / 8).flat_map(|_| draws.draw().to_le_bytes()));
         pool.extend_from_within(..LONGEST_SLICE);
-        Contents { pool }
+        Contents { pool, input: None }
+    }
+
+    /// The same, with the bytes that payloads of [`Payload::INPUT`] are cut from.
+    pub fn with_input(self, input: Option<Input>) -> Contents {
+        Contents { input, ..self }
+    }
+
+    /// Contents that do not come from the pool: zeros, or the input.
+    #[cold]
+    fn special(&self, payload: Payload, length: usize) -> &[u8] {
+        if payload.id == Payload::ZEROS {
+            return &ZEROS[..length];
+        }
+        let bytes = self.input.as_ref().map_or(&[][..], Input::bytes);
+        let from = usize::try_from(payload.offset).unwrap_or(usize::MAX).min(bytes.len());
+        &bytes[from..bytes.len().min(from.saturating_add(length))]
     }
 
     /// The first bytes of `payload`: all of them, or [`LONGEST_SLICE`] where there are more; the
     /// caller goes on with [`Contents::rest`].
     #[inline]
     pub fn slice(&self, payload: Payload) -> &[u8] {
-        let start = (payload.id.wrapping_mul(STRIDE).wrapping_add(payload.offset)) as usize % POOL;
         let length = (payload.length as usize).min(LONGEST_SLICE);
+        if payload.id >= Payload::INPUT {
+            return self.special(payload, length);
+        }
+        let start = (payload.id.wrapping_mul(STRIDE).wrapping_add(payload.offset)) as usize % POOL;
         // Never out of range: the start is below POOL and the length at most the pool's tail.
         self.pool.get(start..start + length).unwrap_or_default()
     }

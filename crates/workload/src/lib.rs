@@ -4,6 +4,8 @@
 //! generator feeds the engine, the dry run, the op-count table and the verifier.
 
 pub mod contents;
+pub mod curve;
+pub mod input;
 pub mod numbered;
 pub mod op;
 pub mod params;
@@ -12,8 +14,11 @@ pub mod workload;
 pub mod workloads;
 
 pub use contents::Contents;
-pub use op::{Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+pub use curve::Curve;
+pub use input::{Input, Setting};
+pub use op::{After, Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 pub use params::{Domain, Param, ParamError};
 pub use workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Tree, Workload,
+    Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec,
+    Share, Threads, Tree, Workload,
 };

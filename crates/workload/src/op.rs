@@ -3,7 +3,7 @@
 use fsdyno_record::{Nanos, OpKind};
 
 /// One file system call, or a call that the engine expands into many ([`Call::Scan`],
-/// [`Call::RemoveTree`]) because only the file system knows its parts.
+/// [`Call::StatEach`], [`Call::RemoveTree`]) because only the file system knows its parts.
 ///
 /// A generator is handed the same `Op` again and again and rewrites it in place, so that the hot
 /// loop allocates nothing and copies no names.
@@ -19,13 +19,25 @@ pub struct Op {
     pub other: Name,
     /// Whose op it is: a thread of the workload, from zero.
     pub thread: u32,
-    /// The op (counted from one within the phase) that must have returned before; zero for none.
-    /// Ops of one thread are in order without it.
-    pub after: u64,
-    /// How long its caller thinks before it.
+    /// What another thread must have done before it. Ops of one thread are in order without it.
+    pub after: After,
+    /// How long its caller thinks before it: sleeps, using no processor.
     pub think: Nanos,
+    /// How long its caller computes before it: processor time, as of the program that the workload
+    /// stands for. Neither of the two is part of a latency.
+    pub compute: Nanos,
     /// How the call must end.
     pub expect: Expect,
+}
+
+/// A point in the stream of a thread: that many of its ops have returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct After {
+    /// The thread, from zero.
+    pub thread: u32,
+    /// How many of its ops in this phase, calls of an expanded op each counted; zero waits for
+    /// nothing.
+    pub ops: u64,
 }
 
 /// How a call must end. Programs make calls that fail, GNU tar for one, and those cost time too; a
@@ -106,6 +118,19 @@ pub struct Payload {
     pub length: u32,
 }
 
+impl Payload {
+    /// The content that is all zeros, for workloads whose original wrote zeros.
+    pub const ZEROS: u64 = u64::MAX;
+
+    /// The workload's input file (an archive, real mail): offsets are places in it.
+    pub const INPUT: u64 = u64::MAX - 1;
+
+    /// So many zeros from `offset` on.
+    pub fn zeros(offset: u64, length: u32) -> Payload {
+        Payload { id: Payload::ZEROS, offset, length }
+    }
+}
+
 /// The order in which the names of a directory are removed, decided when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveOrder {
@@ -139,6 +164,10 @@ pub enum Call {
     Append { file: FileSlot, payload: Payload },
     /// read(2) of at most `length` bytes.
     Read { file: FileSlot, length: u32 },
+    /// pread(2) of at most `length` bytes at `offset`.
+    ReadAt { file: FileSlot, offset: u64, length: u32 },
+    /// pwrite(2) at `offset` of the file (the payload's own offset is a place in its content).
+    WriteAt { file: FileSlot, offset: u64, payload: Payload },
     /// fstatat(2), not following links.
     Stat { dir: DirSlot },
     /// fstat(2).
@@ -177,6 +206,10 @@ pub enum Call {
     Chown { dir: DirSlot },
     /// Reads directory `name` to its end (open, getdents64 until nothing comes, close).
     Scan { dir: DirSlot },
+    /// Reads directory `name` to its end and asks for the status of each file in the order in which
+    /// it is read; with `read` each is then opened, read in calls of so many bytes to its end, and
+    /// closed.
+    StatEach { dir: DirSlot, read: Option<u32> },
     /// Removes the tree `name`, itself too, as `rm -r` does; each call is timed by itself.
     RemoveTree { dir: DirSlot, order: RemoveOrder },
 }
@@ -189,9 +222,9 @@ impl Call {
             Call::OpenDir { .. } | Call::Open { .. } => OpKind::Open,
             Call::CloseDir { .. } | Call::Close { .. } => OpKind::Close,
             Call::Create { .. } => OpKind::Create,
-            Call::Write { .. } => OpKind::Write,
+            Call::Write { .. } | Call::WriteAt { .. } => OpKind::Write,
             Call::Append { .. } => OpKind::Append,
-            Call::Read { .. } => OpKind::Read,
+            Call::Read { .. } | Call::ReadAt { .. } => OpKind::Read,
             Call::Stat { .. } | Call::StatFile { .. } => OpKind::Stat,
             Call::Rename { .. } => OpKind::Rename,
             Call::Link { .. } => OpKind::Link,
@@ -205,7 +238,7 @@ impl Call {
             Call::ChmodFile { .. } | Call::Chmod { .. } => OpKind::Chmod,
             Call::UtimesFile { .. } | Call::Utimes { .. } => OpKind::Utimes,
             Call::ChownFile { .. } | Call::Chown { .. } => OpKind::Chown,
-            Call::Scan { .. } | Call::RemoveTree { .. } => return None,
+            Call::Scan { .. } | Call::StatEach { .. } | Call::RemoveTree { .. } => return None,
         })
     }
 }
@@ -217,8 +250,9 @@ impl Default for Op {
             name: Name::default(),
             other: Name::default(),
             thread: 0,
-            after: 0,
+            after: After::default(),
             think: Nanos(0),
+            compute: Nanos(0),
             expect: Expect::Success,
         }
     }

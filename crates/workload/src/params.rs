@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::{Bytes, suggest};
 
+use crate::curve::Curve;
+
 /// One row of a workload's table of parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
@@ -43,6 +45,15 @@ pub enum Domain {
     YesNo,
     /// Letters, digits, `_` and `-`, at least one and at most this many.
     Word(usize),
+    /// The path of a file or folder of the user's.
+    File,
+    /// One or more numbers of a curve: `FROM..TO/STEP` or `FROM..TOxFACTOR`, within bounds.
+    Curve {
+        /// The least of a point.
+        min: u64,
+        /// The most of a point.
+        max: u64,
+    },
     /// This one word, or what the other domain takes.
     Or(&'static str, &'static Domain),
 }
@@ -98,6 +109,14 @@ impl Domain {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
                 (fits && typed.bytes().all(plain)).then(|| typed.to_string())
             }
+            Domain::File => {
+                let fits = !typed.is_empty() && !typed.contains(['\0', '\n']);
+                fits.then(|| typed.to_string())
+            }
+            Domain::Curve { min, max } => {
+                let curve: Option<Curve> = typed.parse().ok();
+                curve.filter(|curve| curve.within(*min, *max)).map(|curve| curve.to_string())
+            }
             Domain::Or(word, _) if *word == typed => Some(typed.to_string()),
             Domain::Or(_, other) => other.canonical(typed),
         }
@@ -115,6 +134,11 @@ impl Domain {
             Domain::Word(longest) => {
                 format!("1 to {longest} letters, digits, '_' or '-'")
             }
+            Domain::File => "the path of a file or folder".to_string(),
+            Domain::Curve { min, max } => format!(
+                "points from {min} to {max} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
+                 10000..100000/10000 or 100..100000x10"
+            ),
             Domain::Or(word, other) => format!("'{word}' or {}", other.describe()),
         }
     }

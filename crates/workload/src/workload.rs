@@ -60,7 +60,34 @@ pub struct PhaseSpec {
     pub gap: GapKind,
     /// Whether the tree on disk is verified after it (before the next gap).
     pub verify: bool,
+    /// How many threads can share it.
+    pub threads: Threads,
 }
+
+/// How many threads issue the ops of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// One, as in the original.
+    One,
+    /// As many as are asked for.
+    Any,
+    /// So many, by the workload's own parameters.
+    Exactly(u32),
+}
+
+impl Threads {
+    /// How many there are where `asked` were asked for.
+    pub fn of(self, asked: u32) -> u32 {
+        match self {
+            Threads::One => 1,
+            Threads::Any => asked.max(1),
+            Threads::Exactly(threads) => threads.max(1),
+        }
+    }
+}
+
+/// What a phase did, counted in the workload's own units: `files read`, `transactions`.
+pub type Books = BTreeMap<&'static str, u64>;
 
 /// A stream of ops. The caller hands in the same `Op` each time.
 pub trait OpSource {
@@ -80,13 +107,74 @@ impl OpSource for NoOps {
 
 /// What must be found at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub struct Expected {
+    /// What it is.
+    pub kind: ExpectedKind,
+    /// Its permission bits, where the workload sets them.
+    pub mode: Option<u32>,
+    /// Its modification time in seconds, where the workload sets it.
+    pub mtime: Option<i64>,
+    /// Which hard links are one file, where it has several.
+    pub links: Option<Links>,
+}
+
+/// What may be at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedKind {
     /// A directory.
     Directory,
-    /// A regular file with this content from offset 0.
+    /// A regular file with one content from its beginning to its end.
     File(Payload),
-    /// A symbolic link with this many bytes of target; the target itself is `Payload`-free.
+    /// A regular file of so many bytes, whose contents [`Tree::piece`] tells part by part.
+    Pieces(u64),
+    /// A symbolic link; [`Tree::target`] tells where it points.
     Symlink,
+}
+
+/// The hard links of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Links {
+    /// Names of one group are one inode.
+    pub group: u64,
+    /// How many links the inode has.
+    pub count: u64,
+}
+
+impl Expected {
+    /// A directory.
+    pub const DIRECTORY: Expected = Expected::new(ExpectedKind::Directory);
+    /// A symbolic link.
+    pub const SYMLINK: Expected = Expected::new(ExpectedKind::Symlink);
+
+    /// Something of this kind, with whatever attributes.
+    pub const fn new(kind: ExpectedKind) -> Expected {
+        Expected { kind, mode: None, mtime: None, links: None }
+    }
+
+    /// A regular file with this content.
+    pub const fn file(payload: Payload) -> Expected {
+        Expected::new(ExpectedKind::File(payload))
+    }
+
+    /// A regular file of so many bytes made of pieces.
+    pub const fn pieces(length: u64) -> Expected {
+        Expected::new(ExpectedKind::Pieces(length))
+    }
+
+    /// The same, with these permission bits.
+    pub const fn with_mode(self, mode: u32) -> Expected {
+        Expected { mode: Some(mode), ..self }
+    }
+
+    /// The same, with this modification time in seconds.
+    pub const fn with_mtime(self, mtime: i64) -> Expected {
+        Expected { mtime: Some(mtime), ..self }
+    }
+
+    /// The same, as one of several hard links.
+    pub const fn with_links(self, links: Links) -> Expected {
+        Expected { links: Some(links), ..self }
+    }
 }
 
 /// The tree a phase leaves, in closed form: the verifier walks what is there, looks each path up,
@@ -95,10 +183,19 @@ pub trait Tree {
     /// What must be at `path` (below the trial's root, without a leading slash); none if nothing
     /// may be there.
     fn lookup(&self, path: &[u8]) -> Option<Expected>;
-    /// How many files there must be.
+    /// How many files there must be (whatever is no directory, each hard link counted).
     fn files(&self) -> u64;
     /// How many directories there must be, the trial's root not counted.
     fn directories(&self) -> u64;
+    /// The content of a file of [`ExpectedKind::Pieces`] from byte `offset` on, as far as it is one
+    /// payload (the rest of the file at most); `offset` is below the file's length.
+    fn piece(&self, _path: &[u8], _offset: u64) -> Option<Payload> {
+        None
+    }
+    /// Where the symbolic link at `path` points.
+    fn target(&self, _path: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// What a workload needs of its file system, found before it starts.
@@ -118,8 +215,12 @@ pub trait Workload: Send + Sync {
     fn phases(&self) -> Vec<PhaseSpec>;
     /// The ops of a phase that fall to `share`.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_>;
-    /// How many ops of each kind the whole phase has.
-    fn counts(&self, phase: usize) -> OpCounts;
+    /// How many ops of each kind the whole phase has where `ranks` threads share it.
+    fn counts(&self, phase: usize, ranks: u32) -> OpCounts;
+    /// What the whole phase comes to in the workload's own units, where ops alone do not say it.
+    fn books(&self, _phase: usize) -> Books {
+        Books::new()
+    }
     /// The tree after a phase.
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_>;
     /// What it needs.

@@ -170,6 +170,38 @@ impl Sync {
         if got < 0 { failed() } else { got as i64 }
     }
 
+    fn read_at(&mut self, file: FileSlot, offset: u64, length: u32) -> i64 {
+        let length = (length as usize).min(LONGEST_SLICE);
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        let (fd, at) = (self.file(file), self.buffer.as_mut_ptr().cast());
+        // SAFETY: the buffer is valid for writing `length` bytes.
+        let got = unsafe { libc::pread(fd, at, length, offset as libc::off_t) };
+        if got < 0 { failed() } else { got as i64 }
+    }
+
+    fn write_at(&self, file: FileSlot, offset: u64, payload: Payload) -> i64 {
+        let fd = self.file(file);
+        let mut done = 0;
+        loop {
+            let bytes = self.contents.slice(Contents::rest(payload, done));
+            let at = (offset + u64::from(done)) as libc::off_t;
+            // SAFETY: the slice is valid for its length.
+            let taken = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), at) };
+            if taken < 0 {
+                return failed();
+            }
+            done += taken as u32;
+            if done >= payload.length {
+                return i64::from(done);
+            }
+            if taken == 0 {
+                return -i64::from(libc::ENOSPC);
+            }
+        }
+    }
+
     fn set_xattr(&self, file: FileSlot, length: u32) -> i64 {
         const NAME: &CStr = c"user.fsdyno";
         let value = self.contents.slice(Payload { id: 0, offset: 0, length });
@@ -200,6 +232,10 @@ impl Sync {
                 Call::CloseDir { slot: DirSlot::ROOT } => return -i64::from(libc::EBADF),
                 Call::CloseDir { slot } => return take_and_close(&mut self.dirs, slot.0),
                 Call::Read { file, length } => return self.read(file, length),
+                Call::ReadAt { file, offset, length } => return self.read_at(file, offset, length),
+                Call::WriteAt { file, offset, payload } => {
+                    return self.write_at(file, offset, payload);
+                }
                 Call::Setxattr { file, length } => return self.set_xattr(file, length),
                 Call::Mkdir { dir, mode } => libc::mkdirat(self.dir(dir), name, mode),
                 Call::Rename { dir, to } => {
@@ -259,6 +295,7 @@ impl Issuer for Sync {
         let path = self.path_of(op);
         let name = CStr::from_bytes_until_nul(op.name.as_bytes_with_nul()).unwrap_or_default();
         match op.call {
+            Call::StatEach { dir, read } => scan::stat_each(self.dir(dir), name, path, read, meter),
             Call::Scan { dir } => scan::scan(self.dir(dir), name, path, meter),
             Call::RemoveTree { dir, order } => {
                 scan::remove_tree(self.dir(dir), name, path, order, meter)
@@ -283,6 +320,7 @@ impl Issuer for Sync {
             | Call::Utimes { dir, .. }
             | Call::Chown { dir }
             | Call::Scan { dir }
+            | Call::StatEach { dir, .. }
             | Call::RemoveTree { dir, .. } => self.path_below(dir, &op.name),
             _ => op.name.display(),
         }

@@ -17,7 +17,7 @@ pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failur
     match run.format {
         Format::Text => output::data(&text(cells, schedule))?,
         Format::Json => output::json(&value(cells, schedule))?,
-        Format::Mail | Format::Csv | Format::Markdown => {
+        Format::Mail | Format::Csv | Format::Markdown | Format::Original => {
             return Err(Failure::wrong("--dry-run takes --format text or json"));
         }
     }

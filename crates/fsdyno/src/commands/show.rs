@@ -1,7 +1,7 @@
 //! `fsdyno show`: one workload, file system or disk with all that is known of it.
 
 use fsdyno_record::suggest;
-use fsdyno_workload::workloads;
+use fsdyno_workload::{Setting, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, Show, Showable};
@@ -43,11 +43,13 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
     }
     text.push_str(&parameter_lines(&rows));
     let values = kind.resolve(&[]).map_err(|error| Failure::wrong(error.to_string()))?;
-    let bound = kind.build(&values, 0).map_err(|error| Failure::wrong(error.to_string()))?;
+    let bound = kind
+        .build(&values, &Setting::default())
+        .map_err(|error| Failure::wrong(error.to_string()))?;
     text.push_str("\nphases with these defaults:\n");
     let mut phases = Vec::new();
     for (at, phase) in bound.phases().iter().enumerate() {
-        let counts = bound.counts(at);
+        let counts = bound.counts(at, phase.threads.of(1));
         let ops: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         text.push_str(&format!("  {}: {}\n", phase.name, ops.join(", ")));
         text.push_str(&format!("      before it: {}\n", phase.gap.name()));

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::numbered::Numbered;
-use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op::{After, Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Tree, Workload,
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
@@ -21,8 +21,14 @@ pub const KIND: Kind = Kind {
     about: "Create, optionally stat, and delete many files in one directory.",
     source: "D. Phillips, indexed directories for ext2, Linux kernel mailing list, 2001",
     params: PARAMS,
-    build: |values, seed| Ok(Box::new(Dirops::new(values, seed)?)),
+    doc: DOC,
+    build: |values, setting| Ok(Box::new(Dirops::new(values, setting.seed)?)),
 };
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+Files are made in one directory, one open with O_CREAT and one close each, asked for with `stat=yes`, \
+and removed, each in an order of its own [PUB: Linux kernel mailing list, 2001].";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -151,12 +157,13 @@ impl Workload for Dirops {
                 },
                 gap: if index == 0 { GapKind::None } else { self.gap },
                 verify: *phase != Phase::Stat,
+                threads: Threads::Any,
             })
             .collect()
     }
 
-    /// The files fall to the shares in equal runs of the order; the directory is made by rank 0,
-    /// before which no other rank may begin.
+    /// The files fall to the shares in equal runs of the order; the directory is made by rank 0, for
+    /// which the others wait.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
         let (from, to) = (part(share.rank), part(share.rank + 1));
@@ -183,16 +190,18 @@ impl Workload for Dirops {
             end: to,
             step: first,
             number: 0,
+            opens_after: u64::from(matches!(phase, Phase::Create) && share.rank > 0),
         })
     }
 
-    fn counts(&self, phase: usize) -> OpCounts {
+    fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
         let Some((phase, _)) = self.phases.get(phase) else { return OpCounts::new() };
-        let mut counts = BTreeMap::from([(OpKind::Open, 1), (OpKind::Close, 1)]);
+        let ranks = u64::from(ranks);
+        let mut counts = BTreeMap::from([(OpKind::Open, ranks), (OpKind::Close, ranks)]);
         match phase {
             Phase::Create => {
                 counts.extend([(OpKind::Mkdir, 1), (OpKind::Create, self.files)]);
-                counts.insert(OpKind::Close, self.files + 1);
+                counts.insert(OpKind::Close, self.files + ranks);
                 if self.size > 0 {
                     counts.insert(OpKind::Write, self.files);
                 }
@@ -227,10 +236,10 @@ impl Tree for Directory<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let rest = path.strip_prefix(DIRECTORY)?;
         if rest.is_empty() {
-            return Some(Expected::Directory);
+            return Some(Expected::DIRECTORY);
         }
         let number = self.work.names.read(rest.strip_prefix(b"/")?)?;
-        (number < self.files).then(|| Expected::File(self.work.payload(number)))
+        (number < self.files).then(|| Expected::file(self.work.payload(number)))
     }
 
     fn files(&self) -> u64 {
@@ -267,6 +276,8 @@ struct Ops<'a> {
     end: u64,
     step: Step,
     number: u64,
+    /// How many ops of rank 0 come before this rank opens the directory.
+    opens_after: u64,
 }
 
 impl Ops<'_> {
@@ -287,6 +298,7 @@ impl Ops<'_> {
         match self.step {
             Step::File => self.file(op),
             Step::FirstFile => {
+                op.after = After::default();
                 self.work.names.begin(&mut op.name, 0);
                 self.file(op);
             }
@@ -321,6 +333,7 @@ impl Ops<'_> {
             self.step = Step::OpenDir;
         } else {
             op.call = Call::OpenDir { dir: DirSlot::ROOT, slot: SLOT };
+            op.after = After { thread: 0, ops: self.opens_after };
             self.step = Step::FirstFile;
         }
     }

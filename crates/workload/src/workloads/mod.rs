@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::suggest;
 
+use crate::input::Setting;
 use crate::params::{Param, ParamError, Values};
 use crate::workload::Workload;
 
@@ -24,7 +25,10 @@ pub struct Kind {
     pub source: &'static str,
     /// Its parameters, in the order in which they are shown.
     pub params: &'static [Param],
-    build: fn(&Values, u64) -> Built,
+    /// What it models, exactly, and how far that is known: paragraphs for `fsdyno show workload`,
+    /// with the marks of the sources.
+    pub doc: &'static str,
+    build: fn(&Values, &Setting) -> Built,
 }
 
 type Built = Result<Box<dyn Workload>, ParamError>;
@@ -55,12 +59,10 @@ impl Kind {
     /// default of the rest. Equal work has equal maps, hence an equal plan hash.
     ///
     /// # Errors
-    /// What is wrong with what was set, in one line.
+    /// What is wrong with a value, in one line; that values contradict each other, [`Kind::build`]
+    /// finds.
     pub fn resolve(&self, set: &[(&str, &str)]) -> Result<BTreeMap<String, String>, ParamError> {
-        let values = Values::resolve(self.name, self.params, set.iter().copied())?;
-        // Contradictions between parameters show themselves only in the building.
-        (self.build)(&values, 0)?;
-        Ok(values.into_map())
+        Ok(Values::resolve(self.name, self.params, set.iter().copied())?.into_map())
     }
 
     /// The workload with these parameters; what is missing has its default.
@@ -70,10 +72,10 @@ impl Kind {
     pub fn build(
         &self,
         params: &BTreeMap<String, String>,
-        seed: u64,
+        setting: &Setting,
     ) -> Result<Box<dyn Workload>, ParamError> {
         let set = params.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        (self.build)(&Values::resolve(self.name, self.params, set)?, seed)
+        (self.build)(&Values::resolve(self.name, self.params, set)?, setting)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, R
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::{Order, Permutation};
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Tree, Workload,
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
@@ -35,8 +35,14 @@ pub const KIND: Kind = Kind {
             remove the tree.",
     source: "B. Guenter, ext4 unlink performance, linux-ext4 mailing list, November 2008",
     params: PARAMS,
-    build: |values, seed| Ok(Box::new(Tarball::new(values, seed)?)),
+    doc: DOC,
+    build: |values, setting| Ok(Box::new(Tarball::new(values, setting.seed)?)),
 };
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+An archive of many small files is extracted in random order with the calls of GNU tar 1.34 [RUN: \
+strace], then removed as rm -r does.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -235,8 +241,8 @@ fn after_member(position: u64, size: u64) -> u64 {
 impl Workload for Tarball {
     fn phases(&self) -> Vec<PhaseSpec> {
         vec![
-            PhaseSpec { name: "extract", gap: GapKind::None, verify: true },
-            PhaseSpec { name: "remove", gap: self.gap, verify: true },
+            PhaseSpec { name: "extract", gap: GapKind::None, verify: true, threads: Threads::One },
+            PhaseSpec { name: "remove", gap: self.gap, verify: true, threads: Threads::One },
         ]
     }
 
@@ -254,7 +260,7 @@ impl Workload for Tarball {
 
     /// Of a removal whose order the file system decides, the getdents64(2) calls are left out: how
     /// many there are is its affair. Failed calls count as what they are calls of.
-    fn counts(&self, phase: usize) -> OpCounts {
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let (files, directories) = (self.files, self.directories);
         match (phase, &self.removal) {
             (EXTRACT, _) => OpCounts::from([
@@ -306,15 +312,15 @@ impl Tree for Extracted<'_> {
         if parts.next()? != TOP {
             return None;
         }
-        let Some(directory) = parts.next() else { return Some(Expected::Directory) };
+        let Some(directory) = parts.next() else { return Some(Expected::DIRECTORY) };
         let directory = self.0.directory_names.read(directory)?;
         let Some(file) = parts.next() else {
-            return (directory < self.0.directories).then_some(Expected::Directory);
+            return (directory < self.0.directories).then_some(Expected::DIRECTORY);
         };
         let file = self.0.file_names.read(file)?;
         let there =
             file < self.0.files && self.0.directory_of(file) == directory && parts.next().is_none();
-        there.then(|| Expected::File(self.0.payload(file)))
+        there.then(|| Expected::file(self.0.payload(file)))
     }
 
     fn files(&self) -> u64 {

@@ -1,0 +1,42 @@
+//! What a workload is bound to beside its parameters: the seed, and a file that it works on.
+
+use std::sync::Arc;
+
+/// The bytes of a workload's input file, shared and never copied: mapped memory, mostly.
+#[derive(Clone)]
+pub struct Input(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Input {
+    /// An input that lies wherever `bytes` lies.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Input {
+        Input(Arc::new(bytes))
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_ref().as_ref()
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Input of {} bytes", self.bytes().len())
+    }
+}
+
+/// What decides a workload beside its parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// Everything arbitrary is drawn from it.
+    pub seed: u64,
+    /// The file that a parameter of [`crate::Domain::File`] names, where it names one: always an
+    /// uncompressed tar archive.
+    pub input: Option<Input>,
+}
+
+impl Setting {
+    /// A seed, and no input.
+    pub fn seed(seed: u64) -> Setting {
+        Setting { seed, input: None }
+    }
+}
