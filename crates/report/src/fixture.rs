@@ -39,6 +39,29 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
+/// Points of a curve: ext4 whose times grow with the files, and one whose times grow with their square.
+pub fn curve() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (label, power) in [("ext4", 1), ("linear", 2)] {
+        for files in [1000u64, 2000, 4000, 8000] {
+            let mut trial = trial("dirops", 1, (label, "ext4", "ext4", 110, 38));
+            let params = &mut trial.plan.workload.params;
+            params.insert("files".into(), files.to_string());
+            params.insert("curve".into(), "1000..8000x2".into());
+            for (phase, slow) in trial.measured.phases.iter_mut().zip([100_000, 40_000]) {
+                // A tenth of a percent up and down, so that there is a spread to tell.
+                let doubt = if files == 2000 { 1001 } else { 1000 };
+                phase.returned_ns = Nanos(files.pow(power) * slow * doubt / 1000);
+                phase.durable_ns = Some(Nanos(phase.returned_ns.0 + 1_000_000));
+            }
+            trial.plan = trial.plan.sealed();
+            trial.trial_id = trial_id(&trial.plan, trial.seed);
+            trials.push(trial);
+        }
+    }
+    trials
+}
+
 /// One seed of each.
 pub fn single() -> Vec<Trial> {
     trials().into_iter().filter(|trial| trial.seed == 1).collect()

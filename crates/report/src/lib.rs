@@ -9,6 +9,7 @@ mod colour;
 mod columns;
 mod command;
 mod csv;
+mod curve;
 mod error;
 #[cfg(test)]
 mod fixture;

@@ -4,6 +4,7 @@ use fsdyno_record::Trial;
 use fsdyno_stats::validity::Flag;
 
 use crate::columns::{Column, columns, flags};
+use crate::curve::{self, Curve};
 use crate::view::{self, Section};
 use crate::{answer, legend, number, promise, subject};
 
@@ -21,7 +22,11 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
     for section in &sections {
         out.push_str(&table(section));
     }
-    if sections.is_empty() {
+    let curves = curve::curves(trials);
+    curves.iter().for_each(|curve| out.push_str(&curve_table(curve)));
+    if sections.is_empty() && !curves.is_empty() {
+        // The curves have said it all.
+    } else if sections.is_empty() {
         out.push_str("No trial succeeded.\n\n");
     } else {
         let answer = answer::sentences(&sections, baseline).join(" ");
@@ -51,6 +56,24 @@ fn escape(text: &str) -> String {
             c => out.push(c),
         }
     }
+    out
+}
+
+fn curve_table(curve: &Curve<'_>) -> String {
+    let (heads, rows) = curve::table(curve);
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let mut out = format!("### {} (time until the last call returned)\n\n", escape(&curve.title));
+    out.push_str(&line(&heads));
+    out.push_str(&format!("|{}\n", " ---: |".repeat(heads.len())));
+    rows.iter().for_each(|row| out.push_str(&line(row)));
+    out.push('\n');
+    for sentence in curve::sentences(curve) {
+        out.push_str(&format!("- {}\n", escape(&sentence)));
+    }
+    out.push('\n');
     out
 }
 

@@ -4,6 +4,7 @@ use fsdyno_record::Trial;
 use unicode_width::UnicodeWidthStr;
 
 use crate::columns::{self, Column, columns, flags};
+use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
 use crate::{answer, legend, number, promise, subject};
@@ -51,7 +52,11 @@ impl Writer {
         for (section, columns) in sections.iter().zip(&tables) {
             self.section(section, columns, &shown, &widths);
         }
-        if sections.is_empty() {
+        let curves = curve::curves(trials);
+        curves.iter().for_each(|curve| self.curve(curve));
+        if sections.is_empty() && !curves.is_empty() {
+            // The curves have said it all.
+        } else if sections.is_empty() {
             self.line("No trial succeeded.");
             self.line("");
         } else {
@@ -128,6 +133,46 @@ impl Writer {
             }
         }
         self.line("");
+    }
+
+    /// A curve: its table, wrapped where it is too wide, and what it says.
+    fn curve(&mut self, curve: &Curve<'_>) {
+        let title = format!("{} (time until the last call returned)", curve.title);
+        let title = self.paint("1", &title);
+        self.line(&title);
+        let (heads, rows) = curve::table(curve);
+        let all: Vec<Vec<String>> = std::iter::once(&heads)
+            .chain(&rows)
+            .map(|row| row.iter().map(|cell| self.spelled(cell)).collect())
+            .collect();
+        let width = |column: usize| all.iter().map(|row| row[column].width()).max().unwrap_or(0);
+        let mut from = 1;
+        while from < heads.len() {
+            let mut to = from + 1;
+            let mut used = width(0) + 2 + width(from);
+            while to < heads.len() && used + 2 + width(to) <= self.style.width {
+                used += 2 + width(to);
+                to += 1;
+            }
+            for row in &all {
+                let cell = |column: usize| {
+                    let pad = " ".repeat(width(column) - row[column].width());
+                    format!("{pad}{}", row[column])
+                };
+                let cells: Vec<String> = std::iter::once(0).chain(from..to).map(cell).collect();
+                self.line(&cells.join("  "));
+            }
+            self.line("");
+            from = to;
+        }
+        for sentence in curve::sentences(curve) {
+            self.paragraph(&sentence, "  ");
+        }
+        self.line("");
+    }
+
+    fn spelled(&self, text: &str) -> String {
+        if self.ascii { plain(text) } else { text.to_string() }
     }
 
     /// What the columns that are shown mean, a line for each.

@@ -99,10 +99,19 @@ impl Section<'_> {
     }
 }
 
-/// The sections of all trials that succeeded, in the order of the trials: a caller that wants
+/// The sections of all trials that succeeded and are no points of a curve (those are
+/// [`crate::curve`]'s), in the order of the trials: a caller that wants
 /// the user's order hands the trials in that order. Ratios are taken to the label of the baseline,
 /// or to the best of each section.
 pub fn sections<'a>(trials: &'a [Trial], baseline: Option<&str>) -> Vec<Section<'a>> {
+    sections_of(trials.iter().filter(|trial| !crate::curve::is_point(trial)), baseline)
+}
+
+/// The sections of these trials, whatever they are.
+pub fn sections_of<'a>(
+    trials: impl Iterator<Item = &'a Trial>,
+    baseline: Option<&str>,
+) -> Vec<Section<'a>> {
     let trials = distinct(trials);
     let workloads = workload_names(&trials);
     let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
@@ -127,10 +136,9 @@ pub fn sections<'a>(trials: &'a [Trial], baseline: Option<&str>) -> Vec<Section<
 
 /// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
 /// counting it twice would feign a larger n.
-fn distinct(trials: &[Trial]) -> Vec<&Trial> {
+fn distinct<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<&'a Trial> {
     let mut seen = std::collections::BTreeSet::new();
     trials
-        .iter()
         .filter(|trial| trial.outcome == Outcome::Ok)
         .filter(|trial| {
             let when = if trial.lab_id.is_some() { "" } else { trial.host.started.as_str() };

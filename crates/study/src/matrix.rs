@@ -10,7 +10,7 @@ use fsdyno_record::plan::{
     DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
-use fsdyno_workload::{Needs, Setting, workloads};
+use fsdyno_workload::{Curve, Needs, Setting, workloads};
 
 use crate::settings::{SettingError, Settings, settings};
 
@@ -214,11 +214,32 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
         return Err(MatrixError::NoWorkload(format!("there are: {}", names.join(", "))));
     }
     let settings = settings(&kinds, &question.sets)?;
-    kinds
-        .into_iter()
-        .zip(&settings)
-        .map(|(kind, settings)| work(kind, settings, question))
-        .collect()
+    let mut works = Vec::new();
+    for (kind, settings) in kinds.into_iter().zip(&settings) {
+        for settings in points(kind, settings)? {
+            works.push(work(kind, &settings, question)?);
+        }
+    }
+    Ok(works)
+}
+
+/// The settings of each point of a curve; one and the same where there is no curve.
+fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, MatrixError> {
+    let curve: Option<Curve> = settings.get("curve").and_then(|typed| typed.parse().ok());
+    let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
+    if settings.contains_key("files") {
+        return Err(MatrixError::Wrong(format!(
+            "workload '{}' is given both files and curve; the curve says how many files there are: \
+             leave one of them out",
+            kind.name
+        )));
+    }
+    let point = |files: &u64| {
+        let mut settings = settings.clone();
+        settings.insert("files".to_string(), files.to_string());
+        settings
+    };
+    Ok(curve.points().iter().map(point).collect())
 }
 
 fn work(
@@ -477,6 +498,23 @@ mod tests {
         assert_eq!(hashes.len(), cells.len());
         assert_eq!(cells[1].plan.label, "small");
         assert!(cells.iter().all(|cell| cell.ops() > 0));
+    }
+
+    #[test]
+    fn a_curve_is_a_cell_for_each_of_its_points() {
+        let curve = |sets: &[&str]| {
+            let sets = sets.iter().map(ToString::to_string).collect();
+            matrix(&Question { sets, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab()))
+        };
+        let cells = curve(&["curve=100..10000x10"]).unwrap();
+        let files: Vec<&str> =
+            cells.iter().map(|cell| cell.plan.workload.params["files"].as_str()).collect();
+        assert_eq!(files, ["100", "100", "1000", "1000", "10000", "10000"]);
+        assert!(cells.iter().all(|cell| cell.plan.workload.params["curve"] == "100..10000x10"));
+        let text = curve(&["curve=10..20/5", "files=7"]).unwrap_err().to_string();
+        assert!(text.contains("leave one of them out"), "{text}");
+        let text = curve(&["curve=10..5/1"]).unwrap_err().to_string();
+        assert!(text.contains("FROM..TO/STEP"), "{text}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub enum Domain {
     Word(usize),
     /// The path of a file or folder of the user's.
     File,
-    /// One or more numbers of a curve: `FROM..TO/STEP` or `FROM..TOxFACTOR`, within bounds.
+    /// The points of a curve: the workload is run once for each, with parameter `files` set to it.
     Curve {
         /// The least of a point.
         min: u64,

@@ -39,6 +39,14 @@ const PARAMS: &[Param] = &[
         source: "[PUB] 10,000 in the posted table; the curves go from 100 to 2,000,000",
     },
     Param {
+        name: "curve",
+        default: "none",
+        domain: Domain::Or("none", &Domain::Curve { min: 1, max: 100_000_000 }),
+        about: "Numbers of files to run in place of `files`, each on a fresh file system; the report \
+                fits how the time grows with them.",
+        source: "[PUB] 10,000 to 100,000 by 10,000 in the charts of December 2001",
+    },
+    Param {
         name: "create-order",
         default: "forward",
         domain: ORDERS,

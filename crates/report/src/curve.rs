@@ -1,0 +1,253 @@
+//! Curves: how the time of a phase grows with the number of files, on each file system.
+
+use fsdyno_record::Trial;
+use fsdyno_stats::Summary;
+use fsdyno_stats::growth::{self, Growth};
+use fsdyno_stats::validity::Flag;
+
+use crate::number;
+use crate::view::{self, Section};
+
+/// The trials of a curve carry its points in this parameter of their workload ...
+const CURVE: &str = "curve";
+/// ... and their own point in this one.
+const FILES: &str = "files";
+
+/// One phase of one workload over every point.
+#[derive(Debug)]
+pub struct Curve<'a> {
+    /// The workload and the phase.
+    pub title: String,
+    /// How many files, rising.
+    pub points: Vec<u64>,
+    /// One for each file system.
+    pub lines: Vec<Line<'a>>,
+}
+
+/// One file system over every point.
+#[derive(Debug)]
+pub struct Line<'a> {
+    /// The row's name.
+    pub name: String,
+    /// Its section and row at each point; none where no trial of that point succeeded.
+    pub rows: Vec<Option<Place<'a>>>,
+    /// The exponent of growth of the time to return; none with fewer than two points.
+    pub growth: Option<Growth>,
+}
+
+/// Where a row stands: its section's summary of the time to return, and what is wrong with it.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// Seconds until the last call came back.
+    pub returned: Summary,
+    /// What is wrong with any of its trials.
+    pub flags: Vec<Flag>,
+    /// One of its trials, for its looks.
+    pub row: view::Row<'a>,
+}
+
+/// What a growth is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The whole interval of the exponent lies nearer to 1 than to any other whole number.
+    Line,
+    /// The same of 2.
+    Parabola,
+    /// Neither, or not to be told.
+    Neither,
+}
+
+/// Whether a trial is a point of a curve.
+pub fn is_point(trial: &Trial) -> bool {
+    trial.plan.workload.params.get(CURVE).is_some_and(|curve| curve != "none")
+}
+
+/// What the exponent is called; with two points there is no interval and nothing is claimed.
+pub fn shape(growth: &Growth) -> Shape {
+    let Some((low, high)) = growth.interval else { return Shape::Neither };
+    let near = |whole: f64| low > whole - 0.5 && high < whole + 0.5;
+    if near(1.0) {
+        Shape::Line
+    } else if near(2.0) {
+        Shape::Parabola
+    } else {
+        Shape::Neither
+    }
+}
+
+/// `0.99 [0.98, 1.01], a line`.
+pub fn words(growth: &Growth) -> String {
+    let name = match shape(growth) {
+        Shape::Line => ", a line",
+        Shape::Parabola => ", a parabola",
+        Shape::Neither if growth.interval.is_none() => ", from two points, which every power fits",
+        Shape::Neither => ", neither a line nor a parabola beyond doubt",
+    };
+    let interval =
+        growth.interval.map_or(String::new(), |(low, high)| format!(" [{low:.2}, {high:.2}]"));
+    format!("{:.2}{interval}{name}", growth.exponent)
+}
+
+/// The curves in these trials, in their order.
+pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
+    let of = |trial: &'a Trial, key: &str| trial.plan.workload.params.get(key).map(String::as_str);
+    let files = |trial: &'a Trial| of(trial, FILES).and_then(|n| n.parse::<u64>().ok());
+    let points = || trials.iter().filter(|trial| is_point(trial));
+    let mut groups: Vec<(&str, &str)> = Vec::new();
+    for trial in points() {
+        let group = (trial.plan.workload.name.as_str(), of(trial, CURVE).unwrap_or_default());
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let mut curves = Vec::new();
+    for (workload, curve) in groups {
+        let mine: Vec<&Trial> = points()
+            .filter(|t| t.plan.workload.name == workload && of(t, CURVE) == Some(curve))
+            .collect();
+        let mut sizes: Vec<u64> = mine.iter().filter_map(|trial| files(trial)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let at = |size: &u64| {
+            let here = mine.iter().copied().filter(|trial| files(trial) == Some(*size));
+            view::sections_of(here, None)
+        };
+        curves.extend(assemble(&sizes, sizes.iter().map(at).collect()));
+    }
+    curves
+}
+
+/// From the sections of each point to one curve for each section.
+fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a>> {
+    let mut curves: Vec<Curve<'a>> = Vec::new();
+    for (index, sections) in sections.into_iter().enumerate() {
+        for section in sections {
+            let title = section.title();
+            let known = curves.iter().position(|curve| curve.title == title);
+            let at = known.unwrap_or_else(|| {
+                curves.push(Curve { title, points: points.to_vec(), lines: Vec::new() });
+                curves.len() - 1
+            });
+            for row in section.rows {
+                let lines = &mut curves[at].lines;
+                let known = lines.iter().position(|line| line.name == row.name);
+                let line = known.unwrap_or_else(|| {
+                    let rows = points.iter().map(|_| None).collect();
+                    lines.push(Line { name: row.name.clone(), rows, growth: None });
+                    lines.len() - 1
+                });
+                let place = Place { returned: row.returned, flags: row.flags.clone(), row };
+                lines[line].rows[index] = Some(place);
+            }
+        }
+    }
+    for line in curves.iter_mut().flat_map(|curve| &mut curve.lines) {
+        line.growth = growth_of(points, &line.rows);
+    }
+    curves
+}
+
+/// Fitted over every trial, not over means: the spread of the trials is part of the doubt.
+fn growth_of(points: &[u64], rows: &[Option<Place<'_>>]) -> Option<Growth> {
+    let times: Vec<(f64, f64)> = points
+        .iter()
+        .zip(rows)
+        .filter_map(|(files, place)| Some((*files as f64, place.as_ref()?)))
+        .flat_map(|(files, place)| {
+            place.row.trials.iter().map(move |(_, phase)| (files, phase.returned_ns.seconds()))
+        })
+        .collect();
+    growth::exponent(&times)
+}
+
+/// The heads and rows of a curve's table: number of files, then the time on each file system; the
+/// last row is the exponent.
+pub fn table(curve: &Curve<'_>) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut heads = vec!["files".to_string()];
+    heads.extend(curve.lines.iter().map(|line| line.name.clone()));
+    let mut rows = Vec::new();
+    for (index, files) in curve.points.iter().enumerate() {
+        let mut row = vec![number::count(*files)];
+        row.extend(curve.lines.iter().map(|line| match &line.rows[index] {
+            None => "-".to_string(),
+            Some(place) => {
+                let spread = place.returned.relative_half_width();
+                let spread = spread.map_or(String::new(), |h| format!(" ±{}", number::percent(h)));
+                let flags = if place.flags.is_empty() { "" } else { " !" };
+                format!("{}{spread}{flags}", number::seconds(place.returned.mean))
+            }
+        }));
+        rows.push(row);
+    }
+    let mut last = vec!["exponent".to_string()];
+    last.extend(curve.lines.iter().map(|line| match line.growth {
+        None => "-".to_string(),
+        Some(growth) => format!("{:.2}", growth.exponent),
+    }));
+    rows.push(last);
+    (heads, rows)
+}
+
+/// A sentence for each file system, and one for each flag that some point has.
+pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for line in &curve.lines {
+        if let Some(growth) = &line.growth {
+            sentences.push(format!("{}: time grows as files^{}.", line.name, words(growth)));
+        }
+        let mut flags: Vec<(Flag, Vec<String>)> = Vec::new();
+        for (files, place) in curve.points.iter().zip(&line.rows) {
+            for flag in place.iter().flat_map(|place| &place.flags) {
+                match flags.iter_mut().find(|(known, _)| known == flag) {
+                    Some((_, at)) => at.push(number::count(*files)),
+                    None => flags.push((*flag, vec![number::count(*files)])),
+                }
+            }
+        }
+        for (flag, at) in flags {
+            let at = at.join(" ");
+            sentences.push(format!("{}: {flag} at {at} files: {}", line.name, flag.meaning()));
+        }
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_line_and_a_parabola_are_told_apart_and_other_trials_are_no_points() {
+        let mut trials = fixture::curve();
+        trials.extend(fixture::single());
+        let curves = curves(&trials);
+        let titles: Vec<&str> = curves.iter().map(|curve| curve.title.as_str()).collect();
+        assert_eq!(titles, ["dirops create", "dirops delete"]);
+        let create = &curves[0];
+        assert_eq!(create.points, [1000, 2000, 4000, 8000]);
+        let shapes: Vec<(&str, Shape)> = create
+            .lines
+            .iter()
+            .map(|line| (line.name.as_str(), shape(line.growth.as_ref().unwrap())))
+            .collect();
+        assert_eq!(shapes, [("ext4", Shape::Line), ("linear", Shape::Parabola)]);
+        let ordinary = view::sections(&trials, None);
+        assert!(ordinary.iter().all(|section| section.rows.iter().all(|row| row.returned.n == 1)));
+        assert_eq!(ordinary.len(), 4);
+    }
+
+    #[test]
+    fn two_points_claim_nothing() {
+        let trials: Vec<Trial> = fixture::curve()
+            .into_iter()
+            .filter(|trial| {
+                ["1000", "8000"].contains(&trial.plan.workload.params["files"].as_str())
+            })
+            .collect();
+        let curves = curves(&trials);
+        let growth = curves[0].lines[0].growth.unwrap();
+        assert_eq!(shape(&growth), Shape::Neither);
+        assert!(words(&growth).ends_with("from two points, which every power fits"));
+    }
+}
