@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::view::{Row, Section};
+use crate::view::Row;
 
 /// The palette of Okabe and Ito ("Color Universal Design", 2008), which people with any of the
 /// common colour vision deficiencies can tell apart; black gives way to grey, which shows on a
@@ -50,10 +50,10 @@ pub struct Looks(BTreeMap<String, Look>);
 impl Looks {
     /// The looks of all rows. Those of one colour differ while there are hatches (five rows);
     /// then they begin anew, for the name stands beside every bar.
-    pub fn of(sections: &[Section<'_>]) -> Looks {
+    pub fn of<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Row<'t>>) -> Looks {
         let mut looks = BTreeMap::new();
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
-        for row in sections.iter().flat_map(|section| &section.rows) {
+        for row in rows {
             looks.entry(row.name.clone()).or_insert_with(|| {
                 let colour = of(&row.kind);
                 let turn = used.entry(colour).or_default();
@@ -107,7 +107,7 @@ mod tests {
     fn two_labels_of_one_kind_have_its_colour_and_differ_by_their_hatch_in_every_section() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(&sections);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
         for section in &sections {
             let [ext4, xfs, far] = [0, 1, 2].map(|row| looks.get(&section.rows[row]));
             assert_eq!(ext4.colour, far.colour);

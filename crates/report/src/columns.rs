@@ -44,11 +44,21 @@ pub fn columns(section: &Section<'_>) -> Vec<Column> {
         }),
         column("p50", 8, false, &|row| dash(latency(row, 50.0))),
         column("p99", 7, false, &|row| dash(latency(row, 99.0))),
+        column("MiB/s", 9, false, &|row| dash(moved(row))),
         column(&section.ratio_head(), 0, false, &|row| dash(row.ratio.map(number::ratio))),
     ];
     // A column with nothing in it says nothing: no spread of single trials, no latency of no op.
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty() && cell != "-"));
     columns
+}
+
+/// Bytes written and read over the time to returned; none where no byte was.
+fn moved(row: &Row<'_>) -> Option<String> {
+    let rate = row.mean(|phase| {
+        let bytes = (phase.bytes_written.0 + phase.bytes_read.0) as f64;
+        Some(bytes / phase.returned_ns.seconds() / 1048576.0).filter(|rate| rate.is_finite())
+    })?;
+    (rate > 0.0).then(|| number::short(rate))
 }
 
 /// `0.4 %`, or nothing for a single trial.
@@ -78,6 +88,7 @@ const ORDER: &[(&str, u8)] = &[
     ("", 3),
     ("", 8),
     ("", 7),
+    ("", 9),
     ("vs", 0),
 ];
 

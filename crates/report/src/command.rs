@@ -1,6 +1,6 @@
 //! The command that repeats what was measured, worked out from the plans of the trials.
 
-use fsdyno_record::plan::{MediumPlan, VerifyMode};
+use fsdyno_record::plan::{IssuerPlan, MediumPlan, VerifyMode};
 use fsdyno_record::shell::quote;
 use fsdyno_record::{Bytes, Trial};
 
@@ -23,6 +23,7 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
         .extend(distinct(sysctls.map(|(key, value)| option("sysctl", &format!("{key}={value}")))));
     let threads = distinct(trials.iter().map(|t| t.plan.threads));
     options.extend(threads.iter().map(|n| option("threads", &n.to_string())));
+    options.extend(distinct(trials.iter().filter_map(issuer)));
     options.extend(distinct(trials.iter().filter_map(verify)));
     options.extend(baseline.map(|label| option("baseline", label)));
     let seeds = || trials.iter().map(|t| t.seed);
@@ -65,6 +66,12 @@ fn bytes(Bytes(bytes): Bytes) -> String {
     whole.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// Nothing where system calls follow each other, as is the rule.
+fn issuer(trial: &Trial) -> Option<String> {
+    let issuer = trial.plan.issuer;
+    (issuer != IssuerPlan::Sync).then(|| option("issuer", &issuer.to_string()))
+}
+
 /// Nothing where everything was compared, as is the rule.
 fn verify(trial: &Trial) -> Option<String> {
     let mode = trial.plan.verify;
@@ -76,7 +83,9 @@ fn settings(trial: &Trial) -> Vec<String> {
     let set = |(key, value): (&String, &String)| {
         option("set", &format!("{}.{key}={value}", workload.name))
     };
-    workload.params.iter().map(set).collect()
+    // A curve says itself how many files its points have.
+    let said = |key: &str| key == "files" && crate::curve::is_point(trial);
+    workload.params.iter().filter(|(key, _)| !said(key)).map(set).collect()
 }
 
 fn option(name: &str, value: &str) -> String {

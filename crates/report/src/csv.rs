@@ -3,7 +3,7 @@
 use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Nanos, Trial};
 
-const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,label,filesystem,disk,phase,\
+const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,disk,phase,\
     returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,device_reads,\
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns";
@@ -32,10 +32,12 @@ pub fn csv(trials: &[Trial]) -> String {
     out
 }
 
-const COLUMNS: usize = 32;
+const COLUMNS: usize = 35;
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;
+    let params: Vec<String> =
+        plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let outcome = match trial.outcome {
         Outcome::Ok => "ok",
         Outcome::Failed => "failed",
@@ -48,6 +50,9 @@ fn trial_fields(trial: &Trial) -> Vec<String> {
         outcome.into(),
         trial.reason.clone().unwrap_or_default(),
         plan.workload.name.clone(),
+        params.join(" "),
+        plan.threads.to_string(),
+        plan.issuer.to_string(),
         plan.label.clone(),
         plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default(),
         plan.disk_name().unwrap_or_default().into(),

@@ -35,14 +35,16 @@ pub struct Line<'a> {
     pub growth: Option<Growth>,
 }
 
-/// Where a row stands: its section's summary of the time to return, and what is wrong with it.
+/// A row of a point's section.
 #[derive(Debug)]
 pub struct Place<'a> {
     /// Seconds until the last call came back.
     pub returned: Summary,
     /// What is wrong with any of its trials.
     pub flags: Vec<Flag>,
-    /// One of its trials, for its looks.
+    /// The workload with its point, such as `dirops files=1000`.
+    pub workload: String,
+    /// The row of that section.
     pub row: view::Row<'a>,
 }
 
@@ -136,7 +138,9 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
                     lines.push(Line { name: row.name.clone(), rows, growth: None });
                     lines.len() - 1
                 });
-                let place = Place { returned: row.returned, flags: row.flags.clone(), row };
+                let workload = format!("{} files={}", section.workload, points[index]);
+                let place =
+                    Place { returned: row.returned, flags: row.flags.clone(), workload, row };
                 lines[line].rows[index] = Some(place);
             }
         }
@@ -210,6 +214,28 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
         }
     }
     sentences
+}
+
+/// The curve in a sentence: which file systems grow as a line and which as a parabola; none where
+/// nothing can be said.
+pub fn answer(curve: &Curve<'_>) -> Option<String> {
+    let of = |wanted: Shape| {
+        let names: Vec<&str> = curve
+            .lines
+            .iter()
+            .filter(|line| line.growth.as_ref().is_some_and(|growth| shape(growth) == wanted))
+            .map(|line| line.name.as_str())
+            .collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let parts: Vec<String> = [
+        of(Shape::Line).map(|names| format!("grows as a line on {names}")),
+        of(Shape::Parabola).map(|names| format!("grows as a parabola on {names}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| format!("The time of {} {}.", curve.title, parts.join(" and ")))
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use crate::colour::Looks;
 use crate::columns::columns;
+use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
-use crate::{answer, command, instrument, legend, number, promise, subject, svg};
+use crate::{answer, books, command, instrument, legend, number, promise, subject, svg};
 
 /// The page, with ratios to the label of the baseline or to the best. It needs no network, no
 /// script and no font of its own; all foreign text is escaped.
@@ -26,22 +27,32 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("report", include_str!("report.html"))?;
-    let looks = Looks::of(&sections);
+    let curves = curve::curves(trials);
+    let on_curves =
+        || curves.iter().flat_map(|c| &c.lines).flat_map(|line| line.rows.iter().flatten());
+    let rows = || {
+        sections
+            .iter()
+            .flat_map(|section| section.rows.iter().map(|row| (section.workload.as_str(), row)))
+    };
+    let points = || on_curves().map(|place| (place.workload.as_str(), &place.row));
+    let looks = Looks::of(rows().chain(points()).map(|(_, row)| row));
     let page = environment.get_template("report")?.render(context! {
-        title => title(&sections),
+        title => title(rows().chain(points())),
         style => Value::from_safe_string(include_str!("report.css").into()),
         version => trials.first().map(|t| t.version.as_str()),
-        compared => compared(trials, &sections),
+        compared => compared(trials, &sections, &curves),
         broken => promise::broken(trials),
-        answer => if sections.is_empty() { vec![] } else { answer::sentences(&sections, baseline) },
+        answer => answers(&sections, &curves, baseline),
         subject => subject::lines(trials),
         sections => sections.iter().enumerate().map(|of| section(of, &looks)).collect::<Vec<_>>(),
+        curves => curves.iter().enumerate().map(|of| curve_view(of, &looks)).collect::<Vec<_>>(),
         legend => meanings(&sections),
         flags => view::flags(&sections).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
         instrument => instrument::view(&sections),
         gaps => gaps(&sections),
         unfinished => unfinished(trials),
-        conditions => conditions(&sections),
+        conditions => conditions(rows().chain(points())),
         labs => labs(trials),
         command => command::of(trials, baseline),
     })?;
@@ -62,11 +73,13 @@ fn meanings(sections: &[Section<'_>]) -> Vec<(String, String)> {
 }
 
 /// `dirops and tarball: ext4, xfs`.
-fn title(sections: &[Section<'_>]) -> String {
-    let mut workloads: Vec<&str> = sections.iter().map(|s| s.workload.as_str()).collect();
-    workloads.dedup();
+fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> String {
+    let mut workloads: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
-    for row in sections.iter().flat_map(|section| &section.rows) {
+    for (workload, row) in rows {
+        if !workloads.contains(&workload) {
+            workloads.push(workload);
+        }
         if !names.contains(&row.name.as_str()) {
             names.push(&row.name);
         }
@@ -78,13 +91,14 @@ fn title(sections: &[Section<'_>]) -> String {
 }
 
 /// What was compared, in a sentence.
-fn compared(trials: &[Trial], sections: &[Section<'_>]) -> String {
+fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let count = |outcome| trials.iter().filter(|t| t.outcome == outcome).count();
     let (ok, skipped) = (count(Outcome::Ok), count(Outcome::Skipped));
     let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-    let rows = sections.iter().map(|s| s.rows.len()).max().unwrap_or(0);
-    let phases = plural(sections.len(), "phase");
+    let rows = sections.iter().map(|s| s.rows.len()).chain(curves.iter().map(|c| c.lines.len()));
+    let rows = rows.max().unwrap_or(0);
+    let phases = plural(sections.len() + curves.len(), "phase");
     let mut media: Vec<String> = trials
         .iter()
         .map(|trial| match trial.plan.disk_name() {
@@ -112,9 +126,43 @@ struct SectionView {
     latency_of: Option<&'static str>,
     chart: Value,
     rows: Vec<RowView>,
+    books: Vec<String>,
     device: bool,
     space: bool,
     repeated: bool,
+}
+
+/// Who wins, and how times grow.
+fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], baseline: Option<&str>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if !sections.is_empty() {
+        sentences.extend(answer::sentences(sections, baseline));
+    }
+    sentences.extend(curves.iter().filter_map(curve::answer));
+    sentences
+}
+
+#[derive(Serialize)]
+struct CurveView {
+    id: String,
+    title: String,
+    chart: Value,
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    sentences: Vec<String>,
+}
+
+fn curve_view((index, curve): (usize, &Curve<'_>), looks: &Looks) -> CurveView {
+    let id = format!("c{index}");
+    let (heads, rows) = curve::table(curve);
+    CurveView {
+        title: format!("{} by number of files", curve.title),
+        chart: Value::from_safe_string(svg::curve(curve, looks, &id)),
+        heads,
+        rows,
+        sentences: curve::sentences(curve),
+        id,
+    }
 }
 
 #[derive(Serialize)]
@@ -151,6 +199,7 @@ fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionVie
         repeated: section.rows.iter().any(|row| row.returned.n > 1),
         space: section.rows.iter().any(|row| used(row).is_some()),
         rows: section.rows.iter().map(|row| row_view(row, looks)).collect(),
+        books: books::lines(section),
         id,
     }
 }
@@ -268,17 +317,17 @@ struct ConditionsView {
 }
 
 /// One block for each plan: what its first seed found in effect, and the list of its seeds.
-fn conditions(sections: &[Section<'_>]) -> Vec<ConditionsView> {
+fn conditions<'r, 't: 'r>(
+    rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>,
+) -> Vec<ConditionsView> {
     let mut seen: Vec<(&str, Option<&str>, &str)> = Vec::new();
     let mut blocks = Vec::new();
-    for section in sections {
-        for row in &section.rows {
-            let Some((trial, _)) = row.trials.first() else { continue };
-            let key = (trial.plan.hash.as_str(), trial.lab_id.as_deref(), row.name.as_str());
-            if !seen.contains(&key) {
-                seen.push(key);
-                blocks.push(block(&section.workload, row, trial));
-            }
+    for (workload, row) in rows {
+        let Some((trial, _)) = row.trials.first() else { continue };
+        let key = (trial.plan.hash.as_str(), trial.lab_id.as_deref(), row.name.as_str());
+        if !seen.contains(&key) {
+            seen.push(key);
+            blocks.push(block(workload, row, trial));
         }
     }
     blocks
@@ -317,6 +366,7 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
     fact("kernel", found.kernel.clone());
     fact("CPU", found.cpu.clone());
     fact("threads", plan.threads.to_string());
+    fact("issuer", plan.issuer.to_string());
     if let fsdyno_record::plan::MediumPlan::Lab { disk, ram, .. } = &plan.medium {
         fact("disk", format!("{}\n{}", disk.name, parameters(&disk.spec)));
         fact("memory of the guest", ram.to_string());

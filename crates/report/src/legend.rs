@@ -18,6 +18,7 @@ pub fn legend(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)>
     entry("CPU", "CPU", cpu(sections));
     let rate = first.rate_head();
     entry("/s", &rate, "over the time to returned");
+    entry("MiB/s", "MiB/s", "bytes written and read, over the time to returned");
     let latency = "the time within which 50 % and 99 % of these ops came back";
     let several = heads.contains(&"p50") && heads.contains(&"p99");
     entry(if several { "p50, p99" } else { "p99" }, "p99", if several { latency } else { P99 });
@@ -77,7 +78,10 @@ mod tests {
         let columns = columns(&sections[0]);
         let heads: Vec<&str> = columns.iter().map(|column| column.head.as_str()).collect();
         let names: Vec<String> = legend(&sections, &heads).into_iter().map(|e| e.0).collect();
-        assert_eq!(names, ["returned", "durable", "±", "CPU", "/s", "p50, p99", "vs best"]);
+        assert_eq!(
+            names,
+            ["returned", "durable", "±", "CPU", "/s", "MiB/s", "p50, p99", "vs best"]
+        );
         let few = legend(&sections, &["returned", "p99"]);
         assert_eq!(few.len(), 2, "{few:?}");
     }

@@ -5,6 +5,7 @@
 
 mod against;
 mod answer;
+mod books;
 mod colour;
 mod columns;
 mod command;

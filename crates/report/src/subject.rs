@@ -71,15 +71,20 @@ fn directories(trials: &[Trial]) -> Vec<String> {
 /// What is not as it is by itself: sysctls, threads, a verification that leaves something out.
 fn settings(trials: &[&Trial]) -> Vec<String> {
     let (mut sysctls, mut threads, mut modes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut issuers = Vec::new();
     for trial in trials {
         let plan = &trial.plan;
         plan.sysctls.iter().for_each(|(key, value)| put(&mut sysctls, format!("{key}={value}")));
         put(&mut threads, plan.threads.to_string());
         put(&mut modes, plan.verify.name().to_string());
+        put(&mut issuers, plan.issuer.to_string());
     }
     let mut parts = sysctls;
     if threads.iter().any(|threads| threads != "1") {
         parts.push(format!("threads {}", threads.join(", ")));
+    }
+    if issuers.iter().any(|issuer| issuer != "sync") {
+        parts.push(format!("issued by {}", issuers.join(", ")));
     }
     if modes.iter().any(|mode| mode != VerifyMode::Full.name()) {
         parts.push(format!("verified {}", modes.join(", ")));

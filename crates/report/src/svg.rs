@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use crate::colour::{self, Looks};
+use crate::curve::Curve;
 use crate::number;
 use crate::view::{Row, Section};
 
@@ -40,6 +41,87 @@ pub fn bars(section: &Section<'_>, looks: &Looks, id: &str) -> String {
             hatch(&mut svg, row, &colour::hatch_id(id, look.hatch), &scale, top);
         }
         whisker(&mut svg, row, section.by_durable, &scale, top);
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+/// Height of a curve's plot, and what is left free above its highest point.
+const CURVE: f64 = 240.0;
+const HEAD: f64 = 8.0;
+
+/// The chart of a curve: files to the right, time upward, both from zero.
+pub fn curve(curve: &Curve<'_>, looks: &Looks, id: &str) -> String {
+    let places = || curve.lines.iter().flat_map(|line| line.rows.iter().flatten());
+    let longest = places().map(|place| place.returned.mean).fold(0.0, f64::max);
+    let up = Scale::over(longest);
+    let right = curve.points.last().copied().unwrap_or(1) as f64;
+    // A tenth of the width is left for the labels of the time.
+    let x = |files: u64| 10.0 + 86.0 * files as f64 / right;
+    let y = |seconds: f64| HEAD + CURVE * (1.0 - seconds / up.end);
+    let height = HEAD + CURVE + f64::from(AXIS);
+    let title = escape(&format!("{}: time by number of files", curve.title));
+    let description = escape(&crate::curve::sentences(curve).join(" "));
+    let mut svg = String::new();
+    // Writing to a string cannot fail, so the results of `write!` carry nothing.
+    let _ = write!(
+        svg,
+        r#"<svg class="bars curve" role="img" aria-labelledby="{id}-t {id}-d" width="100%" height="{height:.0}"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>"#
+    );
+    for tick in up.ticks() {
+        let (at, text) = (y(tick), if tick == 0.0 { "0".into() } else { tick_label(tick) });
+        let _ = write!(
+            svg,
+            r#"<line class="grid" x1="10%" x2="96%" y1="{at:.1}" y2="{at:.1}"/><text class="tick" x="9%" y="{:.1}" text-anchor="end">{text}</text>"#,
+            at + 4.0
+        );
+    }
+    let foot = HEAD + CURVE + 16.0;
+    let _ = write!(svg, r#"<text class="tick" x="10%" y="{foot}" text-anchor="middle">0</text>"#);
+    for files in [curve.points.first(), curve.points.last()].into_iter().flatten() {
+        let text = number::count(*files);
+        let at = x(*files);
+        let anchor = if at > 90.0 { "end" } else { "middle" };
+        // The first point of a long curve would lie on the zero.
+        if at > 16.0 {
+            let _ = write!(
+                svg,
+                r#"<text class="tick" x="{at:.2}%" y="{foot}" text-anchor="{anchor}">{text} files</text>"#
+            );
+        }
+    }
+    for line in &curve.lines {
+        let here: Vec<(f64, f64, &Row<'_>)> = curve
+            .points
+            .iter()
+            .zip(&line.rows)
+            .filter_map(|(files, place)| {
+                let place = place.as_ref()?;
+                Some((x(*files), y(place.returned.mean), &place.row))
+            })
+            .collect();
+        for pair in here.windows(2) {
+            let look = looks.get(pair[0].2);
+            let dash = ["", "6 3", "2 3", "8 3 2 3", "1 2"][look.hatch % 5];
+            let _ = write!(
+                svg,
+                r#"<line x1="{:.2}%" y1="{:.1}" x2="{:.2}%" y2="{:.1}" stroke="{}" stroke-width="2" stroke-dasharray="{dash}"/>"#,
+                pair[0].0, pair[0].1, pair[1].0, pair[1].1, look.colour
+            );
+        }
+        for (x, y, row) in &here {
+            let colour = looks.get(row).colour;
+            let _ = write!(svg, r#"<circle cx="{x:.2}%" cy="{y:.1}" r="3.5" fill="{colour}"/>"#);
+        }
+        if let Some((x, y, row)) = here.last() {
+            let name = escape(&cut(&row.name, 24));
+            let _ = write!(
+                svg,
+                r#"<text class="name" x="{:.2}%" y="{:.1}" text-anchor="end">{name}</text>"#,
+                x - 1.5,
+                (y - 6.0).max(12.0)
+            );
+        }
     }
     svg.push_str("</svg>");
     svg
@@ -220,7 +302,7 @@ mod tests {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
         let section = &sections[0];
-        let svg = bars(section, &Looks::of(&sections), "a");
+        let svg = bars(section, &Looks::of(sections.iter().flat_map(|s| &s.rows)), "a");
         let scale = Scale::over(section.rows.iter().map(reach).fold(0.0, f64::max));
         for row in &section.rows {
             let width = format!("width=\"{:.2}%\"", row.returned.mean / scale.end * 100.0);
@@ -236,11 +318,28 @@ mod tests {
     fn single_trials_have_no_whisker() {
         let trials = fixture::single();
         let sections = view::sections(&trials, None);
-        assert!(!bars(&sections[0], &Looks::of(&sections), "a").contains("whisker"));
+        assert!(
+            !bars(&sections[0], &Looks::of(sections.iter().flat_map(|s| &s.rows)), "a")
+                .contains("whisker")
+        );
     }
 
     #[test]
     fn a_label_cannot_leave_its_text() {
         assert_eq!(escape("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
+    }
+
+    #[test]
+    fn a_curve_starts_at_zero_and_names_its_lines() {
+        let trials = fixture::curve();
+        let curves = crate::curve::curves(&trials);
+        let rows = || curves[0].lines.iter().flat_map(|line| line.rows.iter().flatten());
+        let looks = Looks::of(rows().map(|place| &place.row));
+        let svg = curve(&curves[0], &looks, "c0");
+        assert_eq!(svg.matches("<circle").count(), 8);
+        assert_eq!(svg.matches(r#"stroke-width="2""#).count(), 6);
+        for part in [">ext4<", ">linear<", ">0<", "8,000 files", "a parabola"] {
+            assert!(svg.contains(part), "{part} in {svg}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
-use crate::{answer, legend, number, promise, subject};
+use crate::{answer, books, legend, number, promise, subject};
 
 /// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
 const CUT: &str = "…";
@@ -131,6 +131,9 @@ impl Writer {
                 let flags = self.paint("33", &flags);
                 self.line(&format!("    {flags}"));
             }
+        }
+        for line in books::lines(section) {
+            self.paragraph(&format!("  {line}"), "    ");
         }
         self.line("");
     }

@@ -256,6 +256,7 @@ const DISCRIMINATORS: &[Discriminator] = &[
     |trial| trial.plan.disk_name().map(String::from),
     |trial| Some(trial.conditions.kernel.split(' ').next()?.to_string()),
     |trial| Some(format!("{} threads", trial.plan.threads)),
+    |trial| Some(trial.plan.issuer.to_string()),
 ];
 
 fn row(group: Group<'_>, main_op: Option<OpKind>) -> Option<Row<'_>> {

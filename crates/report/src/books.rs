@@ -1,0 +1,67 @@
+//! What a phase did in its workload's own units, and how many of each a second.
+
+use crate::number;
+use crate::view::{Row, Section};
+
+/// A line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
+/// `bytes` is shown in MiB. Rates are means over the trials, to the time of the last return.
+pub fn lines(section: &Section<'_>) -> Vec<String> {
+    let phases = || section.rows.iter().flat_map(|row| &row.trials).map(|(_, phase)| *phase);
+    let mut units: Vec<&String> = phases().flat_map(|phase| phase.books.keys()).collect();
+    units.sort();
+    units.dedup();
+    let line = |unit: &String| {
+        let counts: Vec<u64> =
+            phases().filter_map(|phase| phase.books.get(unit).copied()).collect();
+        let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+        let shown = |n: &u64| match unit.ends_with("bytes") {
+            true => format!("{} MiB", number::short(*n as f64 / 1048576.0)),
+            false => number::count(*n),
+        };
+        let count = match least == most {
+            true => shown(most),
+            false => format!("{} to {}", shown(least), shown(most)),
+        };
+        let rates: Vec<String> = section.rows.iter().filter_map(|row| rate(row, unit)).collect();
+        let unit = unit.strip_suffix(" bytes").unwrap_or(unit);
+        Some(number::clean(&format!("{unit}: {count}; {}", rates.join(", "))))
+    };
+    units.into_iter().filter_map(line).collect()
+}
+
+fn rate(row: &Row<'_>, unit: &str) -> Option<String> {
+    let mean = row.mean(|phase| {
+        let seconds = phase.returned_ns.seconds();
+        Some(*phase.books.get(unit)? as f64 / seconds).filter(|rate| rate.is_finite())
+    })?;
+    Some(match unit.ends_with("bytes") {
+        true => format!("{} {} MiB/s", row.name, number::short(mean / 1048576.0)),
+        false => format!("{} {}/s", row.name, number::short(mean)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn every_unit_has_its_count_and_a_rate_for_each_row() {
+        let mut trials = fixture::single();
+        for trial in &mut trials {
+            let phase = &mut trial.measured.phases[0];
+            phase.returned_ns = fsdyno_record::Nanos(2_000_000_000);
+            phase.books =
+                [("transactions".into(), 10_000), ("written bytes".into(), 3 << 20)].into();
+        }
+        let sections = view::sections(&trials, None);
+        assert_eq!(
+            lines(&sections[0]),
+            [
+                "transactions: 10,000; ext4 5.00k/s, xfs 5.00k/s, far 5.00k/s",
+                "written: 3 MiB; ext4 1.50 MiB/s, xfs 1.50 MiB/s, far 1.50 MiB/s",
+            ]
+        );
+        assert!(lines(&sections[1]).is_empty());
+    }
+}
