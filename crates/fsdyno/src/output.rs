@@ -62,6 +62,30 @@ pub fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Prose as wide as the terminal, but not wider than is read with ease.
+pub fn wrapped(text: &str) -> String {
+    text.lines().map(|line| indented(line, 0)).collect()
+}
+
+/// One paragraph, so far from the left; its further lines a little farther.
+pub fn indented(text: &str, by: usize) -> String {
+    const EASE: usize = 100;
+    let room = width().min(EASE);
+    let mut out = String::new();
+    let mut line = " ".repeat(by);
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        if !line.trim().is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            out.push_str(&line);
+            out.push('\n');
+            line = " ".repeat(by + if by > 0 { 2 } else { 0 });
+        } else if !line.trim().is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out + &line + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,7 @@ pub fn question(run: &Run) -> Question {
         sysctls: run.sysctls.clone(),
         threads: run.threads,
         issuer: run.issuer,
+        seed: run.seed,
         verify: run.verify,
         tool_versions,
     }
@@ -114,7 +115,8 @@ fn directory(run: &Run) -> Result<Place, Failure> {
     let kind = fsdyno_media::directory::kind(path)?;
     let path = std::fs::canonicalize(path)
         .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
-    Ok(Place::Directory { path, label: kind })
+    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
+    Ok(Place::Directory { path, label: kind, longest_name })
 }
 
 /// Whether the directory has room for the largest cells that run side by side, and whether a

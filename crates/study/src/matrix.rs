@@ -29,6 +29,8 @@ pub struct Question {
     pub threads: u32,
     /// How they issue them.
     pub issuer: IssuerPlan,
+    /// The first seed; where op counts depend on the seed, those shown are of this one.
+    pub seed: u64,
     /// How much is verified.
     pub verify: VerifyMode,
     /// Version line of a file system's tool by the file system's name, where it is known: some
@@ -51,6 +53,8 @@ pub enum Place {
         path: PathBuf,
         /// The row's name in tables.
         label: String,
+        /// The longest name that its file system takes, in bytes, where it says so.
+        longest_name: Option<usize>,
     },
     /// In the lab.
     Lab(LabPlace),
@@ -250,8 +254,7 @@ fn work(
     let set: Vec<(&str, &str)> =
         settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let params = kind.resolve(&set)?;
-    // Needs and counts are the same under every seed; any will do.
-    let workload = kind.build(&params, &Setting::default())?;
+    let workload = kind.build(&params, &Setting::seed(question.seed))?;
     let phases = workload.phases();
     let phases = phases
         .iter()
@@ -276,7 +279,7 @@ struct Row {
 
 fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
     match place {
-        Place::Directory { path, label } => {
+        Place::Directory { path, label, longest_name } => {
             if let Some(spec) = question.filesystems.first() {
                 return Err(MatrixError::Wrong(format!(
                     "--fs '{spec}' cannot be made in a directory, which is used as it is; \
@@ -291,7 +294,7 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             };
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
-            let (longest_name, room, skip) = (None, None, None);
+            let (longest_name, room, skip) = (*longest_name, None, None);
             Ok(vec![Row { label, filesystem: None, medium, longest_name, room, skip }])
         }
         Place::Lab(lab) => lab_rows(question, lab),
@@ -568,7 +571,11 @@ mod tests {
 
     #[test]
     fn a_directory_takes_no_file_system() {
-        let place = Place::Directory { path: "/tmp".into(), label: "tmpfs".into() };
+        let place =
+            Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
+        let sets = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
+        let long = matrix(&Question { sets, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
+        assert!(long.to_string().contains("names of 47 bytes and tmpfs takes 40"), "{long}");
         assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
         assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);
     }

@@ -1,7 +1,7 @@
 //! `fsdyno show`: one workload, file system or disk with all that is known of it.
 
 use fsdyno_record::suggest;
-use fsdyno_workload::{Setting, workloads};
+use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, Show, Showable};
@@ -24,8 +24,12 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
 
 fn workload(name: &str) -> Result<(String, Value), Failure> {
     let kind = workloads::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
-    let mut text =
-        format!("{}: {}\nsource: {}\n\nparameters:\n", kind.name, kind.about, kind.source);
+    let mut text = format!("{}: {}\nsource: {}\n\n", kind.name, kind.about, kind.source);
+    for paragraph in kind.doc.split("\n\n") {
+        text.push_str(&output::wrapped(paragraph));
+        text.push('\n');
+    }
+    text.push_str("parameters:\n");
     let mut rows = Vec::new();
     let mut params = Vec::new();
     for param in kind.params {
@@ -35,7 +39,8 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
             format!("default {}", param.default),
             format!("takes {takes}"),
         ]);
-        rows.push(vec![format!("      {} {}", param.about, param.source)]);
+        let explained = format!("{} {}", param.about, param.source);
+        rows.push(vec![output::indented(&explained, 6).trim_end().to_string()]);
         params.push(json!({
             "name": param.name, "default": param.default, "takes": takes,
             "about": param.about, "source": param.source,
@@ -50,13 +55,18 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
     let mut phases = Vec::new();
     for (at, phase) in bound.phases().iter().enumerate() {
         let counts = bound.counts(at, phase.threads.of(1));
+        let threads = match phase.threads {
+            Threads::One => "one".to_string(),
+            Threads::Any => "as many as --threads says".to_string(),
+            Threads::Exactly(n) => n.to_string(),
+        };
         let ops: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-        text.push_str(&format!("  {}: {}\n", phase.name, ops.join(", ")));
-        text.push_str(&format!("      before it: {}\n", phase.gap.name()));
-        phases.push(json!({"name": phase.name, "before": phase.gap.name(), "ops": counts}));
+        text.push_str(&output::indented(&format!("{}: {}", phase.name, ops.join(", ")), 2));
+        text.push_str(&format!("      before it: {}; threads: {threads}\n", phase.gap.name()));
+        phases.push(json!({"name": phase.name, "before": phase.gap.name(), "threads": threads, "ops": counts}));
     }
     let value = json!({
-        "name": kind.name, "about": kind.about, "source": kind.source,
+        "name": kind.name, "about": kind.about, "source": kind.source, "doc": kind.doc,
         "params": params, "phases": phases,
     });
     Ok((text, value))
