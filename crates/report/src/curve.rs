@@ -42,6 +42,8 @@ pub struct Place<'a> {
     pub returned: Summary,
     /// What is wrong with any of its trials.
     pub flags: Vec<Flag>,
+    /// The workload without its point.
+    pub of: String,
     /// The workload with its point, such as `dirops files=1000`.
     pub workload: String,
     /// The row of that section.
@@ -139,8 +141,13 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
                     lines.len() - 1
                 });
                 let workload = format!("{} files={}", section.workload, points[index]);
-                let place =
-                    Place { returned: row.returned, flags: row.flags.clone(), workload, row };
+                let place = Place {
+                    returned: row.returned,
+                    flags: row.flags.clone(),
+                    of: section.workload.clone(),
+                    workload,
+                    row,
+                };
                 lines[line].rows[index] = Some(place);
             }
         }
@@ -192,6 +199,16 @@ pub fn table(curve: &Curve<'_>) -> (Vec<String>, Vec<Vec<String>>) {
     (heads, rows)
 }
 
+/// Every flag that some point of some curve has.
+pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
+    let places = || {
+        let lines = curves.iter().flat_map(|curve| &curve.lines);
+        lines.flat_map(|line| line.rows.iter().flatten())
+    };
+    let has = |flag: &Flag| places().any(|place| place.flags.contains(flag));
+    Flag::ALL.iter().copied().filter(has).collect()
+}
+
 /// A sentence for each file system, and one for each flag that some point has.
 pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -209,8 +226,8 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
             }
         }
         for (flag, at) in flags {
-            let at = at.join(" ");
-            sentences.push(format!("{}: {flag} at {at} files: {}", line.name, flag.meaning()));
+            let at = at.join(", ");
+            sentences.push(format!("{}: {flag} at {at} files.", line.name));
         }
     }
     sentences

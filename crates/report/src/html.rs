@@ -38,7 +38,7 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
     let points = || on_curves().map(|place| (place.workload.as_str(), &place.row));
     let looks = Looks::of(rows().chain(points()).map(|(_, row)| row));
     let page = environment.get_template("report")?.render(context! {
-        title => title(rows().chain(points())),
+        title => title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row)))),
         style => Value::from_safe_string(include_str!("report.css").into()),
         version => trials.first().map(|t| t.version.as_str()),
         compared => compared(trials, &sections, &curves),
@@ -48,7 +48,7 @@ pub fn html(trials: &[Trial], baseline: Option<&str>) -> Result<String, ReportEr
         sections => sections.iter().enumerate().map(|of| section(of, &looks)).collect::<Vec<_>>(),
         curves => curves.iter().enumerate().map(|of| curve_view(of, &looks)).collect::<Vec<_>>(),
         legend => meanings(&sections),
-        flags => view::flags(&sections).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
+        flags => view::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
         instrument => instrument::view(&sections),
         gaps => gaps(&sections),
         unfinished => unfinished(trials),

@@ -34,8 +34,8 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
     } else {
         let answer = answer::sentences(&sections, baseline).join(" ");
         out.push_str(&format!("{}\n\n", escape(&answer)));
-        out.push_str(&words(&sections));
     }
+    out.push_str(&words(&sections, &curves));
     for trial in view::unfinished(trials) {
         let reason = number::clean(&trial.reason.replace('\n', " "));
         let what = format!("{}: {}", escape(&trial.what), escape(&reason));
@@ -96,12 +96,12 @@ fn table(section: &Section<'_>) -> String {
 }
 
 /// The legend of the columns and the meaning of the flags, as a list.
-fn words(sections: &[Section<'_>]) -> String {
+fn words(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     let tables: Vec<Vec<Column>> = sections.iter().map(columns).collect();
     let heads: Vec<&str> = tables.iter().flatten().map(|column| column.head.as_str()).collect();
     let mut entries = legend::legend(sections, &heads);
     let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
-    entries.extend(view::flags(sections).iter().map(flag));
+    entries.extend(view::flags(sections, curves).iter().map(flag));
     let line = |(name, meaning): &(String, String)| {
         format!("- **{}**: {}\n", escape(name), escape(meaning))
     };

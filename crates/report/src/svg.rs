@@ -90,6 +90,7 @@ pub fn curve(curve: &Curve<'_>, looks: &Looks, id: &str) -> String {
             );
         }
     }
+    let mut ends = Vec::new();
     for line in &curve.lines {
         let here: Vec<(f64, f64, &Row<'_>)> = curve
             .points
@@ -113,18 +114,27 @@ pub fn curve(curve: &Curve<'_>, looks: &Looks, id: &str) -> String {
             let colour = looks.get(row).colour;
             let _ = write!(svg, r#"<circle cx="{x:.2}%" cy="{y:.1}" r="3.5" fill="{colour}"/>"#);
         }
-        if let Some((x, y, row)) = here.last() {
-            let name = escape(&cut(&row.name, 24));
-            let _ = write!(
-                svg,
-                r#"<text class="name" x="{:.2}%" y="{:.1}" text-anchor="end">{name}</text>"#,
-                x - 1.5,
-                (y - 6.0).max(12.0)
-            );
-        }
+        ends.extend(here.last().map(|(x, y, row)| (*x, *y, cut(&row.name, 24))));
     }
+    names(&mut svg, ends);
     svg.push_str("</svg>");
     svg
+}
+
+/// The names of lines above their ends, moved up where one would lie on another.
+fn names(svg: &mut String, mut ends: Vec<(f64, f64, String)>) {
+    const LINE: f64 = 14.0;
+    ends.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut free = f64::INFINITY;
+    for (x, y, name) in ends {
+        let at = (y - 6.0).min(free).max(10.0);
+        free = at - LINE;
+        let (x, name) = (x - 1.5, escape(&name));
+        let _ = write!(
+            svg,
+            r#"<text class="name" x="{x:.2}%" y="{at:.1}" text-anchor="end">{name}</text>"#
+        );
+    }
 }
 
 /// How far a row reaches to the right, its interval included, in seconds.

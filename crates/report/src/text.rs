@@ -64,7 +64,7 @@ impl Writer {
             self.line("");
         }
         self.legend(&sections, &tables, &shown);
-        self.explain(&sections);
+        self.explain(&sections, &curves);
         self.unfinished(trials);
         self.labs(trials);
         let end = self.out.trim_end().len();
@@ -191,8 +191,8 @@ impl Writer {
         }
     }
 
-    fn explain(&mut self, sections: &[Section<'_>]) {
-        let flags = view::flags(sections);
+    fn explain(&mut self, sections: &[Section<'_>], curves: &[Curve<'_>]) {
+        let flags = view::flags(sections, curves);
         for flag in &flags {
             self.paragraph(&format!("{flag}: {}", flag.meaning()), "  ");
         }

@@ -9,6 +9,7 @@ use fsdyno_stats::validity::{self, Flag};
 use fsdyno_stats::{Histogram, Summary};
 
 use crate::against::{self, Ratio};
+use crate::curve::Curve;
 use crate::number::clean;
 
 /// One phase as one trial ran it.
@@ -379,9 +380,11 @@ pub fn has_open(sections: &[Section<'_>]) -> bool {
 }
 
 /// Every flag that some row has, the gravest first.
-pub fn flags(sections: &[Section<'_>]) -> Vec<Flag> {
+pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
+    let on_curves = crate::curve::flags(curves);
     let has = |flag: &Flag| {
-        sections.iter().flat_map(|section| &section.rows).any(|row| row.flags.contains(flag))
+        on_curves.contains(flag)
+            || sections.iter().flat_map(|section| &section.rows).any(|row| row.flags.contains(flag))
     };
     Flag::ALL.iter().copied().filter(has).collect()
 }
