@@ -82,7 +82,12 @@ impl Show {
 impl Observer for Show {
     fn started(&self, worker: usize, plan: &Plan, slot: &Slot) {
         let Some(mut worker) = self.worker(worker) else { return };
-        worker.name = format!("{} {} seed {}", plan.workload.name, plan.label, slot.seed);
+        let workload = &plan.workload;
+        // The points of a curve differ in their number of files.
+        let curve = workload.params.get("curve").is_some_and(|curve| curve != "none");
+        let point = workload.params.get("files").filter(|_| curve);
+        let point = point.map(|files| format!(" files={files}")).unwrap_or_default();
+        worker.name = format!("{}{point} {} seed {}", workload.name, plan.label, slot.seed);
         worker.ops_done = 0;
         worker.bar = self.bars.as_ref().map(|bars| {
             let bar = bars.all.insert_before(&bars.total, ProgressBar::new(1));
