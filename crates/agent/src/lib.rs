@@ -5,6 +5,7 @@
 
 mod account;
 mod block_queue;
+mod books;
 mod guest;
 mod host;
 mod kernel_log;
@@ -12,6 +13,7 @@ mod machine;
 mod memory;
 mod mount_info;
 mod process;
+mod room;
 mod serve_disk;
 mod target;
 mod trial;

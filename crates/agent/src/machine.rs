@@ -20,6 +20,12 @@ const SYSCTLS: &[&str] = &[
     "vm.vfs_cache_pressure",
 ];
 
+/// How many of so many threads can run at once here.
+pub fn at_once(threads: u32) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    threads.clamp(1, processors)
+}
+
 fn path_of(sysctl: &str) -> PathBuf {
     PathBuf::from("/proc/sys").join(sysctl.replace('.', "/"))
 }

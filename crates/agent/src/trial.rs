@@ -4,19 +4,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fsdyno_engine::issue::sync::Sync as SyncIssuer;
-use fsdyno_engine::{OwnCost, Recorder, calibrate, clock, run_phase, verify};
+use fsdyno_engine::issue::uring;
+use fsdyno_engine::{Crew, OwnCost, PhaseError, calibrate, clock, run_threads, verify};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
-use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::trial::{
     AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
-use fsdyno_workload::{Contents, GapKind, PhaseSpec, Setting, Share, Workload, workloads};
+use fsdyno_workload::{Contents, GapKind, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
-use crate::machine;
+use crate::room::{Room, allow_many_files};
 use crate::target::Target;
+use crate::{books, machine};
 
 /// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
@@ -56,6 +57,16 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> String + '_ {
     move |error| format!("{what}: {error}")
 }
 
+/// A phase that failed, with what a user can do about it.
+fn failure(phase: &str, error: &PhaseError) -> String {
+    let hint = match error {
+        PhaseError::Op(failure) => failure.hint(),
+        _ => None,
+    };
+    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    format!("phase {phase}: {error}{hint}")
+}
+
 struct Trial<'a> {
     job: &'a Job,
     target: &'a mut dyn Target,
@@ -75,7 +86,12 @@ impl Trial<'_> {
             .map_err(|error| error.to_string())?;
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
+        self.ready_issuer()?;
         self.prepare()?;
+        if self.calls() {
+            let room = Room::of(self.target.root()).map_err(failed("statfs"))?;
+            room.holds(&workload.needs())?;
+        }
         let engine_cost = calibrate();
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
@@ -97,12 +113,32 @@ impl Trial<'_> {
             .iter()
             .enumerate()
             .flat_map(|(at, phase)| {
-                workload.counts(at, phase.threads.of(self.job.plan.threads)).into_values()
+                workload.counts(at, phase.threads.of(self.job.plan.ranks())).into_values()
             })
             .sum();
         self.mailbox.set(Word::Phases, phases.len() as u64);
         self.mailbox.set(Word::OpsTotal, total);
         self.stage(Stage::Preparing);
+    }
+
+    /// Whether calls are made at all.
+    fn calls(&self) -> bool {
+        self.job.plan.issuer != IssuerPlan::Null
+    }
+
+    /// What the issuer needs, before anything is touched.
+    fn ready_issuer(&mut self) -> Result<(), String> {
+        match self.job.plan.issuer {
+            IssuerPlan::Sync => {}
+            IssuerPlan::IoUring { .. } => uring::probe().map_err(failed("io_uring"))?,
+            IssuerPlan::Null => self.conditions.notes.push(
+                "issuer null: no call was made, so there is nothing to verify, and all times are \
+                 what the instrument itself costs; callers neither slept nor computed"
+                    .to_string(),
+            ),
+        }
+        allow_many_files();
+        Ok(())
     }
 
     fn prepare(&mut self) -> Result<(), String> {
@@ -135,7 +171,7 @@ impl Trial<'_> {
         let before = spec.name.to_string();
         let wanted = spec.gap.name().to_string();
         self.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
-        if index > 0 && phases[index - 1].verify {
+        if index > 0 && phases[index - 1].verify && self.calls() {
             if spec.gap == GapKind::None {
                 self.conditions.notes.push(format!(
                     "phase {} follows the verification of phase {}, which has read the tree back \
@@ -174,24 +210,30 @@ impl Trial<'_> {
         engine_cost: OwnCost,
     ) -> Result<Phase, String> {
         let instruments = self.target.instruments();
-        let root = self.target.root().try_clone_to_owned().map_err(failed(spec.name))?;
-        let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
-        let mut recorder = Recorder::new();
-        let books = workload.books(index);
-        let mut ops = workload.ops(index, Share::WHOLE);
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
         let device_before = self.target.device();
         let late_before = self.target.late();
         self.target.start_phase();
-        let account_before = Account::open(instruments);
-
-        let outcome = run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |done| {
-            mailbox.set(Word::OpsDone, ops_before + done);
-        })
-        .map_err(|failure| {
-            let hint = failure.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("phase {}: {failure}{hint}", spec.name)
-        })?;
+        let plan = &self.job.plan;
+        let crew = Crew {
+            work: workload,
+            phase: index,
+            threads: spec.threads,
+            asked: plan.threads,
+            issuer: plan.issuer,
+            root: self.target.root(),
+            contents: &self.contents,
+        };
+        let ranks = crew.ranks();
+        let together = machine::at_once(crew.threads());
+        let mut account_before = None;
+        let done = run_threads(
+            &crew,
+            &mut || account_before = Some(Account::open(instruments)),
+            &|done| mailbox.set(Word::OpsDone, ops_before + done),
+        )
+        .map_err(|error| failure(spec.name, &error))?;
+        let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
         // Asking for the dirty pages takes time of its own, which is taken off what follows.
         let (dirty, asking) = elapsed(dirty_bytes);
         self.target.sync().map_err(failed("syncfs"))?;
@@ -202,7 +244,11 @@ impl Trial<'_> {
         let spent = Account::close(instruments, &account_before);
         let device = self.target.device();
         self.ops_before += outcome.ops;
-        drop(issuer);
+        let recorder = done.into_recorder();
+        if self.calls() {
+            books::compare(&recorder.counts(), &workload.counts(index, ranks))
+                .map_err(|wrong| format!("phase {}: {wrong}", spec.name))?;
+        }
         Ok(Phase {
             name: spec.name.to_string(),
             returned_ns: outcome.returned.since(outcome.started),
@@ -213,9 +259,13 @@ impl Trial<'_> {
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
-            think_ns: Nanos::default(),
+            think_ns: outcome.thought,
             ops: recorder.ops(),
-            books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
+            books: workload
+                .books(index)
+                .into_iter()
+                .map(|(name, n)| (name.to_string(), n))
+                .collect(),
             bytes_written: outcome.bytes_written,
             bytes_read: outcome.bytes_read,
             device: device.zip(device_before).map(|(now, then)| device_since(&now, &then)),
@@ -225,7 +275,7 @@ impl Trial<'_> {
                 server_cpu_ns: spent.server,
                 driver_cpu_ns: spent.driver,
                 late_ns: self.target.late() - late_before,
-                engine_ns: engine_cost.of(outcome.ops),
+                engine_ns: engine_cost.of(outcome.ops / u64::from(together)),
             },
         })
     }
@@ -265,7 +315,9 @@ impl Trial<'_> {
     }
 
     fn finish(&mut self, workload: &dyn Workload, phases: &[PhaseSpec]) -> Result<(), String> {
-        if let Some(last) = phases.len().checked_sub(1).filter(|last| phases[*last].verify) {
+        if let Some(last) =
+            phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.calls())
+        {
             let (verified, elapsed_ns) = elapsed(|| {
                 let done = self.untimed(|target| target.gap(GapKind::Remount));
                 let done = done.map_err(failed("last remount"))?;

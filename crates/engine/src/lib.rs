@@ -1,8 +1,10 @@
 //! Issue ops, time them, record latencies: the only place that loops over system calls.
 //!
 //! The hot path is [`run_phase`]: a generator rewrites one op in place, an issuer makes the call, a
-//! meter reads the clock once and counts the latency. Nothing in it allocates.
+//! meter reads the clock once and counts the latency. Nothing in it allocates. A phase of many threads
+//! is [`run_threads`].
 
+pub mod board;
 pub mod calibrate;
 pub mod clock;
 pub mod errno;
@@ -11,11 +13,13 @@ pub mod op_clock;
 pub mod recorder;
 pub mod run;
 pub mod scan;
+pub mod threads;
 pub mod verify;
 
 pub use calibrate::{OwnCost, calibrate};
 pub use errno::Errno;
 pub use issue::Issuer;
 pub use recorder::Recorder;
-pub use run::{Failure, Meter, Outcome, run_phase};
+pub use run::{Cause, Failure, Meter, Outcome, run_phase, run_rank};
+pub use threads::{Crew, PhaseError, run_threads};
 pub use verify::verify;

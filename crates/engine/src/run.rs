@@ -3,21 +3,19 @@
 //! The clock is read once an op: the end of one is the start of the next. So a latency holds, beside
 //! the call, the generator's work for it and the engine's own (together 80 to 100 instructions, as
 //! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
-//! Before an op its caller may sleep or compute; that is no part of a latency.
+//! Before an op its caller may wait for another thread, sleep or compute; that is no part of a latency.
 
 use std::fmt;
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
-use fsdyno_workload::{Expect, Op, OpSource};
+use fsdyno_workload::{After, Expect, Op, OpSource};
 
+use crate::board::{Board, Halt, Line};
 use crate::clock;
 use crate::errno::Errno;
 use crate::issue::Issuer;
 use crate::op_clock::OpClock;
 use crate::recorder::Recorder;
-
-/// The beat comes every so many ops; a power of two.
-const BEAT: u64 = 256;
 
 /// What a phase came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +30,22 @@ pub struct Outcome {
     pub bytes_written: Bytes,
     /// Bytes that read calls gave.
     pub bytes_read: Bytes,
+    /// Time that the caller slept or computed between its ops, by the workload's own doing.
+    pub thought: Nanos,
+}
+
+impl Outcome {
+    /// What two threads of one phase came to: from the first start to the last return.
+    pub fn and(self, other: Outcome) -> Outcome {
+        Outcome {
+            started: self.started.min(other.started),
+            returned: self.returned.max(other.returned),
+            ops: self.ops + other.ops,
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_read: self.bytes_read + other.bytes_read,
+            thought: self.thought + other.thought,
+        }
+    }
 }
 
 /// An op that did not end as its workload says.
@@ -41,16 +55,47 @@ pub struct Failure {
     pub op: OpKind,
     /// On what, below the trial's root.
     pub path: String,
-    /// How it failed; none if it succeeded but should have failed.
-    pub errno: Option<Errno>,
-    /// How many ops of the phase were done before it.
+    /// How it ended instead.
+    pub cause: Cause,
+    /// How many ops of the phase were done before it, by all threads.
     pub done: u64,
+}
+
+/// Why an op failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The kernel says so.
+    Errno(Errno),
+    /// It succeeded, but the workload says that it fails.
+    Succeeded,
+    /// What it had to wait for never came.
+    Never(After),
+    /// It was never made, because another thread had failed.
+    Stopped,
+}
+
+impl From<Errno> for Cause {
+    fn from(errno: Errno) -> Cause {
+        Cause::Errno(errno)
+    }
+}
+
+impl From<Halt> for Cause {
+    fn from(halt: Halt) -> Cause {
+        match halt {
+            Halt::Stopped => Cause::Stopped,
+            Halt::Never(after) => Cause::Never(after),
+        }
+    }
 }
 
 impl Failure {
     /// What a user can do about it, where that can be said.
     pub fn hint(&self) -> Option<&'static str> {
-        self.errno.and_then(Errno::hint)
+        match self.cause {
+            Cause::Errno(errno) => errno.hint(),
+            _ => None,
+        }
     }
 }
 
@@ -58,9 +103,13 @@ impl fmt::Display for Failure {
     /// `create d/f00017: No space left on device (ENOSPC) after 17 ops`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: ", self.op, self.path)?;
-        match self.errno {
-            Some(errno) => write!(f, "{errno}")?,
-            None => write!(f, "succeeded, though the workload says that it fails")?,
+        match self.cause {
+            Cause::Errno(errno) => write!(f, "{errno}")?,
+            Cause::Succeeded => write!(f, "succeeded, though the workload says that it fails")?,
+            Cause::Never(After { thread, ops }) => {
+                write!(f, "waits for op {ops} of thread {thread}, which never comes,")?;
+            }
+            Cause::Stopped => write!(f, "not made, because another thread has failed,")?,
         }
         write!(f, " after {} ops", self.done)
     }
@@ -73,29 +122,82 @@ impl std::error::Error for Failure {}
 pub struct Meter<'a> {
     recorder: &'a mut Recorder,
     beat: &'a mut dyn FnMut(u64),
+    board: &'a Board,
+    line: &'a Line,
+    rank: u32,
     clock: OpClock,
+    started: Nanos,
     last: Nanos,
-    done: u64,
+    ops: u64,
     bytes_written: u64,
     bytes_read: u64,
+    thought: Nanos,
 }
 
-impl Meter<'_> {
-    /// A call of this kind has just come back.
-    #[inline]
-    pub fn returned(&mut self, kind: OpKind) {
-        let now = self.clock.now();
-        self.recorder.record(kind, now.since(self.last));
-        self.last = now;
-        self.done += 1;
-        if self.done % BEAT == 0 {
-            (self.beat)(self.done);
+impl<'a> Meter<'a> {
+    /// A meter that starts now, for `rank` first.
+    pub(crate) fn start(
+        board: &'a Board,
+        rank: u32,
+        recorder: &'a mut Recorder,
+        beat: &'a mut dyn FnMut(u64),
+    ) -> Meter<'a> {
+        let mut clock = OpClock::start();
+        let started = clock.now();
+        Meter {
+            recorder,
+            beat,
+            board,
+            line: board.line(rank),
+            rank,
+            clock,
+            started,
+            last: started,
+            ops: 0,
+            bytes_written: 0,
+            bytes_read: 0,
+            thought: Nanos(0),
         }
     }
 
-    /// How many calls have come back.
+    /// A call of this kind has just come back; false where another thread has failed and this one
+    /// is to stop.
+    #[inline(always)]
+    pub fn returned(&mut self, kind: OpKind) -> bool {
+        let now = self.clock.now();
+        self.recorder.record(kind, now.since(self.last));
+        self.last = now;
+        self.line.returned() || self.board.ring(self.rank, self.beat)
+    }
+
+    /// A call of `rank` that was submitted at `since` has come back at `now`; as
+    /// [`Meter::returned`].
+    pub(crate) fn completed(&mut self, rank: u32, kind: OpKind, since: Nanos, now: Nanos) -> bool {
+        self.recorder.record(kind, now.since(since));
+        self.turn_to(rank);
+        self.line.returned() || self.board.ring(rank, self.beat)
+    }
+
+    /// What follows belongs to `rank`.
+    pub(crate) fn turn_to(&mut self, rank: u32) {
+        self.rank = rank;
+        self.line = self.board.line(rank);
+    }
+
+    /// Now, by the meter's clock; a call that is timed by [`Meter::returned`] begins here.
+    pub(crate) fn now(&mut self) -> Nanos {
+        self.last = self.clock.now();
+        self.last
+    }
+
+    /// How many calls have come back, to all threads.
     pub fn done(&self) -> u64 {
-        self.done
+        self.board.done()
+    }
+
+    /// Whether another thread has failed.
+    pub fn stopped(&self) -> bool {
+        self.board.stopped()
     }
 
     /// A call has moved bytes.
@@ -108,21 +210,90 @@ impl Meter<'_> {
         }
     }
 
+    /// What comes before a call: waiting for another thread, then sleeping and computing.
     #[cold]
-    fn think(&mut self, sleep: Nanos, compute: Nanos) {
-        if sleep.0 != 0 {
-            clock::sleep_until(self.last + sleep);
-            self.last = self.clock.now();
+    #[inline(never)]
+    fn pause(&mut self, op: &Op, thinks: bool) -> Result<(), Halt> {
+        if op.after.ops != 0 {
+            self.board.wait(&[op.after])?;
+            self.now();
         }
-        let end = self.last + compute;
+        if !thinks {
+            return Ok(());
+        }
+        let from = self.last;
+        if op.think.0 != 0 {
+            clock::sleep_until(from + op.think);
+            self.now();
+        }
+        self.compute(op.compute);
+        self.thought += self.last.since(from);
+        Ok(())
+    }
+
+    /// Burns processor time from the last reading of the clock on.
+    fn compute(&mut self, time: Nanos) {
+        let end = self.last + time;
         while self.last < end {
             std::hint::spin_loop();
-            self.last = self.clock.now();
+            self.now();
         }
+    }
+
+    /// Ops of a sleep that the caller has timed, and of what it computes after that.
+    pub(crate) fn thought(&mut self, slept: Nanos, compute: Nanos) {
+        let from = self.now();
+        self.compute(compute);
+        self.thought += slept + self.last.since(from);
+    }
+
+    /// The rank that this meter counts for has no more ops.
+    pub(crate) fn end(&mut self) {
+        self.ops += self.board.end(self.rank, self.beat);
+    }
+
+    /// What it all came to; the ranks have ended.
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome {
+            started: self.started,
+            returned: self.last,
+            ops: self.ops,
+            bytes_written: Bytes(self.bytes_written),
+            bytes_read: Bytes(self.bytes_read),
+            thought: self.thought,
+        }
+    }
+
+    /// The answer of a call that moved bytes, failed, or should have failed: whether it is what the
+    /// workload says.
+    pub(crate) fn judge(&mut self, answer: i64, kind: OpKind, op: &Op) -> Result<(), Cause> {
+        let right = match op.expect {
+            Expect::Success => answer >= 0,
+            Expect::Missing => answer == -i64::from(libc::ENOENT),
+            Expect::Exists => answer == -i64::from(libc::EEXIST),
+        };
+        if right {
+            if answer > 0 {
+                self.moved(kind, answer);
+            }
+            return Ok(());
+        }
+        Err(if answer < 0 { Errno(-answer as i32).into() } else { Cause::Succeeded })
+    }
+
+    /// The failure of an op.
+    #[cold]
+    pub(crate) fn failure(&self, op: &Op, path: String, cause: impl Into<Cause>) -> Failure {
+        Failure { op: name_of(op), path, cause: cause.into(), done: self.done() }
     }
 }
 
-/// Issues the ops of `source` until there are no more, one after the other.
+/// What an op is called in a message; one that is expanded by its first call.
+fn name_of(op: &Op) -> OpKind {
+    op.call.kind().unwrap_or(OpKind::Open)
+}
+
+/// Issues the ops of `source` until there are no more, one after the other, alone.
 ///
 /// `beat` is called with the number of ops done, every 256 ops and once at the end. Handed an issuer
 /// by its own type, not as a trait object, the loop is compiled for it and costs a little less.
@@ -135,54 +306,45 @@ pub fn run_phase<I: Issuer + ?Sized>(
     recorder: &mut Recorder,
     beat: &mut dyn FnMut(u64),
 ) -> Result<Outcome, Failure> {
+    run_rank(&Board::new(1, 1), 0, source, issuer, recorder, beat)
+}
+
+/// [`run_phase`] as one of several ranks, each in a thread of its own, that know of each other by
+/// `board`.
+///
+/// # Errors
+/// The first op that does not end as its workload says; that another thread has failed.
+pub fn run_rank<I: Issuer + ?Sized>(
+    board: &Board,
+    rank: u32,
+    source: &mut dyn OpSource,
+    issuer: &mut I,
+    recorder: &mut Recorder,
+    beat: &mut dyn FnMut(u64),
+) -> Result<Outcome, Failure> {
     let mut op = Op::default();
-    let mut clock = OpClock::start();
-    let started = clock.now();
-    let mut meter =
-        Meter { recorder, beat, clock, last: started, done: 0, bytes_written: 0, bytes_read: 0 };
+    let mut meter = Meter::start(board, rank, recorder, beat);
+    let thinks = issuer.thinks();
     while source.next(&mut op) {
-        if op.think.0 | op.compute.0 != 0 {
-            meter.think(op.think, op.compute);
+        if op.think.0 | op.compute.0 | op.after.ops != 0
+            && let Err(halt) = meter.pause(&op, thinks)
+        {
+            return Err(meter.failure(&op, issuer.path_of(&op), halt));
         }
         let Some(kind) = op.call.kind() else {
             issuer.expand(&op, &mut meter)?;
             continue;
         };
         let answer = issuer.issue(&op);
-        if answer != 0 || op.expect != Expect::Success {
-            judge(answer, kind, &op, issuer, &mut meter)?;
+        if (answer != 0 || op.expect != Expect::Success)
+            && let Err(cause) = meter.judge(answer, kind, &op)
+        {
+            return Err(meter.failure(&op, issuer.path_of(&op), cause));
         }
-        meter.returned(kind);
-    }
-    (meter.beat)(meter.done);
-    Ok(Outcome {
-        started,
-        returned: meter.last,
-        ops: meter.done,
-        bytes_written: Bytes(meter.bytes_written),
-        bytes_read: Bytes(meter.bytes_read),
-    })
-}
-
-/// The answer of a call that moved bytes, failed, or should have failed.
-fn judge<I: Issuer + ?Sized>(
-    answer: i64,
-    kind: OpKind,
-    op: &Op,
-    issuer: &I,
-    meter: &mut Meter<'_>,
-) -> Result<(), Failure> {
-    let right = match op.expect {
-        Expect::Success => answer >= 0,
-        Expect::Missing => answer == -i64::from(libc::ENOENT),
-        Expect::Exists => answer == -i64::from(libc::EEXIST),
-    };
-    if right {
-        if answer > 0 {
-            meter.moved(kind, answer);
+        if !meter.returned(kind) {
+            return Err(meter.failure(&op, issuer.path_of(&op), Halt::Stopped));
         }
-        return Ok(());
     }
-    let errno = (answer < 0).then(|| Errno((-answer) as i32));
-    Err(Failure { op: kind, path: issuer.path_of(op), errno, done: meter.done })
+    meter.end();
+    Ok(meter.outcome())
 }

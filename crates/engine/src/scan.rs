@@ -12,7 +12,7 @@ use fsdyno_record::OpKind;
 use fsdyno_workload::RemoveOrder;
 
 use crate::errno::Errno;
-use crate::run::{Failure, Meter};
+use crate::run::{Cause, Failure, Meter};
 
 /// Size of the buffer for getdents64(2): that of glibc's readdir(3), hence of rm's and ls's.
 const BUFFER: usize = 32 << 10;
@@ -185,12 +185,17 @@ struct Walk<'a, 'm> {
 }
 
 impl Walk<'_, '_> {
-    fn fail<T>(&self, op: OpKind, name: Option<&CStr>, errno: Errno) -> Result<T, Failure> {
+    fn fail<T>(
+        &self,
+        op: OpKind,
+        name: Option<&CStr>,
+        cause: impl Into<Cause>,
+    ) -> Result<T, Failure> {
         let path = match name {
             Some(name) => format!("{}/{}", self.path, name.to_string_lossy()),
             None => self.path.clone(),
         };
-        Err(Failure { op, path, errno: Some(errno), done: self.meter.done() })
+        Err(Failure { op, path, cause: cause.into(), done: self.meter.done() })
     }
 
     fn open(&mut self, parent: RawFd, name: &CStr) -> Result<Directory, Failure> {
@@ -205,10 +210,8 @@ impl Walk<'_, '_> {
 
     fn fill(&mut self, directory: &mut Directory) -> Result<bool, Failure> {
         match directory.fill() {
-            Ok(more) => {
-                self.meter.returned(OpKind::Readdir);
-                Ok(more)
-            }
+            Ok(more) if self.meter.returned(OpKind::Readdir) => Ok(more),
+            Ok(_) => self.fail(OpKind::Readdir, None, Cause::Stopped),
             Err(errno) => self.fail(OpKind::Readdir, None, errno),
         }
     }
@@ -316,8 +319,10 @@ impl Walk<'_, '_> {
         if unsafe { libc::unlinkat(dir, name.as_ptr(), 0) } != 0 {
             return self.fail(OpKind::Unlink, Some(name), Errno::last());
         }
-        self.meter.returned(OpKind::Unlink);
-        Ok(())
+        if self.meter.returned(OpKind::Unlink) {
+            return Ok(());
+        }
+        self.fail(OpKind::Unlink, Some(name), Cause::Stopped)
     }
 
     /// Asks what the directory does not say, as rm has to as well.

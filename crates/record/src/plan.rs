@@ -74,6 +74,16 @@ pub enum IssuerPlan {
     Null,
 }
 
+impl IssuerPlan {
+    /// How many ops each thread has in flight at most.
+    pub fn depth(self) -> u32 {
+        match self {
+            IssuerPlan::IoUring { depth } => depth,
+            IssuerPlan::Sync | IssuerPlan::Null => 1,
+        }
+    }
+}
+
 /// The most ops that a thread may have in flight.
 const DEEPEST: u32 = 4096;
 
@@ -237,6 +247,12 @@ impl Plan {
             fields.remove("hash");
         }
         canonical::sha256_hex(value.to_string().as_bytes())
+    }
+
+    /// Into how many shares a phase is split that any number of threads can share: one for each op
+    /// that may be in flight.
+    pub fn ranks(&self) -> u32 {
+        self.threads.saturating_mul(self.issuer.depth())
     }
 
     /// Whether this plan runs in the lab.

@@ -4,8 +4,10 @@ use fsdyno_workload::Op;
 
 use crate::run::{Failure, Meter};
 
+mod lane;
 pub mod null;
 pub mod sync;
+pub mod uring;
 
 /// Makes calls. One implementation is one way to reach the kernel, or none.
 pub trait Issuer {
@@ -19,6 +21,11 @@ pub trait Issuer {
     /// # Errors
     /// The first call that fails.
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure>;
+
+    /// Whether callers sleep and compute before their ops, as the workload says.
+    fn thinks(&self) -> bool {
+        true
+    }
 
     /// The path of an op below the trial's root, for messages.
     fn path_of(&self, op: &Op) -> String {

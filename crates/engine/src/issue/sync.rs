@@ -50,17 +50,17 @@ impl Sync {
     }
 
     #[inline]
-    fn dir(&self, slot: DirSlot) -> RawFd {
+    pub(super) fn dir(&self, slot: DirSlot) -> RawFd {
         self.dirs.get(slot.0 as usize).copied().unwrap_or(CLOSED)
     }
 
     #[inline]
-    fn file(&self, slot: FileSlot) -> RawFd {
+    pub(super) fn file(&self, slot: FileSlot) -> RawFd {
         self.files.get(slot.0 as usize).copied().unwrap_or(CLOSED)
     }
 
     #[inline]
-    fn flags(&mut self, flags: OpenFlags) -> c_int {
+    pub(super) fn flags(&mut self, flags: OpenFlags) -> c_int {
         if self.flags.0 != flags {
             self.flags = (flags, kernel_flags(flags));
         }
@@ -129,12 +129,40 @@ impl Sync {
         if fd < 0 {
             return failed();
         }
-        let path = self.path_below(dir, &op.name);
+        self.keep_dir(dir, &op.name, slot, fd);
+        0
+    }
+
+    /// Puts a directory that has been opened into its slot.
+    pub(super) fn keep_dir(&mut self, dir: DirSlot, name: &Name, slot: DirSlot, fd: RawFd) {
+        let path = self.path_below(dir, name);
         let slot = slot.0 as usize;
         put(&mut self.dirs, slot, fd);
         self.dir_names.resize(self.dirs.len(), String::new());
         self.dir_names[slot] = path;
-        0
+    }
+
+    /// Puts a file that has been opened into its slot.
+    pub(super) fn keep_file(&mut self, slot: FileSlot, fd: RawFd) {
+        put(&mut self.files, slot.0 as usize, fd);
+    }
+
+    /// Empties a slot whose file is to be closed by the caller.
+    pub(super) fn give_up_file(&mut self, slot: FileSlot) -> RawFd {
+        self.files.get_mut(slot.0 as usize).map_or(CLOSED, |fd| std::mem::replace(fd, CLOSED))
+    }
+
+    /// Empties a slot whose directory is to be closed by the caller.
+    pub(super) fn give_up_dir(&mut self, slot: DirSlot) -> RawFd {
+        self.dirs.get_mut(slot.0 as usize).map_or(CLOSED, |fd| std::mem::replace(fd, CLOSED))
+    }
+
+    /// The first `length` bytes of where reads go.
+    pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        &mut self.buffer[..length]
     }
 
     /// Writes all of it: a write that takes less than it was given is continued until it is done or
@@ -361,7 +389,7 @@ fn put(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
 }
 
 #[inline]
-fn text(name: &Name) -> *const libc::c_char {
+pub(super) fn text(name: &Name) -> *const libc::c_char {
     name.as_bytes_with_nul().as_ptr().cast()
 }
 

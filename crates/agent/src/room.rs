@@ -1,0 +1,102 @@
+//! Whether the work can fit where it is to run, found before the first op.
+//!
+//! What a file system needs beside names and bytes is not known, so only what cannot fit is refused;
+//! the rest may still run out of space, and that failure says where.
+
+use std::os::fd::BorrowedFd;
+
+use fsdyno_record::Bytes;
+use fsdyno_workload::Needs;
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+
+/// What a file system has left for this user; none where it has no limit of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Free space.
+    pub bytes: Option<Bytes>,
+    /// Files and directories that may still be made.
+    pub inodes: Option<u64>,
+}
+
+impl Room {
+    /// Asks the file system below `root`.
+    ///
+    /// # Errors
+    /// What fstatvfs(3) reports.
+    pub fn of(root: BorrowedFd<'_>) -> std::io::Result<Room> {
+        let stat = rustix::fs::fstatvfs(root)?;
+        let mine = geteuid().is_root();
+        let blocks = if mine { stat.f_bfree } else { stat.f_bavail };
+        let inodes = if mine { stat.f_ffree } else { stat.f_favail };
+        Ok(Room {
+            // A tmpfs without a limit has no blocks at all, a btrfs no inodes.
+            bytes: (stat.f_blocks > 0).then(|| Bytes(blocks.saturating_mul(stat.f_frsize))),
+            inodes: (stat.f_files > 0).then_some(inodes),
+        })
+    }
+
+    /// Whether what is needed can fit.
+    ///
+    /// # Errors
+    /// What does not, with how much is needed and how much there is.
+    pub fn holds(&self, needs: &Needs) -> Result<(), String> {
+        let less = "make the work smaller with --set, or use a larger medium";
+        if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
+            return Err(format!(
+                "the workload has {} of file data at once and {bytes} are free; {less}",
+                needs.bytes
+            ));
+        }
+        if let Some(inodes) = self.inodes.filter(|inodes| *inodes < needs.inodes) {
+            return Err(format!(
+                "the workload has {} files and directories at once and there are {inodes} free \
+                 inodes; {less}",
+                needs.inodes
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Lets this process open as many files as it may: hundreds of threads, each with a few open, are
+/// above the usual limit, which a process may raise by itself up to the hard one.
+pub fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it is refused, the op that runs out says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: Room = Room { bytes: Some(Bytes(4096)), inodes: Some(10) };
+
+    fn needs(bytes: u64, inodes: u64) -> Needs {
+        Needs { bytes: Bytes(bytes), inodes, longest_name: 0 }
+    }
+
+    #[test]
+    fn what_fits_exactly_fits_and_one_more_does_not() {
+        assert_eq!(ROOM.holds(&needs(4096, 10)), Ok(()));
+        let text = ROOM.holds(&needs(4097, 10)).unwrap_err();
+        assert!(text.contains("of file data at once and 4 KiB are free"), "{text}");
+        let text = ROOM.holds(&needs(0, 11)).unwrap_err();
+        assert!(text.contains("11 files and directories") && text.contains("10 free inodes"));
+    }
+
+    #[test]
+    fn a_file_system_without_a_limit_refuses_nothing() {
+        let room = Room { bytes: None, inodes: None };
+        assert_eq!(room.holds(&needs(u64::MAX, u64::MAX)), Ok(()));
+    }
+
+    #[test]
+    fn a_real_file_system_is_asked() {
+        use std::os::fd::AsFd;
+        let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let room = Room::of(folder.as_fd()).unwrap();
+        assert_eq!(room.holds(&needs(0, 0)), Ok(()));
+        assert!(room.holds(&needs(u64::MAX, 0)).is_err(), "no disk is that large");
+    }
+}

@@ -1,0 +1,315 @@
+//! Calls through io_uring(7): a thread has many ranks in hand, each with one op in flight.
+//!
+//! The phase is split as if each of the thread's ranks were a thread of its own. Whatever ranks are
+//! ready go in with one io_uring_enter(2), and the latency of an op is the time from that call until
+//! the thread finds its completion. stat and fstat are the opcode of statx(2).
+//!
+//! For getdents, chmod, chown and utimens there is no opcode, nor in older kernels for some others
+//! (ftruncate before 6.9, fsetxattr before 5.19, mkdir, link and symlink before 5.15, rename and
+//! unlink before 5.11): those are made by the thread itself as `sync` makes them, one after the other,
+//! while the ring goes on. So is what is expanded (Scan, StatEach, RemoveTree).
+//!
+//! A rank that waits for one of another thread looks again whenever an op of its own thread has
+//! completed; only where none is in flight does the thread sleep for it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use fsdyno_record::Nanos;
+use fsdyno_workload::{After, Contents, OpSource};
+use io_uring::{IoUring, opcode, squeue};
+
+use crate::board::{Board, Halt};
+use crate::errno::Errno;
+use crate::issue::Issuer;
+use crate::issue::lane::{Able, Lane, Step};
+use crate::recorder::Recorder;
+use crate::run::{Failure, Meter, Outcome};
+
+/// A ring and the ranks that issue through it.
+pub struct Uring {
+    ring: IoUring,
+    able: Able,
+    contents: Arc<Contents>,
+    /// One for each rank; they stay where they are, for the kernel is given their addresses.
+    lanes: Vec<Lane>,
+    /// Calls that the kernel has and has not answered; it may still write to their lanes.
+    calls: usize,
+    /// Sleeps that the kernel has.
+    sleeps: usize,
+}
+
+/// What lives for one phase.
+struct Round<'a> {
+    meter: Meter<'a>,
+    board: &'a Board,
+    /// The rank of lane 0.
+    first: u32,
+    /// Lanes that have something to do.
+    ready: VecDeque<usize>,
+    /// Lanes that wait for another rank.
+    waiting: Vec<usize>,
+    /// Lanes whose op goes in with the next call.
+    new: Vec<usize>,
+    /// What has completed, by lane.
+    answers: Vec<(usize, i32)>,
+}
+
+/// The sources of a thread's ranks, in the order of its lanes.
+pub type Sources<'a> = [Box<dyn OpSource + Send + 'a>];
+
+impl Uring {
+    /// A ring for as many ranks as there are roots, each the trial's own directory.
+    ///
+    /// # Errors
+    /// Why there is no io_uring here, and what to do.
+    pub fn new(roots: Vec<OwnedFd>, contents: &Arc<Contents>) -> io::Result<Uring> {
+        let entries = (roots.len() as u32).next_power_of_two();
+        let ring = IoUring::new(entries).map_err(why_not)?;
+        let able = Able::of(&ring)?;
+        let lanes = roots.into_iter().map(|root| Lane::new(root, contents)).collect();
+        Ok(Uring { ring, able, contents: Arc::clone(contents), lanes, calls: 0, sleeps: 0 })
+    }
+
+    /// Issues the ops of all sources until there are no more; the first belongs to rank `first`.
+    ///
+    /// # Errors
+    /// The first op that does not end as its workload says; that another thread has failed.
+    pub fn run(
+        &mut self,
+        board: &Board,
+        first: u32,
+        sources: &mut Sources<'_>,
+        recorder: &mut Recorder,
+        beat: &mut dyn FnMut(u64),
+    ) -> Result<Outcome, Failure> {
+        let meter = Meter::start(board, first, recorder, beat);
+        let ready = (0..self.lanes.len().min(sources.len())).collect();
+        let (waiting, new, answers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut round = Round { meter, board, first, ready, waiting, new, answers };
+        let ended = self.rounds(&mut round, sources);
+        self.drain();
+        ended.map(|()| round.meter.outcome())
+    }
+
+    fn rounds(&mut self, round: &mut Round<'_>, sources: &mut Sources<'_>) -> Result<(), Failure> {
+        loop {
+            for _ in 0..round.ready.len() {
+                if let Some(at) = round.ready.pop_front() {
+                    self.advance(round, at, sources[at].as_mut())?;
+                }
+            }
+            if self.calls + self.sleeps > 0 {
+                self.enter(round)?;
+                self.reap(round)?;
+            } else if round.ready.is_empty() {
+                if round.waiting.is_empty() {
+                    return Ok(());
+                }
+                self.wait(round)?;
+            }
+            self.look_again(round);
+        }
+    }
+
+    /// Lanes that wait for what has come meanwhile are ready.
+    fn look_again(&self, round: &mut Round<'_>) {
+        if round.waiting.is_empty() {
+            return;
+        }
+        let come = |at: &usize| round.board.reached(self.lanes[*at].op.after);
+        round.ready.extend(round.waiting.iter().copied().filter(come));
+        round.waiting.retain(|at| !come(at));
+    }
+
+    /// Nothing is in flight and all lanes wait: so does the thread.
+    fn wait(&self, round: &mut Round<'_>) -> Result<(), Failure> {
+        let points: Vec<After> = round.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
+        round.board.wait(&points).map_err(|halt| {
+            let never =
+                |at: &&usize| matches!(halt, Halt::Never(p) if p == self.lanes[**at].op.after);
+            let at = round.waiting.iter().find(never).or(round.waiting.first());
+            let lane = &self.lanes[at.copied().unwrap_or(0)];
+            round.meter.failure(&lane.op, lane.own.path_of(&lane.op), halt)
+        })
+    }
+
+    /// Takes one lane as far as it can go without the kernel.
+    fn advance(
+        &mut self,
+        round: &mut Round<'_>,
+        at: usize,
+        source: &mut dyn OpSource,
+    ) -> Result<(), Failure> {
+        let lane = &mut self.lanes[at];
+        if lane.step == Step::Generate {
+            if !source.next(&mut lane.op) {
+                round.meter.turn_to(round.first + at as u32);
+                round.meter.end();
+                return Ok(());
+            }
+            lane.taken = 0;
+            lane.step = Step::Wait;
+        }
+        if lane.step == Step::Wait {
+            if lane.op.after.ops != 0 && !round.board.reached(lane.op.after) {
+                round.waiting.push(at);
+                return Ok(());
+            }
+            lane.step = Step::Think;
+        }
+        if lane.step == Step::Think {
+            if lane.op.think.0 != 0 {
+                let sleep = opcode::Timeout::new(lane.sleep()).build();
+                self.sleeps += 1;
+                return self.submit(round, at, sleep);
+            }
+            if lane.op.compute.0 != 0 {
+                round.meter.thought(Nanos(0), lane.op.compute);
+            }
+            lane.step = Step::Call;
+        }
+        match lane.entry(self.able, &self.contents) {
+            Some(entry) => {
+                self.calls += 1;
+                self.submit(round, at, entry)
+            }
+            None => self.call(round, at),
+        }
+    }
+
+    /// A call that the thread makes itself.
+    fn call(&mut self, round: &mut Round<'_>, at: usize) -> Result<(), Failure> {
+        let Lane { own, op, step, .. } = &mut self.lanes[at];
+        let meter = &mut round.meter;
+        meter.turn_to(round.first + at as u32);
+        meter.now();
+        *step = Step::Generate;
+        round.ready.push_back(at);
+        let Some(kind) = op.call.kind() else { return own.expand(op, meter) };
+        let answer = own.issue(op);
+        let judged = meter.judge(answer, kind, op);
+        judged.map_err(|cause| meter.failure(op, own.path_of(op), cause))?;
+        if meter.returned(kind) {
+            return Ok(());
+        }
+        Err(meter.failure(op, own.path_of(op), Halt::Stopped))
+    }
+
+    /// Puts an entry into the queue; it goes in with the next [`Uring::enter`].
+    fn submit(
+        &mut self,
+        round: &mut Round<'_>,
+        at: usize,
+        entry: squeue::Entry,
+    ) -> Result<(), Failure> {
+        // The rest of a write belongs to the latency of its beginning.
+        if self.lanes[at].taken == 0 {
+            round.new.push(at);
+        }
+        // SAFETY: names, buffers, status and time live in the lane or in the contents, which stay
+        // where they are until the kernel has answered (see `drain`).
+        let pushed = unsafe { self.ring.submission().push(&entry.user_data(at as u64)) };
+        // There is room for one entry of each lane.
+        pushed.map_err(|_| self.failed(round, at, libc::EBUSY))
+    }
+
+    /// Hands in what is new and waits for a completion, unless there is other work.
+    fn enter(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
+        let since = round.meter.now();
+        let first = round.new.first().copied().unwrap_or(0);
+        for at in round.new.drain(..) {
+            self.lanes[at].since = since;
+        }
+        let wanted = usize::from(round.ready.is_empty());
+        match self.ring.submit_and_wait(wanted).map_err(|error| error.raw_os_error()) {
+            Ok(_) | Err(Some(libc::EINTR | libc::EBUSY)) => Ok(()),
+            Err(errno) => Err(self.failed(round, first, errno.unwrap_or(libc::EIO))),
+        }
+    }
+
+    /// Takes what has completed.
+    fn reap(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
+        let mut answers = std::mem::take(&mut round.answers);
+        let completions = self.ring.completion();
+        answers.extend(completions.map(|entry| (entry.user_data() as usize, entry.result())));
+        let now = round.meter.now();
+        for (at, answer) in answers.drain(..) {
+            let lane = &mut self.lanes[at];
+            if lane.step == Step::Slept {
+                self.sleeps -= 1;
+                round.meter.thought(now.since(lane.since), lane.op.compute);
+                lane.step = Step::Call;
+                round.ready.push_back(at);
+                continue;
+            }
+            self.calls -= 1;
+            round.ready.push_back(at);
+            if !lane.goes_on(answer) {
+                lane.completed(answer, round.first + at as u32, now, &mut round.meter)?;
+            }
+        }
+        round.answers = answers;
+        Ok(())
+    }
+
+    fn failed(&self, round: &Round<'_>, at: usize, errno: i32) -> Failure {
+        let lane = &self.lanes[at];
+        round.meter.failure(&lane.op, lane.own.path_of(&lane.op), Errno(errno))
+    }
+
+    /// Waits until the kernel has no call any more that could write to a lane. A sleep is forgotten:
+    /// the kernel has copied its time.
+    fn drain(&mut self) {
+        while self.calls > 0 {
+            if self.ring.submit_and_wait(1).is_err_and(|error| !interrupted(&error)) {
+                // Nothing can be known any more; memory that the kernel may use is never freed.
+                std::mem::forget(std::mem::take(&mut self.lanes));
+                return;
+            }
+            let lanes = &self.lanes;
+            let call = |at: u64| lanes.get(at as usize).is_some_and(|lane| lane.step == Step::Call);
+            let ended = self.ring.completion().filter(|entry| call(entry.user_data())).count();
+            self.calls -= ended.min(self.calls);
+        }
+    }
+}
+
+impl Drop for Uring {
+    /// What the kernel may still write to is not freed before it has answered.
+    fn drop(&mut self) {
+        self.drain();
+    }
+}
+
+fn interrupted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}
+
+/// Why a ring cannot be had, for people.
+fn why_not(error: io::Error) -> io::Error {
+    let text = match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has none (Linux has it since 5.1)".to_string(),
+        Some(libc::EPERM) => {
+            let sysctl = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+            match sysctl.as_deref().map(str::trim) {
+                Ok("1" | "2") => "it is switched off here (sysctl kernel.io_uring_disabled)",
+                _ => "it is forbidden here, as by the seccomp filter of a container",
+            }
+            .to_string()
+        }
+        Some(libc::ENOMEM) => "it may lock no more memory (ulimit -l)".to_string(),
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("{text}; use --issuer sync"))
+}
+
+/// Whether io_uring can be used here, found before any work.
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn probe() -> io::Result<()> {
+    Able::of(&IoUring::new(1).map_err(why_not)?).map(drop)
+}

@@ -1,0 +1,293 @@
+//! A phase in the hands of many threads: they start together, and one failure stops them all.
+//!
+//! Each thread has its own generator, issuer and recorder and shares nothing with the others but the
+//! [`Board`]. A phase of one thread runs in the caller's own.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use fsdyno_record::plan::IssuerPlan;
+use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
+
+use crate::board::Board;
+use crate::issue::null::Null;
+use crate::issue::sync::Sync as SyncIssuer;
+use crate::issue::uring::Uring;
+use crate::recorder::Recorder;
+use crate::run::{Cause, Failure, Outcome, run_rank};
+
+/// Who does a phase, and how.
+#[derive(Clone, Copy)]
+pub struct Crew<'a> {
+    /// The workload.
+    pub work: &'a dyn Workload,
+    /// Which of its phases.
+    pub phase: usize,
+    /// How many threads the phase takes.
+    pub threads: Threads,
+    /// How many threads are asked for.
+    pub asked: u32,
+    /// How they issue ops.
+    pub issuer: IssuerPlan,
+    /// The trial's own directory.
+    pub root: BorrowedFd<'a>,
+    /// What is written.
+    pub contents: &'a Arc<Contents>,
+}
+
+/// Why a phase came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum PhaseError {
+    /// An op did not end as its workload says.
+    #[error(transparent)]
+    Op(#[from] Failure),
+    /// The phase could not begin.
+    #[error("{0}: {1}")]
+    Start(&'static str, io::Error),
+    /// A thread has panicked, which is a bug.
+    #[error("a thread of the phase ended in panic; this is a bug of fsdyno")]
+    Panic,
+}
+
+/// What a phase came to, and the hands that did it: closing what they hold is not part of it.
+pub struct Done {
+    /// From the first start to the last return.
+    pub outcome: Outcome,
+    hands: Vec<Hand>,
+    recorders: Vec<Recorder>,
+}
+
+impl Done {
+    /// The latencies that all threads counted.
+    pub fn into_recorder(self) -> Recorder {
+        drop(self.hands);
+        let mut recorders = self.recorders.into_iter();
+        let mut all = recorders.next().unwrap_or_default();
+        recorders.for_each(|more| all.merge(&more));
+        all
+    }
+}
+
+impl Crew<'_> {
+    /// How many OS threads there will be.
+    pub fn threads(&self) -> u32 {
+        self.threads.of(self.asked)
+    }
+
+    /// Into how many shares the phase is split: one for each op in flight.
+    pub fn ranks(&self) -> u32 {
+        self.threads.of(self.asked.saturating_mul(self.issuer.depth()))
+    }
+}
+
+/// What one thread issues with.
+enum Hand {
+    Sync(Box<SyncIssuer>),
+    Uring(Box<Uring>),
+    Null(Null),
+}
+
+impl Hand {
+    fn new(crew: &Crew<'_>, ranks: u32) -> Result<Hand, PhaseError> {
+        let root = || crew.root.try_clone_to_owned();
+        let opened = |error| PhaseError::Start("open the trial's directory again", error);
+        Ok(match crew.issuer {
+            IssuerPlan::Null => Hand::Null(Null),
+            IssuerPlan::Sync => {
+                let root = root().map_err(opened)?;
+                Hand::Sync(Box::new(SyncIssuer::new(root, Arc::clone(crew.contents))))
+            }
+            IssuerPlan::IoUring { .. } => {
+                let roots: io::Result<Vec<OwnedFd>> = (0..ranks).map(|_| root()).collect();
+                let ring = Uring::new(roots.map_err(opened)?, crew.contents);
+                Hand::Uring(Box::new(ring.map_err(|e| PhaseError::Start("io_uring", e))?))
+            }
+        })
+    }
+
+    /// The hot loops, each compiled for its issuer.
+    fn run(
+        &mut self,
+        board: &Board,
+        first: u32,
+        sources: &mut [Box<dyn OpSource + Send + '_>],
+        recorder: &mut Recorder,
+        beat: &mut dyn FnMut(u64),
+    ) -> Result<Outcome, Failure> {
+        let one = sources.first_mut().map(|source| source.as_mut() as &mut dyn OpSource);
+        match (self, one) {
+            (Hand::Sync(issuer), Some(source)) => {
+                run_rank(board, first, source, issuer.as_mut(), recorder, beat)
+            }
+            (Hand::Null(issuer), Some(source)) => {
+                run_rank(board, first, source, issuer, recorder, beat)
+            }
+            (Hand::Uring(ring), Some(_)) => ring.run(board, first, sources, recorder, beat),
+            (_, None) => Ok(Outcome::default()),
+        }
+    }
+}
+
+/// Runs a phase to its end. `ready` is called when all threads stand at the start, before the first
+/// op; `beat` with the number of ops done by all of them.
+///
+/// # Errors
+/// The first op, of whatever thread, that does not end as its workload says; that it cannot begin.
+pub fn run_threads(
+    crew: &Crew<'_>,
+    ready: &mut dyn FnMut(),
+    beat: &(dyn Fn(u64) + Sync),
+) -> Result<Done, PhaseError> {
+    let (threads, ranks) = (crew.threads(), crew.ranks());
+    let board = Board::new(ranks, threads);
+    let each = ranks / threads;
+    let mut places = Vec::new();
+    for thread in 0..threads {
+        let first = thread * each;
+        let share = |rank| crew.work.ops(crew.phase, Share { rank, ranks });
+        places.push(Place {
+            first,
+            hand: Hand::new(crew, each)?,
+            sources: (first..first + each).map(share).collect(),
+            recorder: Recorder::new(),
+        });
+    }
+    let outcome = match places.as_mut_slice() {
+        [only] => {
+            ready();
+            only.run(&board, beat)?
+        }
+        places => together(places, &board, ready, beat)?,
+    };
+    let (hands, recorders) = places.into_iter().map(|place| (place.hand, place.recorder)).unzip();
+    Ok(Done { outcome, hands, recorders })
+}
+
+/// What one thread needs.
+struct Place<'a> {
+    first: u32,
+    hand: Hand,
+    sources: Vec<Box<dyn OpSource + Send + 'a>>,
+    recorder: Recorder,
+}
+
+impl Place<'_> {
+    fn run(&mut self, board: &Board, beat: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Failure> {
+        let Place { first, hand, sources, recorder } = self;
+        hand.run(board, *first, sources, recorder, &mut |done| beat(done))
+    }
+}
+
+/// Stops the others if its thread ends before it has said that all went well.
+struct Watch<'a> {
+    board: &'a Board,
+    well: bool,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.well {
+            self.board.leave();
+        } else {
+            self.board.stop();
+        }
+    }
+}
+
+fn together(
+    places: &mut [Place<'_>],
+    board: &Board,
+    ready: &mut dyn FnMut(),
+    beat: &(dyn Fn(u64) + Sync),
+) -> Result<Outcome, PhaseError> {
+    let (gate, count) = (&Gate::default(), places.len());
+    let work = move |place: &mut Place<'_>| {
+        let mut watch = Watch { board, well: false };
+        if !gate.arrive() {
+            return Ok(Outcome::default());
+        }
+        let outcome = place.run(board, beat);
+        watch.well = outcome.is_ok();
+        outcome
+    };
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for place in places {
+            let started = std::thread::Builder::new().spawn_scoped(scope, move || work(place));
+            threads.push(started.map_err(|error| {
+                gate.open(false);
+                PhaseError::Start("start a thread", error)
+            })?);
+        }
+        gate.wait_for(count);
+        ready();
+        gate.open(true);
+        sum(threads.into_iter().map(|thread| thread.join().ok()))
+    })
+}
+
+/// Where all threads wait until all are there; then they start together, or not at all.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    arrived: usize,
+    open: Option<bool>,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread is there; whether it is to start.
+    fn arrive(&self) -> bool {
+        let mut state = self.lock();
+        state.arrived += 1;
+        self.changed.notify_all();
+        loop {
+            if let Some(start) = state.open {
+                return start;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until so many threads are there.
+    fn wait_for(&self, count: usize) {
+        let mut state = self.lock();
+        while state.arrived < count {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn open(&self, start: bool) {
+        self.lock().open = Some(start);
+        self.changed.notify_all();
+    }
+}
+
+/// The sum of all outcomes, or the failure that stopped the others.
+fn sum(
+    ended: impl Iterator<Item = Option<Result<Outcome, Failure>>>,
+) -> Result<Outcome, PhaseError> {
+    let mut all: Option<Outcome> = None;
+    let mut stopped = None;
+    for one in ended {
+        match one {
+            Some(Ok(outcome)) => all = Some(all.map_or(outcome, |all| all.and(outcome))),
+            Some(Err(failure)) if failure.cause == Cause::Stopped => stopped = Some(failure),
+            Some(Err(failure)) => return Err(failure.into()),
+            None => return Err(PhaseError::Panic),
+        }
+    }
+    match stopped {
+        Some(failure) => Err(failure.into()),
+        None => Ok(all.unwrap_or_default()),
+    }
+}
