@@ -10,6 +10,7 @@ pub mod numbered;
 pub mod op;
 pub mod params;
 pub mod permutation;
+pub mod scrambled;
 pub mod workload;
 pub mod workloads;
 

@@ -21,13 +21,16 @@ proptest! {
         files in 1u64..400,
         (create, stat, delete) in (order(), order(), order()),
         (with_stat, digits, size) in (prop::bool::ANY, 1u64..12, prop::sample::select(vec![0, 1, 4096])),
+        names in prop::sample::select(vec!["numbered", "hex", "random"]),
+        length in prop::sample::select(vec!["auto", "13", "60", "255"]),
         (seed, threads) in (prop::num::u64::ANY, 1u32..4),
     ) {
         prove("dirops", &[
             ("files", &files.to_string()),
             ("create-order", create), ("stat-order", stat), ("order", delete),
             ("stat", if with_stat { "yes" } else { "no" }),
-            ("digits", &digits.to_string()), ("size", &size.to_string()),
+            ("digits", &if length == "auto" { digits.max(3) } else { digits }.to_string()),
+            ("names", names), ("name-length", length), ("size", &size.to_string()),
         ], seed, threads);
     }
 
@@ -88,4 +91,45 @@ fn more_directories_than_files_are_refused_before_any_work() {
     let set = kind.resolve(&[("files", "10"), ("directories", "11")]).unwrap();
     let error = kind.build(&set, &Setting::default()).err().unwrap();
     assert!(error.to_string().contains("directories=10"), "{error}");
+}
+
+fn refusal(name: &str, set: &[(&str, &str)]) -> String {
+    let kind = fsdyno_workload::workloads::find(name).unwrap();
+    let set = kind.resolve(set).unwrap();
+    kind.build(&set, &Setting::default()).err().unwrap().to_string()
+}
+
+#[test]
+fn names_of_dirops_that_are_too_short_are_refused_and_the_length_proposed_is_taken() {
+    let hex = [("files", "1000"), ("names", "hex"), ("name-length", "3")];
+    assert!(refusal("dirops", &hex).contains("use name-length=4 or more"));
+    let numbered = [("files", "1000"), ("digits", "1"), ("name-length", "3")];
+    assert!(refusal("dirops", &numbered).contains("use name-length=4 or more"));
+    prove("dirops", &[("files", "1000"), ("names", "hex"), ("name-length", "4")], 1, 1);
+    prove("dirops", &[("files", "1000"), ("digits", "1"), ("name-length", "4")], 1, 1);
+}
+
+#[test]
+fn names_of_dirops_have_the_length_and_the_letters_that_were_asked_for() {
+    let names = |set: &[(&str, &str)]| {
+        let work = build("dirops", set, &Setting::seed(3));
+        let mut ops = work.ops(0, Share::WHOLE);
+        let mut op = Op::default();
+        let mut names = Vec::new();
+        while ops.next(&mut op) {
+            if matches!(op.call, Call::Create { .. }) {
+                names.push(op.name.display());
+            }
+        }
+        names
+    };
+    assert_eq!(names(&[("files", "2"), ("name-length", "12")]), ["fxxxx0000000", "fxxxx0000001"]);
+    let hex = names(&[("files", "200"), ("names", "hex"), ("prefix", "g"), ("name-length", "39")]);
+    assert!(hex.iter().all(|name| name.len() == 39 && name.starts_with('g')));
+    assert!(
+        hex.iter().all(|name| name[1..].bytes().all(|byte| b"0123456789abcdef".contains(&byte)))
+    );
+    let mut sorted = hex.clone();
+    sorted.sort();
+    assert_ne!(hex, sorted, "digests are in no order");
 }

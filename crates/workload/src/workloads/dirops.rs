@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::numbered::Numbered;
-use crate::op::{After, Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op::{After, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
+use crate::scrambled::{Alphabet, Scrambled};
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -27,8 +28,25 @@ pub const KIND: Kind = Kind {
 
 /// What it models; shown by `fsdyno show workload`.
 const DOC: &str = "\
-Files are made in one directory, one open with O_CREAT and one close each, asked for with `stat=yes`, \
-and removed, each in an order of its own [PUB: Linux kernel mailing list, 2001].";
+Daniel Phillips' test of indexed directories for ext2, of 2001: many files are made in one directory \
+and then deleted. It asks what one huge directory costs, and how the cost grows with its size.
+
+create: mkdir of the directory, then for each file one open with O_CREAT, with `size` one write, and \
+one close. stat (only with `stat=yes`) and delete: one fstatat or unlink for each file. No fsync. Each \
+phase takes the files in an order of its own. Names are relative to the open directory, so that no \
+path is walked: one open and one close of the directory are in each phase.
+
+Published are create, delete, and delete in reverse, of 10,000 empty files, on Linux 2.4.13 [PUB]; \
+`create-order=random` is Phillips' randfiles of December 2001, which shuffled the numbers [PUB]; its \
+order came from rand(), ours from the seed. That the file system was mounted afresh before the \
+deletions is deduced from the posted times, which show more elapsed than system time [DER]; so is the \
+length of the names, from \"about 250 entries a block\" [DER]. Phase stat, other patterns and lengths \
+of names, and more than one thread are not in the original [OWN].
+
+Names: numbered is prefix and digits, in order. hex looks like a digest and random is made of letters \
+and digits; both are computed from the number by a bijection drawn from the seed, so that no two are \
+alike and the names of neighbours have nothing in common. Of several threads each takes its equal \
+part of the order, all in the one directory.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -96,6 +114,22 @@ const PARAMS: &[Param] = &[
         source: "[DER] see `prefix`",
     },
     Param {
+        name: "names",
+        default: "numbered",
+        domain: Domain::Choice(&["numbered", "hex", "random"]),
+        about: "What follows the prefix: the number, hex digits that look random, or letters and \
+                digits that do.",
+        source: "[PUB] numbered",
+    },
+    Param {
+        name: "name-length",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 255 }),
+        about: "Bytes of every name; auto is prefix and `digits`. Numbered names are filled up with \
+                'x' before the digits.",
+        source: "[DER] see `prefix`",
+    },
+    Param {
         name: "size",
         default: "0",
         domain: Domain::Size { min: 0, max: 1 << 20 },
@@ -119,12 +153,92 @@ enum Phase {
     Delete,
 }
 
+/// What the files are called.
+#[derive(Debug)]
+enum Names {
+    Numbered(Numbered),
+    Scrambled(Scrambled),
+}
+
+impl Names {
+    fn new(values: &Values, files: u64, seed: u64) -> Result<Names, ParamError> {
+        let (prefix, digits) = (values.text("prefix"), values.whole("digits") as usize);
+        let length = values.number("name-length").map(|length| length as usize);
+        let alphabet = match values.text("names") {
+            "hex" => Alphabet::Hex,
+            "random" => Alphabet::Alphanumeric,
+            _ => return Names::numbered(prefix, digits, length, files),
+        };
+        let length = length.unwrap_or(prefix.len() + digits);
+        let letters = length.saturating_sub(prefix.len());
+        if letters == 0 || alphabet.names(letters) < files {
+            let least = (1..).find(|letters| alphabet.names(*letters) >= files).unwrap_or(1);
+            return Err(ParamError::Conflict(format!(
+                "names of {length} bytes with prefix={prefix} are too short to tell files={files} \
+                 apart with names={}; use name-length={} or more",
+                values.text("names"),
+                prefix.len() + least
+            )));
+        }
+        Ok(Names::Scrambled(Scrambled::new(prefix, alphabet, letters, seed)))
+    }
+
+    fn numbered(
+        prefix: &str,
+        digits: usize,
+        length: Option<usize>,
+        files: u64,
+    ) -> Result<Names, ParamError> {
+        let plain = Numbered::new(prefix, digits);
+        let longest = plain.length_of(files - 1);
+        let Some(length) = length else { return Ok(Names::Numbered(plain)) };
+        if length < longest {
+            return Err(ParamError::Conflict(format!(
+                "name-length={length} is too short for prefix={prefix} and the digits of \
+                 files={files}; use name-length={longest} or more"
+            )));
+        }
+        let filled = format!("{prefix}{}", "x".repeat(length - longest));
+        Ok(Names::Numbered(Numbered::new(&filled, longest - prefix.len())))
+    }
+
+    /// Length of the longest name of `files` files, in bytes.
+    fn longest(&self, files: u64) -> usize {
+        match self {
+            Names::Numbered(names) => names.length_of(files - 1),
+            Names::Scrambled(names) => names.length(),
+        }
+    }
+
+    /// What is the same in all names is written once.
+    fn begin(&self, name: &mut Name) {
+        if let Names::Numbered(names) = self {
+            names.begin(name, 0);
+        }
+    }
+
+    #[inline]
+    fn finish(&self, name: &mut Name, number: u64) {
+        match self {
+            Names::Numbered(names) => names.finish(name, 0, number),
+            Names::Scrambled(names) => names.write(name, 0, number),
+        }
+    }
+
+    fn read(&self, text: &[u8]) -> Option<u64> {
+        match self {
+            Names::Numbered(names) => names.read(text),
+            Names::Scrambled(names) => names.read(text),
+        }
+    }
+}
+
 /// Create, stat, delete; with its parameters bound.
 #[derive(Debug)]
 struct Dirops {
     files: u64,
     size: u32,
-    names: Numbered,
+    names: Names,
     gap: GapKind,
     phases: Vec<(Phase, Order)>,
 }
@@ -141,7 +255,7 @@ impl Dirops {
         Ok(Dirops {
             files,
             size: values.whole("size") as u32,
-            names: Numbered::new(values.text("prefix"), values.whole("digits") as usize),
+            names: Names::new(values, files, seed)?,
             gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
             phases,
         })
@@ -191,7 +305,7 @@ impl Workload for Dirops {
         Box::new(Ops {
             work: self,
             order,
-            in_sequence: matches!(order, Order::Forward),
+            in_sequence: matches!((order, &self.names), (Order::Forward, Names::Numbered(_))),
             call,
             then,
             place: from,
@@ -229,7 +343,7 @@ impl Workload for Dirops {
         Needs {
             bytes: Bytes(self.files * u64::from(self.size)),
             inodes: self.files + 1,
-            longest_name: self.names.length_of(self.files - 1),
+            longest_name: self.names.longest(self.files).max(DIRECTORY.len()),
         }
     }
 }
@@ -274,7 +388,7 @@ enum Step {
 struct Ops<'a> {
     work: &'a Dirops,
     order: &'a Order,
-    /// The order is forward, so that each name is the one before it plus one.
+    /// Numbered names in forward order, so that each is the one before it plus one.
     in_sequence: bool,
     /// The first call on every file.
     call: Call,
@@ -296,7 +410,7 @@ impl Ops<'_> {
         }
         self.number = self.order.at(self.place);
         self.place += 1;
-        self.work.names.finish(&mut op.name, 0, self.number);
+        self.work.names.finish(&mut op.name, self.number);
         op.call = self.call;
         self.step = self.then;
     }
@@ -307,7 +421,7 @@ impl Ops<'_> {
             Step::File => self.file(op),
             Step::FirstFile => {
                 op.after = After::default();
-                self.work.names.begin(&mut op.name, 0);
+                self.work.names.begin(&mut op.name);
                 self.file(op);
             }
             Step::Write => {

@@ -1,0 +1,168 @@
+//! Names that look random and are all of one length, written and read back without a table.
+
+use fsdyno_record::seed::mix;
+
+use crate::op::Name;
+use crate::permutation::Permutation;
+
+/// What names of a pattern are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alphabet {
+    /// `0` to `9` and `a` to `f`: names like digests.
+    Hex,
+    /// Letters of both cases and digits.
+    Alphanumeric,
+}
+
+impl Alphabet {
+    fn letters(self) -> &'static [u8] {
+        match self {
+            Alphabet::Hex => b"0123456789abcdef",
+            Alphabet::Alphanumeric => {
+                b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+            }
+        }
+    }
+
+    /// As many letters as are sure to fit in a number of 63 bits.
+    fn digits(self) -> u32 {
+        match self {
+            Alphabet::Hex => 15,
+            Alphabet::Alphanumeric => 10,
+        }
+    }
+
+    /// How many names of `length` letters there are, as far as numbers tell them apart.
+    pub fn names(self, length: usize) -> u64 {
+        (self.letters().len() as u64).pow(self.digits().min(length as u32))
+    }
+}
+
+/// A family of names: a prefix, then letters drawn for the number.
+///
+/// The first letters (15 of hex, 10 of letters and digits, fewer in shorter names) are the number
+/// itself after a bijection of all numbers that they can write, so that no two names are one and
+/// each is read back. The letters behind them are drawn from those, and checked when a name is read.
+#[derive(Clone, Debug)]
+pub struct Scrambled {
+    prefix: Vec<u8>,
+    alphabet: Alphabet,
+    /// Letters behind the prefix.
+    length: usize,
+    order: Permutation,
+    seed: u64,
+}
+
+impl Scrambled {
+    /// Names of `prefix` and `length` letters; there are [`Alphabet::names`] of them.
+    pub fn new(prefix: &str, alphabet: Alphabet, length: usize, seed: u64) -> Scrambled {
+        let order = Permutation::new(alphabet.names(length), seed, "names");
+        Scrambled { prefix: prefix.as_bytes().to_vec(), alphabet, length, order, seed: mix(seed) }
+    }
+
+    /// Length of every name in bytes.
+    pub fn length(&self) -> usize {
+        self.prefix.len() + self.length
+    }
+
+    /// Writes the name of `number` at byte `at` of `name`.
+    #[inline(never)]
+    pub fn write(&self, name: &mut Name, at: usize, number: u64) {
+        name.truncate(at);
+        name.push(&self.prefix);
+        let drawn = self.order.at(number);
+        let letters = self.alphabet.letters();
+        (0..self.length).for_each(|place| name.push(&[letters[self.letter(drawn, place)]]));
+    }
+
+    /// Which letter of the alphabet stands at `place` of the name that `drawn` decides.
+    fn letter(&self, drawn: u64, place: usize) -> usize {
+        let base = self.alphabet.letters().len() as u64;
+        let digits = self.alphabet.digits();
+        if place < digits as usize {
+            return (drawn / base.pow(place as u32) % base) as usize;
+        }
+        let draw = mix(drawn ^ self.seed ^ (place as u64) << 56);
+        ((u128::from(draw) * u128::from(base)) >> 64) as usize
+    }
+
+    /// The number whose name `text` is; none if it is no such name.
+    pub fn read(&self, text: &[u8]) -> Option<u64> {
+        let text = text.strip_prefix(self.prefix.as_slice())?;
+        if text.len() != self.length {
+            return None;
+        }
+        let letters = self.alphabet.letters();
+        let value = |byte: &u8| letters.iter().position(|letter| letter == byte);
+        let first = &text[..self.length.min(self.alphabet.digits() as usize)];
+        let drawn = first.iter().rev().try_fold(0, |number, byte| {
+            Some(number * letters.len() as u64 + value(byte)? as u64)
+        })?;
+        let right = |(place, byte): (usize, &u8)| letters[self.letter(drawn, place)] == *byte;
+        text.iter().enumerate().all(right).then(|| self.order.place_of(drawn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name(family: &Scrambled, number: u64) -> String {
+        let mut name = Name::default();
+        name.push(b"d/rest");
+        family.write(&mut name, 2, number);
+        name.display()[2..].to_string()
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_back_and_no_change_of_it_is_taken_for_it(
+            (number, seed) in (0u64..100_000_000, prop::num::u64::ANY),
+            (length, place) in (7usize..255, 0usize..254),
+            hex in prop::bool::ANY,
+        ) {
+            let alphabet = if hex { Alphabet::Hex } else { Alphabet::Alphanumeric };
+            let family = Scrambled::new("", alphabet, length, seed);
+            let text = name(&family, number);
+            prop_assert_eq!(text.len(), length);
+            prop_assert_eq!(family.read(text.as_bytes()), Some(number));
+            let mut wrong = text.clone().into_bytes();
+            let at = place % length;
+            wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
+            prop_assert_ne!(family.read(&wrong), Some(number));
+            wrong[at] = b'-';
+            prop_assert_eq!(family.read(&wrong), None);
+        }
+    }
+
+    #[test]
+    fn two_hex_digits_name_256_files_and_no_two_alike() {
+        let family = Scrambled::new("x", Alphabet::Hex, 2, 7);
+        let mut names: Vec<String> = (0..256).map(|number| name(&family, number)).collect();
+        assert_ne!(names[..3], ["x00", "x01", "x02"], "in order");
+        names.sort();
+        let all: Vec<String> = (0..256).map(|number| format!("x{number:02x}")).collect();
+        assert_eq!(names, all);
+        assert_eq!(Alphabet::Hex.names(2), 256);
+        assert_eq!(Alphabet::Alphanumeric.names(1), 62);
+    }
+
+    #[test]
+    fn every_letter_comes_in_every_place_about_as_often_as_another() {
+        let family = Scrambled::new("", Alphabet::Hex, 40, 3);
+        let mut counts = [[0u32; 256]; 40];
+        for number in 0..16_000 {
+            for (place, byte) in name(&family, number).bytes().enumerate() {
+                counts[place][usize::from(byte)] += 1;
+            }
+        }
+        // A thousand of each are expected; six standard deviations are 184.
+        for (place, counts) in counts.iter().enumerate() {
+            for letter in b"0123456789abcdef" {
+                let count = counts[usize::from(*letter)];
+                assert!((816..=1184).contains(&count), "{count} at place {place}");
+            }
+        }
+    }
+}
