@@ -203,6 +203,25 @@ impl Values {
         self.number(key).unwrap_or(0)
     }
 
+    /// The value of `key`, which is `auto` for what a set of published values has; `set` is the
+    /// parameter that names the set, and `none` there leaves every number free.
+    ///
+    /// # Errors
+    /// [`ParamError::Conflict`] where a set is named and the number is another.
+    pub fn of_set(&self, key: &str, set: &str, value: u64) -> Result<u64, ParamError> {
+        let named = self.text(set);
+        match self.number(key) {
+            Some(number) if number != value && named != "none" => {
+                Err(ParamError::Conflict(format!(
+                    "{key}={number} contradicts {set}={named}, which has {key}={value}; leave out one of \
+                 them"
+                )))
+            }
+            Some(number) => Ok(number),
+            None => Ok(value),
+        }
+    }
+
     /// Whether `key` is `yes`.
     pub fn yes(&self, key: &str) -> bool {
         self.text(key) == "yes"

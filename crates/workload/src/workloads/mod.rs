@@ -9,10 +9,11 @@ use crate::params::{Param, ParamError, Values};
 use crate::workload::Workload;
 
 pub mod dirops;
+pub mod fdtree;
 pub mod tarball;
 
 /// Every workload.
-pub const ALL: &[Kind] = &[dirops::KIND, tarball::KIND];
+pub const ALL: &[Kind] = &[dirops::KIND, tarball::KIND, fdtree::KIND];
 
 /// One row of the table: what a workload is before its parameters are bound.
 #[derive(Clone, Copy, Debug)]

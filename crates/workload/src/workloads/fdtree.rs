@@ -1,0 +1,557 @@
+//! fdtree: make and remove a regular tree of directories and files, as LLNL's script fdtree does.
+
+use fsdyno_record::{Bytes, Nanos, OpKind};
+
+use crate::contents::Contents;
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::workload::{
+    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "fdtree",
+    about: "Make a regular tree of directories, write files in each, remove files and directories.",
+    source: "fdtree 1.0.2, Lawrence Livermore National Laboratory; parameter sets by J. Layton, 2009",
+    params: PARAMS,
+    doc: DOC,
+    build: |values, _| Ok(Box::new(Fdtree::new(values)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+The four phases of the shell script fdtree 1.0.2, its calls in its order [SRC]. Every directory down \
+to the last level has `dirs` directories, and every directory, leaves too, has `files` files of `size` \
+blocks of 4,096 bytes. Levels are counted down: a child of a node at level n is L<n>D<k>, its file \
+L<n>F<k>, and k goes from the most down to 1. Paths are whole, as the script gives them to mkdir, dd, \
+rm and rmdir [SRC]; the root is LEVEL0.<host>.<pid> there and LEVEL0.fsdyno.1 here.
+
+directory-create: mkdir of the root; then in a node all its directories, then down into each. \
+file-create: in a node each file as dd does it (open O_WRONLY|O_CREAT|O_TRUNC, one write a block, \
+close), then down. file-remove: unlink of each file, then down. directory-remove: a node's directories \
+with rmdir when all below them is gone; last the root. One thread, no fsync, nothing between phases \
+[SRC]. What fsdyno does there by itself: after each phase it syncs the file system, outside the time \
+until the last call came back; and it reads the files back after file-create.
+
+The script starts one process for each mkdir, each file, each directory's rm and each parent's rmdir \
+[SRC], so that its rates were those of fork and exec: hardly above 1,000 a second in 2009. Only the \
+file system's calls are made here, so absolute rates do not compare with published ones. `fork-time` \
+computes so long before the first call of each such process; 1,000 us is a fair guess for 2009 [DER]. \
+What those processes call beside it (fstatat before an unlink, for one) is left out.
+
+The sets are those of Layton's articles on journal sizes, found by arithmetic from his tables; they \
+fit their KiB within 0.15 % in all 16 rows, and small-shallow is confirmed by a second source [DER] \
+[PUB]. `mode=create` is option -C. Option -R alone cannot find an older tree in the original either, \
+for its root has the number of a process in its name [SRC], and a trial's file system is new: it is \
+left out. Books: directories, files, KiB; and the shape of the tree with the first phase.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "set",
+        default: "none",
+        domain: Domain::Choice(&[
+            "none",
+            "small-shallow",
+            "small-deep",
+            "medium-shallow",
+            "medium-deep",
+        ]),
+        about: "A published set of levels, dirs, files and size, which are then left at auto.",
+        source: "[DER] computed from Layton's tables; small-shallow is [PUB]",
+    },
+    Param {
+        name: "levels",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 0, max: 64 }),
+        about: "Levels of directories below the root (-l); auto is the set's, or 4.",
+        source: "[SRC] 4",
+    },
+    Param {
+        name: "dirs",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000 }),
+        about: "Directories in each directory (-d); auto is the set's, or 10.",
+        source: "[SRC] 10",
+    },
+    Param {
+        name: "files",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 100_000_000 }),
+        about: "Files in each directory (-f); auto is the set's, or 10.",
+        source: "[SRC] 10",
+    },
+    Param {
+        name: "size",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 0, max: 262_144 }),
+        about: "Size of each file in blocks of 4,096 bytes (-s); auto is the set's, or 10.",
+        source: "[SRC] 10",
+    },
+    Param {
+        name: "data",
+        default: "zeros",
+        domain: Domain::Choice(&["zeros", "random"]),
+        about: "What is written; zeros flatter a file system that compresses.",
+        source: "[SRC] dd if=/dev/zero",
+    },
+    Param {
+        name: "fork-time",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 1_000_000 },
+        about: "Microseconds of CPU time for each process that the original starts.",
+        source: "[OWN] none; about 1,000 in 2009 [DER]",
+    },
+    Param {
+        name: "mode",
+        default: "both",
+        domain: Domain::Choice(&["both", "create"]),
+        about: "Create and remove, or create only (-C).",
+        source: "[SRC] both",
+    },
+    Param {
+        name: "gap",
+        default: "none",
+        domain: Domain::Choice(&["none", "sync", "remount"]),
+        about: "What lies before each phase but the first.",
+        source: "[SRC] nothing",
+    },
+];
+
+/// Name, levels, directories per directory, files per directory, blocks per file.
+const SETS: [(&str, [u64; 4]); 5] = [
+    ("none", [4, 10, 10, 10]),
+    ("small-shallow", [3, 20, 40, 1]),
+    ("small-deep", [10, 3, 4, 1]),
+    ("medium-shallow", [2, 17, 10, 1000]),
+    ("medium-deep", [10, 2, 2, 1000]),
+];
+
+/// More would be a mistake of typing.
+const MOST_FILES: u64 = 1_000_000_000;
+/// Stands for LEVEL0.<host>.<pid>.
+const ROOT: &[u8] = b"LEVEL0.fsdyno.1";
+/// dd's bs=4096.
+const BLOCK: u32 = 4096;
+const FILE: FileSlot = FileSlot(0);
+const FLAGS: OpenFlags = OpenFlags { write: true, truncate: true, ..OpenFlags::NONE };
+const CREATE: Call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: FLAGS, mode: 0o666 };
+const MKDIR: Call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o777 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    DirectoryCreate,
+    FileCreate,
+    FileRemove,
+    DirectoryRemove,
+}
+
+const PHASES: [(Phase, &str); 4] = [
+    (Phase::DirectoryCreate, "directory-create"),
+    (Phase::FileCreate, "file-create"),
+    (Phase::FileRemove, "file-remove"),
+    (Phase::DirectoryRemove, "directory-remove"),
+];
+
+/// The tree and its phases, with its parameters bound.
+#[derive(Debug)]
+struct Fdtree {
+    levels: usize,
+    dirs: u64,
+    files: u64,
+    blocks: u32,
+    zeros: bool,
+    fork_time: Nanos,
+    gap: GapKind,
+    phases: &'static [(Phase, &'static str)],
+    /// Directories of a subtree whose root is at each level, that root included.
+    nodes: Vec<u64>,
+}
+
+impl Fdtree {
+    fn new(values: &Values) -> Result<Fdtree, ParamError> {
+        let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
+        let number = |key: &str, place: usize| values.of_set(key, "set", set.1[place]);
+        let (levels, dirs) = (number("levels", 0)?, number("dirs", 1)?);
+        let (files, blocks) = (number("files", 2)?, number("size", 3)?);
+        let nodes = nodes(levels, dirs).filter(|nodes| {
+            nodes.last().and_then(|all| all.checked_mul(files)).is_some_and(|n| n <= MOST_FILES)
+        });
+        let Some(nodes) = nodes else {
+            return Err(ParamError::Conflict(format!(
+                "levels={levels} dirs={dirs} files={files} make more than {MOST_FILES} files; use \
+                 fewer of one of them"
+            )));
+        };
+        Ok(Fdtree {
+            levels: levels as usize,
+            dirs,
+            files,
+            blocks: blocks as u32,
+            zeros: values.text("data") == "zeros",
+            fork_time: Nanos(values.whole("fork-time") * 1000),
+            gap: match values.text("gap") {
+                "sync" => GapKind::Sync,
+                "remount" => GapKind::Remount,
+                _ => GapKind::None,
+            },
+            phases: if values.text("mode") == "create" { &PHASES[..2] } else { &PHASES },
+            nodes,
+        })
+    }
+
+    fn directories(&self) -> u64 {
+        self.nodes.last().copied().unwrap_or(1)
+    }
+
+    fn all_files(&self) -> u64 {
+        self.directories() * self.files
+    }
+
+    /// Content of file `k` of the node that is number `node` in the order of the walk.
+    fn payload(&self, node: u64, k: u64) -> Payload {
+        let id = if self.zeros { Payload::ZEROS } else { node * self.files + k - 1 };
+        Payload { id, offset: 0, length: self.blocks * BLOCK }
+    }
+
+    /// How far child `k` of a node comes after that node in the order of the walk, which takes the
+    /// last child first. `level` is the node's.
+    fn steps_to(&self, level: usize, k: u64) -> u64 {
+        1 + (self.dirs - k) * self.nodes[level - 1]
+    }
+}
+
+/// Directories of a subtree for each level of its root, from 0 up; none if there are too many.
+fn nodes(levels: u64, dirs: u64) -> Option<Vec<u64>> {
+    let next = |below: &Option<u64>| Some(below.and_then(|n| n.checked_mul(dirs)?.checked_add(1)));
+    std::iter::successors(Some(Some(1)), next).take(levels as usize + 1).collect()
+}
+
+impl Workload for Fdtree {
+    /// What can be verified only by reading the files is verified where they are all there, and the
+    /// end where nothing is; between the others nothing comes in the way.
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |(index, (phase, name)): (usize, &(Phase, &'static str))| PhaseSpec {
+            name,
+            gap: if index == 0 { GapKind::None } else { self.gap },
+            verify: matches!(phase, Phase::FileCreate | Phase::DirectoryRemove),
+            threads: Threads::One,
+        };
+        self.phases.iter().enumerate().map(spec).collect()
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let Some((phase, _)) = self.phases.get(phase).filter(|_| share.rank == 0) else {
+            return Box::new(NoOps);
+        };
+        let walk = Walk::new(self);
+        match phase {
+            Phase::FileCreate => Box::new(WriteFiles { walk, left: None }),
+            _ => Box::new(Names { walk, phase: *phase, ended: false }),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        let (directories, files) = (self.directories(), self.all_files());
+        let counts = match self.phases.get(phase).map(|(phase, _)| phase) {
+            None => vec![],
+            Some(Phase::DirectoryCreate) => vec![(OpKind::Mkdir, directories)],
+            Some(Phase::FileCreate) => vec![
+                (OpKind::Create, files),
+                (OpKind::Write, files * u64::from(self.blocks)),
+                (OpKind::Close, files),
+            ],
+            Some(Phase::FileRemove) => vec![(OpKind::Unlink, files)],
+            Some(Phase::DirectoryRemove) => vec![(OpKind::Rmdir, directories)],
+        };
+        counts.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        let (directories, files) = (self.directories(), self.all_files());
+        match self.phases.get(phase).map(|(phase, _)| phase) {
+            None => Books::new(),
+            Some(Phase::DirectoryCreate) => Books::from([
+                ("directories", directories),
+                ("levels", self.levels as u64),
+                ("directories per directory", self.dirs),
+                ("files per directory", self.files),
+                ("KiB per file", 4 * u64::from(self.blocks)),
+            ]),
+            Some(Phase::FileCreate) => {
+                Books::from([("files", files), ("KiB", 4 * files * u64::from(self.blocks))])
+            }
+            Some(Phase::FileRemove) => Books::from([("files", files)]),
+            Some(Phase::DirectoryRemove) => Books::from([("directories", directories)]),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let phase = self.phases.get(phase).map(|(phase, _)| *phase);
+        let files = phase == Some(Phase::FileCreate);
+        let directories = files || !matches!(phase, None | Some(Phase::DirectoryRemove));
+        Box::new(Shape { work: self, files, directories })
+    }
+
+    fn needs(&self) -> Needs {
+        let longest = format!("L{}F{}", self.levels, self.files.max(self.dirs)).len();
+        Needs {
+            bytes: Bytes(self.all_files() * u64::from(self.blocks * BLOCK)),
+            inodes: self.directories() + self.all_files(),
+            longest_name: longest.max(ROOT.len()),
+        }
+    }
+}
+
+/// The tree with or without files, or nothing of it.
+struct Shape<'a> {
+    work: &'a Fdtree,
+    files: bool,
+    directories: bool,
+}
+
+impl Tree for Shape<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let mut parts = path.split(|byte| *byte == b'/');
+        if !self.directories || parts.next()? != ROOT {
+            return None;
+        }
+        let (mut level, mut node) = (self.work.levels, 0);
+        while let Some(part) = parts.next() {
+            if let Some(k) = read(part, level, b'D', self.work.dirs).filter(|_| level > 0) {
+                node += self.work.steps_to(level, k);
+                level -= 1;
+            } else {
+                let k = read(part, level, b'F', self.work.files)?;
+                let last = self.files && parts.next().is_none();
+                return last.then(|| Expected::file(self.work.payload(node, k)));
+            }
+        }
+        Some(Expected::DIRECTORY)
+    }
+
+    fn files(&self) -> u64 {
+        if self.files { self.work.all_files() } else { 0 }
+    }
+
+    fn directories(&self) -> u64 {
+        if self.directories { self.work.directories() } else { 0 }
+    }
+}
+
+/// The number `k`, from 1 to `most`, of the name `L<level><letter><k>`.
+fn read(name: &[u8], level: usize, letter: u8, most: u64) -> Option<u64> {
+    let rest = name.strip_prefix(b"L")?;
+    let at = rest.iter().position(|byte| *byte == letter)?;
+    let number = |digits: &[u8]| {
+        let plain = digits.iter().all(u8::is_ascii_digit);
+        let canonical = plain && (digits.len() == 1 || digits.first() != Some(&b'0'));
+        std::str::from_utf8(digits).ok().filter(|_| canonical)?.parse::<u64>().ok()
+    };
+    let right = number(&rest[..at])? == level as u64;
+    number(&rest[at + 1..]).filter(|k| right && (1..=most).contains(k))
+}
+
+/// Where a walk through the tree is; the path itself is in the op, which is rewritten in place.
+struct Walk<'a> {
+    work: &'a Fdtree,
+    /// For each directory above this one its length in the path and which child of it was taken.
+    above: Vec<(usize, u64)>,
+    /// Length of this directory's path; zero before the start.
+    length: usize,
+    /// Which file or directory of this directory is next is one below.
+    k: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(work: &'a Fdtree) -> Walk<'a> {
+        Walk { work, above: Vec::with_capacity(work.levels), length: 0, k: 0 }
+    }
+
+    fn level(&self) -> usize {
+        self.work.levels - self.above.len()
+    }
+
+    /// To the root, where the walk has not begun; whether it had not.
+    fn start(&mut self, name: &mut Name) -> bool {
+        let new = self.length == 0;
+        if new {
+            name.clear();
+            name.push(ROOT);
+            self.length = ROOT.len();
+        }
+        new
+    }
+
+    /// Names file or directory `k` of this directory.
+    #[inline]
+    fn name(&self, name: &mut Name, letter: &[u8], k: u64) {
+        name.truncate(self.length);
+        name.push(b"/L");
+        name.push_number(self.level() as u64, 1);
+        name.push(letter);
+        name.push_number(k, 1);
+    }
+
+    fn descend(&mut self, name: &mut Name, k: u64) {
+        self.name(name, b"D", k);
+        self.above.push((self.length, k));
+        self.length = name.as_bytes().len();
+    }
+
+    /// Up to the parent; which child of it this was. None at the root.
+    fn ascend(&mut self) -> Option<u64> {
+        let (length, k) = self.above.pop()?;
+        self.length = length;
+        Some(k)
+    }
+
+    /// The number of this directory in the order of the walk from the root.
+    fn number(&self) -> u64 {
+        let steps = self.above.iter().enumerate();
+        steps.map(|(depth, (_, k))| self.work.steps_to(self.work.levels - depth, *k)).sum()
+    }
+
+    /// To the next directory, parents before children and the last child first; false at the end.
+    fn next(&mut self, name: &mut Name) -> bool {
+        if self.level() > 0 {
+            self.descend(name, self.work.dirs);
+            return true;
+        }
+        while let Some(k) = self.ascend() {
+            if k > 1 {
+                self.descend(name, k - 1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Down through last children to the deepest directory that has directories.
+    fn to_lowest_parent(&mut self, name: &mut Name) {
+        while self.level() > 1 {
+            self.descend(name, self.work.dirs);
+        }
+    }
+
+    /// Names the next file: those of a directory, then those of the directories below it. Whether it
+    /// is the first of its directory; none at the end.
+    fn file(&mut self, name: &mut Name) -> Option<bool> {
+        let first = self.k == 0;
+        if first {
+            if !self.start(name) && !self.next(name) {
+                return None;
+            }
+            self.k = self.work.files;
+        }
+        self.name(name, b"F", self.k);
+        self.k -= 1;
+        Some(first)
+    }
+
+    /// Names the next directory to be made: the root, the directories of a node, then those below.
+    fn directory_to_make(&mut self, name: &mut Name) -> bool {
+        if self.start(name) {
+            self.k = self.work.dirs;
+            return true;
+        }
+        while self.k == 0 || self.level() == 0 {
+            if !self.next(name) {
+                return false;
+            }
+            self.k = self.work.dirs;
+        }
+        self.name(name, b"D", self.k);
+        self.k -= 1;
+        true
+    }
+
+    /// Names the next directory to be removed: those of a node after all that is below them, last the
+    /// root. Whether it is the first that its process removes; none when only the root is left.
+    fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
+        let first = self.k == 0;
+        if first {
+            if self.work.levels == 0 {
+                self.start(name);
+                return None;
+            }
+            if self.start(name) {
+                self.to_lowest_parent(name);
+            } else {
+                let k = self.ascend()?;
+                if k > 1 {
+                    self.descend(name, k - 1);
+                    self.to_lowest_parent(name);
+                }
+            }
+            self.k = self.work.dirs;
+        }
+        self.name(name, b"D", self.k);
+        self.k -= 1;
+        Some(first)
+    }
+}
+
+/// The ops of a phase that makes one call for each name.
+struct Names<'a> {
+    walk: Walk<'a>,
+    phase: Phase,
+    ended: bool,
+}
+
+impl OpSource for Names<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let (name, walk) = (&mut op.name, &mut self.walk);
+        let (call, first) = match self.phase {
+            Phase::DirectoryCreate => (MKDIR, walk.directory_to_make(name).then_some(true)),
+            Phase::DirectoryRemove => {
+                (Call::Rmdir { dir: DirSlot::ROOT }, walk.directory_to_remove(name))
+            }
+            _ => (Call::Unlink { dir: DirSlot::ROOT }, walk.file(name)),
+        };
+        op.call = call;
+        // A process of the original makes all the calls on the names in one directory but mkdir.
+        op.compute = if first == Some(false) { Nanos(0) } else { walk.work.fork_time };
+        if first.is_none() && self.phase == Phase::DirectoryRemove && !self.ended {
+            name.truncate(ROOT.len());
+            self.ended = true;
+            return true;
+        }
+        first.is_some()
+    }
+}
+
+/// dd for each file: open, a write for each block, close.
+struct WriteFiles<'a> {
+    walk: Walk<'a>,
+    /// What is left to be written of the file that is open.
+    left: Option<Payload>,
+}
+
+impl OpSource for WriteFiles<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        op.compute = Nanos(0);
+        match self.left {
+            Some(left) if left.length > 0 => {
+                op.call = Call::Write { file: FILE, payload: Payload { length: BLOCK, ..left } };
+                self.left = Some(Contents::rest(left, BLOCK));
+            }
+            Some(_) => {
+                op.call = Call::Close { file: FILE };
+                self.left = None;
+            }
+            None => {
+                if self.walk.file(&mut op.name).is_none() {
+                    return false;
+                }
+                let work = self.walk.work;
+                op.call = CREATE;
+                op.compute = work.fork_time;
+                self.left = Some(work.payload(self.walk.number(), self.walk.k + 1));
+            }
+        }
+        true
+    }
+}
