@@ -2,6 +2,8 @@
 //!
 //! One file for each program; its row here makes `--format original` print it.
 
+mod fdtree;
+
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 
@@ -11,7 +13,7 @@ use crate::error::ReportError;
 type Form = fn(&Trial) -> String;
 
 /// Workload and the form of its original.
-const FORMS: &[(&str, Form)] = &[];
+const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form)];
 
 /// Every trial that ended well, one after the other.
 ///

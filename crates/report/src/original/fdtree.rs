@@ -1,0 +1,171 @@
+//! fdtree's own report: whole seconds and whole rates, with the exact ones in brackets behind them.
+//!
+//! The script takes bash's SECONDS before and after each phase and divides whole numbers; a phase of
+//! no whole second has rate 0. Its phases follow each other at once, so here the times until the last
+//! call came back are laid end to end, and what lies between the phases of the trial (verification,
+//! syncs) is left out, as are the lines of `date`: the lab has no date.
+
+use std::fmt::Write;
+
+use fsdyno_record::trial::Phase;
+use fsdyno_record::{Nanos, Trial};
+
+/// Phase, its heading, and its rates: what is counted in the books and what the line is called.
+const PHASES: [(&str, &str, &[(&str, &str)]); 4] = [
+    ("directory-create", "DIRECTORY CREATE", &[("directories", "Directory creates per second")]),
+    (
+        "file-create",
+        "FILE CREATE",
+        &[("files", "File creates per second"), ("KiB", "KiB per second")],
+    ),
+    ("file-remove", "FILE REMOVE", &[("files", "File removals per second")]),
+    ("directory-remove", "DIRECTORY REMOVE", &[("directories", "Directory removals per second")]),
+];
+
+/// One trial.
+pub fn form(trial: &Trial) -> String {
+    let mut out = format!(
+        "# {}, seed {}, in the form of fdtree-1.0.2; in brackets what was measured\n",
+        trial.plan.label, trial.seed
+    );
+    header(&mut out, trial);
+    let mut clock = Nanos(0);
+    for (name, heading, rates) in PHASES {
+        let Some(phase) = trial.measured.phases.iter().find(|phase| phase.name == name) else {
+            continue;
+        };
+        let (start, end) = (whole(clock), whole(clock + phase.returned_ns));
+        clock += phase.returned_ns;
+        let exact = phase.returned_ns.seconds();
+        line(
+            &mut out,
+            format_args!(
+                "{heading} TIME IN, OUT, TOTAL = {start}, {end}, {} [{exact:.6} s]",
+                end - start
+            ),
+        );
+        for (what, rate) in rates {
+            let count = books(phase, what);
+            let truncated = count.checked_div(end - start).unwrap_or(0);
+            let exactly = if exact > 0.0 {
+                format!("{:.3}", count as f64 / exact)
+            } else {
+                "no time".to_string()
+            };
+            line(&mut out, format_args!("\t{rate} =  {truncated} [{exactly}]"));
+        }
+    }
+    out
+}
+
+/// Which tree it was.
+fn header(out: &mut String, trial: &Trial) {
+    let sum = |what: &str| trial.measured.phases.first().map_or(0, |phase| books(phase, what));
+    let files = trial.measured.phases.iter().find(|phase| phase.name == "file-create");
+    let total = |what: &str| files.map_or(0, |phase| books(phase, what));
+    line(out, format_args!("fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/"));
+    line(
+        out,
+        format_args!(
+            "\tcreating/deleting {} directory levels with {} directories at each level",
+            sum("levels"),
+            sum("directories per directory")
+        ),
+    );
+    line(out, format_args!("\tfor a total of {} directories", sum("directories")));
+    line(
+        out,
+        format_args!(
+            "\twith {} files of size {} KiB per directory",
+            sum("files per directory"),
+            sum("KiB per file")
+        ),
+    );
+    line(out, format_args!("\tfor a total of {} files and {} KiB", total("files"), total("KiB")));
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing into a String never fails.
+    let _ = writeln!(out, "{text}");
+}
+
+fn books(phase: &Phase, what: &str) -> u64 {
+    phase.books.get(what).copied().unwrap_or(0)
+}
+
+/// Whole seconds, as SECONDS has them.
+fn whole(time: Nanos) -> u64 {
+    time.0 / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn trial(phases: &[(&str, u64, &[(&str, u64)])]) -> Trial {
+        let mut trial = fixture::single().remove(0);
+        trial.plan.workload.name = "fdtree".into();
+        let phase = |(name, ms, books): &(&str, u64, &[(&str, u64)])| Phase {
+            name: (*name).into(),
+            returned_ns: Nanos(ms * 1_000_000),
+            books: books.iter().map(|(what, n)| ((*what).to_string(), *n)).collect(),
+            ..Phase::default()
+        };
+        trial.measured.phases = phases.iter().map(phase).collect();
+        trial
+    }
+
+    const SHAPE: &[(&str, u64)] = &[
+        ("directories", 307),
+        ("levels", 2),
+        ("directories per directory", 17),
+        ("files per directory", 10),
+        ("KiB per file", 4000),
+    ];
+
+    #[test]
+    fn a_run_of_the_medium_shallow_set_is_told_as_the_script_tells_it() {
+        let text = form(&trial(&[
+            ("directory-create", 400, SHAPE),
+            ("file-create", 154_300, &[("files", 3_070), ("KiB", 12_280_000)]),
+            ("file-remove", 11_500, &[("files", 3_070)]),
+            ("directory-remove", 250, &[("directories", 307)]),
+        ]));
+        assert_eq!(
+            text,
+            "# ext4, seed 1, in the form of fdtree-1.0.2; in brackets what was measured\n\
+             fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/\n\
+             \tcreating/deleting 2 directory levels with 17 directories at each level\n\
+             \tfor a total of 307 directories\n\
+             \twith 10 files of size 4000 KiB per directory\n\
+             \tfor a total of 3070 files and 12280000 KiB\n\
+             DIRECTORY CREATE TIME IN, OUT, TOTAL = 0, 0, 0 [0.400000 s]\n\
+             \tDirectory creates per second =  0 [767.500]\n\
+             FILE CREATE TIME IN, OUT, TOTAL = 0, 154, 154 [154.300000 s]\n\
+             \tFile creates per second =  19 [19.896]\n\
+             \tKiB per second =  79740 [79585.224]\n\
+             FILE REMOVE TIME IN, OUT, TOTAL = 154, 166, 12 [11.500000 s]\n\
+             \tFile removals per second =  255 [266.957]\n\
+             DIRECTORY REMOVE TIME IN, OUT, TOTAL = 166, 166, 0 [0.250000 s]\n\
+             \tDirectory removals per second =  0 [1228.000]\n"
+        );
+    }
+
+    #[test]
+    fn of_a_run_that_only_creates_two_phases_are_told() {
+        let text = form(&trial(&[
+            ("directory-create", 0, SHAPE),
+            ("file-create", 1000, &[("files", 3_070), ("KiB", 12_280_000)]),
+        ]));
+        assert!(text.contains("Directory creates per second =  0 [no time]"), "{text}");
+        assert!(text.ends_with("KiB per second =  12280000 [12280000.000]\n"), "{text}");
+    }
+
+    #[test]
+    fn the_row_of_the_table_prints_it() {
+        let trials = [trial(&[("directory-create", 1000, SHAPE)])];
+        let text = super::super::original(&trials).unwrap();
+        assert!(text.contains("Directory creates per second =  307 [307.000]"), "{text}");
+    }
+}
