@@ -11,6 +11,7 @@ pub mod op;
 pub mod params;
 pub mod permutation;
 pub mod scrambled;
+pub mod widths;
 pub mod workload;
 pub mod workloads;
 
@@ -19,6 +20,7 @@ pub use curve::Curve;
 pub use input::{Input, Setting};
 pub use op::{After, Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 pub use params::{Domain, Param, ParamError};
+pub use widths::Widths;
 pub use workload::{
     Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec,
     Share, Threads, Tree, Workload,

@@ -1,10 +1,13 @@
 //! The parameters of a workload: what they are called, what they may be, where they come from.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use fsdyno_record::{Bytes, suggest};
 
 use crate::curve::Curve;
+use crate::widths::Widths;
 
 /// One row of a workload's table of parameters.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,8 @@ pub enum Domain {
         /// The most of a point.
         max: u64,
     },
+    /// Directories per directory for each level of a tree: `30/30/30`.
+    Widths,
     /// This one word, or what the other domain takes.
     Or(&'static str, &'static Domain),
 }
@@ -117,6 +122,10 @@ impl Domain {
                 let curve: Option<Curve> = typed.parse().ok();
                 curve.filter(|curve| curve.within(*min, *max)).map(|curve| curve.to_string())
             }
+            Domain::Widths => {
+                let widths: Option<Widths> = typed.parse().ok();
+                widths.map(|widths| widths.to_string())
+            }
             Domain::Or(word, _) if *word == typed => Some(typed.to_string()),
             Domain::Or(_, other) => other.canonical(typed),
         }
@@ -139,6 +148,11 @@ impl Domain {
                 "points from {min} to {max} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
                  10000..100000/10000 or 100..100000x10"
             ),
+            Domain::Widths => {
+                "1 to 5 whole numbers from 1 to 1000000 with '/' between them, such as 30/30/30, whose \
+                 product is at most 500000000"
+                    .to_string()
+            }
             Domain::Or(word, other) => format!("'{word}' or {}", other.describe()),
         }
     }
@@ -203,22 +217,25 @@ impl Values {
         self.number(key).unwrap_or(0)
     }
 
-    /// The value of `key`, which is `auto` for what a set of published values has; `set` is the
-    /// parameter that names the set, and `none` there leaves every number free.
+    /// The value of `key`, where it is `auto` what the named set of published values has; `set` is
+    /// the parameter that names the set, and `none` there leaves every value free.
     ///
     /// # Errors
-    /// [`ParamError::Conflict`] where a set is named and the number is another.
-    pub fn of_set(&self, key: &str, set: &str, value: u64) -> Result<u64, ParamError> {
+    /// [`ParamError::Conflict`] where a set is named and the value is another.
+    pub fn of_set<T: FromStr + Display + PartialEq>(
+        &self,
+        key: &str,
+        set: &str,
+        of_set: T,
+    ) -> Result<T, ParamError> {
         let named = self.text(set);
-        match self.number(key) {
-            Some(number) if number != value && named != "none" => {
-                Err(ParamError::Conflict(format!(
-                    "{key}={number} contradicts {set}={named}, which has {key}={value}; leave out one of \
+        match self.text(key).parse() {
+            Ok(value) if value != of_set && named != "none" => Err(ParamError::Conflict(format!(
+                "{key}={value} contradicts {set}={named}, which has {key}={of_set}; leave out one of \
                  them"
-                )))
-            }
-            Some(number) => Ok(number),
-            None => Ok(value),
+            ))),
+            Ok(value) => Ok(value),
+            Err(_) => Ok(of_set),
         }
     }
 

@@ -430,7 +430,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Down through last children to the deepest directory that has directories.
-    fn to_lowest_parent(&mut self, name: &mut Name) {
+    fn descend_to_lowest_parent(&mut self, name: &mut Name) {
         while self.level() > 1 {
             self.descend(name, self.work.dirs);
         }
@@ -478,12 +478,12 @@ impl<'a> Walk<'a> {
                 return None;
             }
             if self.start(name) {
-                self.to_lowest_parent(name);
+                self.descend_to_lowest_parent(name);
             } else {
                 let k = self.ascend()?;
                 if k > 1 {
                     self.descend(name, k - 1);
-                    self.to_lowest_parent(name);
+                    self.descend_to_lowest_parent(name);
                 }
             }
             self.k = self.work.dirs;

@@ -10,10 +10,11 @@ use crate::workload::Workload;
 
 pub mod dirops;
 pub mod fdtree;
+pub mod many_files;
 pub mod tarball;
 
 /// Every workload.
-pub const ALL: &[Kind] = &[dirops::KIND, tarball::KIND, fdtree::KIND];
+pub const ALL: &[Kind] = &[dirops::KIND, tarball::KIND, fdtree::KIND, many_files::KIND];
 
 /// One row of the table: what a workload is before its parameters are bound.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +92,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name != "mod.rs")
-            .map(|name| name.trim_end_matches(".rs").to_string())
+            .map(|name| name.trim_end_matches(".rs").replace('_', "-"))
             .collect();
         let mut names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
         files.sort();

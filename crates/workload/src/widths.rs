@@ -1,0 +1,97 @@
+//! The shape of a regular tree: how many directories each directory of a level has.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Most levels of a tree.
+const MOST_LEVELS: usize = 5;
+/// Most directories in a directory.
+const MOST_WIDE: u64 = 1_000_000;
+/// Most directories of the last level; more would be a mistake of typing.
+const MOST_LEAVES: u64 = 500_000_000;
+
+/// Directories per directory, the top level first.
+///
+/// The leaves are numbered from left to right; those below one directory have numbers in a row, so
+/// that everything about a path is division.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Widths(Vec<u64>);
+
+impl Widths {
+    /// The widths, one to five of them, each at least one.
+    pub fn each(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// How many levels of directories there are.
+    pub fn levels(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many leaves there are below one directory of a level, 0 being the top level.
+    pub fn leaves_below(&self, level: usize) -> u64 {
+        self.0.iter().skip(level + 1).product()
+    }
+
+    /// How many directories without directories there are.
+    pub fn leaves(&self) -> u64 {
+        self.0.iter().product()
+    }
+
+    /// How many directories there are in all.
+    pub fn directories(&self) -> u64 {
+        let levels = self.0.iter().scan(1, |above, width| {
+            *above *= width;
+            Some(*above)
+        });
+        levels.sum()
+    }
+}
+
+impl FromStr for Widths {
+    type Err = ();
+
+    /// `30/30/30`; trees of more than 500,000,000 leaves are refused.
+    fn from_str(typed: &str) -> Result<Widths, ()> {
+        let width = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let width = text.parse().ok().filter(|width| (1..=MOST_WIDE).contains(width));
+            width.filter(|_| digits).ok_or(())
+        };
+        let widths: Vec<u64> = typed.split('/').map(width).collect::<Result<_, ()>>()?;
+        let leaves = widths.iter().try_fold(1u64, |all, width| all.checked_mul(*width));
+        let fits =
+            widths.len() <= MOST_LEVELS && leaves.is_some_and(|leaves| leaves <= MOST_LEAVES);
+        if fits { Ok(Widths(widths)) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for Widths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        f.write_str(&widths.join("/"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_and_leaves_are_counted_over_all_levels() {
+        let widths: Widths = "30/30/030".parse().unwrap();
+        assert_eq!(widths.to_string(), "30/30/30");
+        assert_eq!((widths.leaves(), widths.directories()), (27_000, 27_930));
+        assert_eq!([0, 1, 2].map(|level| widths.leaves_below(level)), [900, 30, 1]);
+        assert_eq!("7".parse::<Widths>().unwrap().directories(), 7);
+    }
+
+    #[test]
+    fn what_is_no_tree_or_too_large_a_one_is_refused() {
+        for wrong in
+            ["", "/", "3/", "0/3", "3x3", "1/1/1/1/1/1", "-1", "+1", "1000001", "99999/99999"]
+        {
+            assert_eq!(wrong.parse::<Widths>(), Err(()), "{wrong}");
+        }
+    }
+}

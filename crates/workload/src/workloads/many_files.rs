@@ -1,0 +1,366 @@
+//! many-files: write many small files into the leaves of a tree, then remove it, as
+//! make-many-files of linuxinsight did.
+
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::widths::Widths;
+use crate::workload::{
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "many-files",
+    about: "Write many small files into the leaves of a tree of directories, then remove the tree.",
+    source: "make-many-files.c of linuxinsight, 2006; its ancestor is A. Morton's, 2001",
+    params: PARAMS,
+    doc: DOC,
+    build: |values, _| Ok(Box::new(ManyFiles::new(values)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+linuxinsight compared ext3, ext4 and reiser4 in 2006 by creating 405,000 small files in a tree and \
+deleting them [PUB]. The program is lost. Its ancestor is known: nested loops of Andrew Morton's that \
+make a directory as they enter it and, in the innermost one, ten files, each with creat, one write of \
+4,096 zero bytes and close; paths are whole, nothing is synced [PUB: Linux kernel mailing list, \
+2001-10-31].
+
+create: mkdir(0777) of each directory when it is entered, and in each leaf its files: open \
+O_WRONLY|O_CREAT|O_TRUNC with 0666, one write, close. Directories and files are called by their numbers \
+from 0 [DER]. remove: rm -r of each directory of the top level, in the order of their numbers \
+[OWN]; within them the order is `order`. Several threads share the top level, each its equal part \
+[OWN]; the original is one process.
+
+That the 405,000 files were 15 in each leaf of 30/30/30 is a guess that fits the number [DER]; so do \
+`set=wide` (120 in 15/15/15) and `set=deep` (8 in 15/15/15/15), and `set=morton` is the ancestor \
+[PUB]. The size is the ancestor's; that of 2006 is not known. Before the removal the file system is \
+mounted afresh, so that it begins cold; linuxinsight went on with what was in memory, which is \
+`cache=hot` [DER]. Zeros flatter a file system that compresses: try `data=random`.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "set",
+        default: "none",
+        domain: Domain::Choice(&["none", "wide", "deep", "morton"]),
+        about: "A tree by name, whose widths and files are then left at auto.",
+        source: "[DER] two that fit 405,000 files as well; morton is [PUB]",
+    },
+    Param {
+        name: "widths",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Widths),
+        about: "Directories in each directory of a level, the top first; auto is the set's, or \
+                30/30/30.",
+        source: "[DER] fits 405,000 files; not published",
+    },
+    Param {
+        name: "files",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 100_000_000 }),
+        about: "Files in each directory of the last level; auto is the set's, or 15.",
+        source: "[DER] see `widths`",
+    },
+    Param {
+        name: "size",
+        default: "4096",
+        domain: Domain::Size { min: 0, max: 1 << 30 },
+        about: "Bytes written into every file, in one call up to 1 MiB.",
+        source: "[PUB] the ancestor's",
+    },
+    Param {
+        name: "data",
+        default: "zeros",
+        domain: Domain::Choice(&["zeros", "random"]),
+        about: "What is written.",
+        source: "[PUB] the ancestor's buffer is zeros",
+    },
+    Param {
+        name: "order",
+        default: "readdir",
+        domain: Domain::Choice(&["readdir", "inode", "name"]),
+        about: "The order of removal in each directory: as it is read, or sorted.",
+        source: "[DER] published is that the files were deleted",
+    },
+    Param {
+        name: "cache",
+        default: "cold",
+        domain: Domain::Choice(&["cold", "hot"]),
+        about: "Whether the file system is unmounted and mounted before the removal.",
+        source: "[OWN] the original's removal followed at once [DER]",
+    },
+];
+
+/// Name, widths, files in a leaf.
+const SETS: [(&str, &str, u64); 4] = [
+    ("none", "30/30/30", 15),
+    ("wide", "15/15/15", 120),
+    ("deep", "15/15/15/15", 8),
+    ("morton", "10/10/10/10", 10),
+];
+
+/// More would be a mistake of typing.
+const MOST_FILES: u64 = 1_000_000_000;
+const FILE: FileSlot = FileSlot(0);
+const FLAGS: OpenFlags = OpenFlags { write: true, truncate: true, ..OpenFlags::NONE };
+const CREATE: Call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: FLAGS, mode: 0o666 };
+const MKDIR: Call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o777 };
+const PHASE_CREATE: usize = 0;
+const PHASE_REMOVE: usize = 1;
+
+/// The tree, with its parameters bound.
+#[derive(Debug)]
+struct ManyFiles {
+    widths: Widths,
+    /// Files in a leaf.
+    files: u64,
+    size: u32,
+    zeros: bool,
+    order: RemoveOrder,
+    gap: GapKind,
+}
+
+impl ManyFiles {
+    fn new(values: &Values) -> Result<ManyFiles, ParamError> {
+        let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
+        let wrong = |()| ParamError::Conflict(format!("{} is no tree", set.1));
+        let widths: Widths = values.of_set("widths", "set", set.1.parse().map_err(wrong)?)?;
+        let files = values.of_set("files", "set", set.2)?;
+        if widths.leaves() * files > MOST_FILES {
+            return Err(ParamError::Conflict(format!(
+                "widths={widths} files={files} make more than {MOST_FILES} files; use fewer of one \
+                 of them"
+            )));
+        }
+        Ok(ManyFiles {
+            widths,
+            files,
+            size: values.whole("size") as u32,
+            zeros: values.text("data") == "zeros",
+            order: match values.text("order") {
+                "inode" => RemoveOrder::Inode,
+                "name" => RemoveOrder::Name,
+                _ => RemoveOrder::Readdir,
+            },
+            gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
+        })
+    }
+
+    fn all_files(&self) -> u64 {
+        self.widths.leaves() * self.files
+    }
+
+    fn payload(&self, leaf: u64, file: u64) -> Payload {
+        let id = if self.zeros { Payload::ZEROS } else { leaf * self.files + file };
+        Payload { id, offset: 0, length: self.size }
+    }
+
+    /// Writes the path of the directory of `level` that `leaf` is, or is below: `7/0/12`.
+    fn name_directory(&self, name: &mut Name, leaf: u64, level: usize) {
+        name.clear();
+        for (above, width) in self.widths.each().iter().enumerate().take(level + 1) {
+            if above > 0 {
+                name.push(b"/");
+            }
+            name.push_number(leaf / self.widths.leaves_below(above) % width, 1);
+        }
+    }
+}
+
+impl Workload for ManyFiles {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        vec![
+            PhaseSpec { name: "create", gap: GapKind::None, verify: true, threads: Threads::Any },
+            PhaseSpec { name: "remove", gap: self.gap, verify: true, threads: Threads::Any },
+        ]
+    }
+
+    /// Each share is a run of directories of the top level with all that is below them.
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let tops = self.widths.each().first().copied().unwrap_or(0);
+        let part = |rank: u32| tops * u64::from(rank) / u64::from(share.ranks.max(1));
+        let (from, to) = (part(share.rank), part(share.rank + 1));
+        let below = self.widths.leaves_below(0);
+        match phase {
+            PHASE_CREATE => Box::new(Create {
+                work: self,
+                leaf: from * below,
+                end: to * below,
+                step: Step::Enter,
+            }),
+            PHASE_REMOVE => Box::new(Remove { order: self.order, top: from, end: to }),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    /// Of the removal the getdents64(2) calls are left out: how many there are is the file system's
+    /// affair.
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        let (directories, files) = (self.widths.directories(), self.all_files());
+        match phase {
+            PHASE_CREATE => {
+                let mut counts = OpCounts::from([
+                    (OpKind::Mkdir, directories),
+                    (OpKind::Create, files),
+                    (OpKind::Close, files),
+                ]);
+                if self.size > 0 {
+                    counts.insert(OpKind::Write, files);
+                }
+                counts
+            }
+            PHASE_REMOVE => OpCounts::from([
+                (OpKind::Open, directories),
+                (OpKind::Close, directories),
+                (OpKind::Unlink, files),
+                (OpKind::Rmdir, directories),
+            ]),
+            _ => OpCounts::new(),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        Box::new(Leaves { work: self, there: phase == PHASE_CREATE })
+    }
+
+    fn needs(&self) -> Needs {
+        let widest = self.widths.each().iter().copied().chain([self.files]).max().unwrap_or(1);
+        Needs {
+            bytes: Bytes(self.all_files() * u64::from(self.size)),
+            inodes: self.widths.directories() + self.all_files(),
+            longest_name: (widest - 1).to_string().len(),
+        }
+    }
+}
+
+/// The tree, or nothing of it.
+struct Leaves<'a> {
+    work: &'a ManyFiles,
+    there: bool,
+}
+
+impl Tree for Leaves<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let (mut leaf, mut parts) = (0, path.split(|byte| *byte == b'/'));
+        for width in self.work.widths.each() {
+            let Some(part) = parts.next() else {
+                return self.there.then_some(Expected::DIRECTORY);
+            };
+            leaf = leaf * width + number(part).filter(|number| number < width && self.there)?;
+        }
+        let Some(part) = parts.next() else { return Some(Expected::DIRECTORY) };
+        let file = number(part).filter(|file| *file < self.work.files)?;
+        parts.next().is_none().then(|| Expected::file(self.work.payload(leaf, file)))
+    }
+
+    fn files(&self) -> u64 {
+        if self.there { self.work.all_files() } else { 0 }
+    }
+
+    fn directories(&self) -> u64 {
+        if self.there { self.work.widths.directories() } else { 0 }
+    }
+}
+
+/// A number as it is written in a name: without zeros before it.
+fn number(text: &[u8]) -> Option<u64> {
+    let canonical = text.len() == 1 || text.first() != Some(&b'0');
+    let digits = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| canonical && digits)?.parse().ok()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The next leaf is entered.
+    Enter,
+    /// The directory of this level above the leaf is made, or the leaf itself.
+    Directory(usize),
+    /// The next file of the leaf.
+    File(u64),
+    Write(u64),
+    Close(u64),
+}
+
+/// Directories as they are entered, files in the leaves.
+struct Create<'a> {
+    work: &'a ManyFiles,
+    leaf: u64,
+    end: u64,
+    step: Step,
+}
+
+impl Create<'_> {
+    /// The highest directory that begins with this leaf: all above it are there.
+    fn first_new(&self) -> usize {
+        let widths = &self.work.widths;
+        let begins = |level: &usize| self.leaf % widths.leaves_below(*level) == 0;
+        (0..widths.levels()).find(begins).unwrap_or(0)
+    }
+
+    fn file(&mut self, op: &mut Op, file: u64) {
+        op.call = CREATE;
+        if file == 0 {
+            op.name.push(b"/");
+        }
+        let above = op.name.as_bytes().iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        op.name.set_number(above + 1, file, 1);
+        self.step = if self.work.size > 0 { Step::Write(file) } else { Step::Close(file) };
+    }
+}
+
+impl OpSource for Create<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.step == Step::Enter {
+            if self.leaf == self.end {
+                return false;
+            }
+            self.step = Step::Directory(self.first_new());
+        }
+        match self.step {
+            Step::Enter => return false,
+            Step::Directory(level) => {
+                op.call = MKDIR;
+                self.work.name_directory(&mut op.name, self.leaf, level);
+                let last = level + 1 == self.work.widths.levels();
+                self.step = if last { Step::File(0) } else { Step::Directory(level + 1) };
+            }
+            Step::File(file) => self.file(op, file),
+            Step::Write(file) => {
+                op.call = Call::Write { file: FILE, payload: self.work.payload(self.leaf, file) };
+                self.step = Step::Close(file);
+            }
+            Step::Close(file) => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::File(file + 1);
+                if file + 1 == self.work.files {
+                    self.leaf += 1;
+                    self.step = Step::Enter;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// `rm -r` of each directory of the top level.
+struct Remove {
+    order: RemoveOrder,
+    top: u64,
+    end: u64,
+}
+
+impl OpSource for Remove {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.top == self.end {
+            return false;
+        }
+        op.name.clear();
+        op.name.push_number(self.top, 1);
+        op.call = Call::RemoveTree { dir: DirSlot::ROOT, order: self.order };
+        self.top += 1;
+        true
+    }
+}
