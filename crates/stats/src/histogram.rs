@@ -35,7 +35,8 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.buckets[bucket_of(ns) & (BUCKETS - 1)] += 1;
-        self.total = self.total.saturating_add(ns);
+        // 584 years fit.
+        self.total = self.total.wrapping_add(ns);
         self.max = self.max.max(ns);
     }
 
@@ -44,7 +45,7 @@ impl Histogram {
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine = mine.saturating_add(*theirs);
         }
-        self.total = self.total.saturating_add(other.total);
+        self.total = self.total.wrapping_add(other.total);
         self.max = self.max.max(other.max);
     }
 

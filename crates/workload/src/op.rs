@@ -385,6 +385,12 @@ impl Name {
         &self.bytes[..self.length as usize]
     }
 
+    /// Where the name begins, for a system call; a NUL always ends it.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.bytes.as_ptr()
+    }
+
     /// The name with its NUL, for the kernel.
     #[inline]
     pub fn as_bytes_with_nul(&self) -> &[u8] {

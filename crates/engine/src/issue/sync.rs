@@ -1,6 +1,7 @@
 //! One system call after the other, straight through libc, relative to open directories.
 
 use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct Sync {
     owner: (libc::uid_t, libc::gid_t),
     /// The last flags of an open and what they are for the kernel: a workload uses few.
     flags: (OpenFlags, c_int),
+    /// Where the kernel writes what nobody reads; here and not on the stack of the loop.
+    status: MaybeUninit<libc::stat>,
 }
 
 impl Sync {
@@ -46,6 +49,7 @@ impl Sync {
             buffer: Vec::new(),
             owner,
             flags: (flags, kernel_flags(flags)),
+            status: MaybeUninit::uninit(),
         }
     }
 
@@ -59,34 +63,18 @@ impl Sync {
         self.files.get(slot.0 as usize).copied().unwrap_or(CLOSED)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn flags(&mut self, flags: OpenFlags) -> c_int {
         if self.flags.0 != flags {
-            self.flags = (flags, kernel_flags(flags));
+            self.set_flags(flags);
         }
         self.flags.1
     }
 
+    #[cold]
     #[inline(never)]
-    fn create(&mut self, op: &Op) -> i64 {
-        match op.call {
-            Call::Create { dir, file, flags, mode } => {
-                let flags = self.flags(flags) | libc::O_CREAT;
-                self.open(dir, &op.name, file, flags, mode)
-            }
-            _ => 0,
-        }
-    }
-
-    #[inline(never)]
-    fn open_file(&mut self, op: &Op) -> i64 {
-        match op.call {
-            Call::Open { dir, file, flags } => {
-                let flags = self.flags(flags);
-                self.open(dir, &op.name, file, flags, 0)
-            }
-            _ => 0,
-        }
+    fn set_flags(&mut self, flags: OpenFlags) {
+        self.flags = (flags, kernel_flags(flags));
     }
 
     #[inline(always)]
@@ -103,23 +91,28 @@ impl Sync {
         0
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn close(&mut self, slot: FileSlot) -> i64 {
         take_and_close(&mut self.files, slot.0)
     }
 
-    #[inline(never)]
-    fn stat(&self, dir: DirSlot, name: &Name) -> i64 {
-        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-        let (dir, name, at) = (self.dir(dir), text(name), status.as_mut_ptr());
+    #[inline(always)]
+    fn stat(&mut self, dir: DirSlot, name: &Name) -> i64 {
+        let (dir, name, at) = (self.dir(dir), text(name), self.status.as_mut_ptr());
         // SAFETY: the name ends in NUL, `at` is valid for writing one stat.
         done(unsafe { libc::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) })
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn unlink(&self, dir: DirSlot, name: &Name, flags: c_int) -> i64 {
         // SAFETY: the name ends in NUL and lives as long as the call.
         done(unsafe { libc::unlinkat(self.dir(dir), text(name), flags) })
+    }
+
+    #[inline(always)]
+    fn rename(&self, (dir, name): (DirSlot, &Name), (to, other): (DirSlot, &Name)) -> i64 {
+        // SAFETY: the names end in NUL and live as long as the call.
+        done(unsafe { libc::renameat(self.dir(dir), text(name), self.dir(to), text(other)) })
     }
 
     fn open_dir(&mut self, dir: DirSlot, op: &Op, slot: DirSlot) -> i64 {
@@ -165,25 +158,38 @@ impl Sync {
         &mut self.buffer[..length]
     }
 
-    /// Writes all of it: a write that takes less than it was given is continued until it is done or
-    /// fails, as every program that cares does; payloads above 1 MiB take several calls so.
-    #[inline(never)]
+    /// Writes all of it.
+    #[inline(always)]
     fn write(&self, file: FileSlot, payload: Payload) -> i64 {
+        let bytes = self.contents.slice(payload);
+        // SAFETY: the slice is valid for its length.
+        let taken = unsafe { libc::write(self.file(file), bytes.as_ptr().cast(), bytes.len()) };
+        if taken < 0 {
+            failed()
+        } else if taken as u32 >= payload.length {
+            taken as i64
+        } else {
+            self.write_on(file, payload, taken as u32)
+        }
+    }
+
+    /// A write that takes less than it was given is continued until it is done or fails, as every
+    /// program that cares does; payloads above 1 MiB take several calls so.
+    #[cold]
+    #[inline(never)]
+    fn write_on(&self, file: FileSlot, payload: Payload, mut done: u32) -> i64 {
         let fd = self.file(file);
-        let mut done = 0;
         loop {
             let bytes = self.contents.slice(Contents::rest(payload, done));
             // SAFETY: the slice is valid for its length.
             let taken = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-            if taken < 0 {
-                return failed();
+            match taken {
+                0 => return -i64::from(libc::ENOSPC),
+                1.. => done += taken as u32,
+                _ => return failed(),
             }
-            done += taken as u32;
             if done >= payload.length {
                 return i64::from(done);
-            }
-            if taken == 0 {
-                return -i64::from(libc::ENOSPC);
             }
         }
     }
@@ -266,15 +272,9 @@ impl Sync {
                 }
                 Call::Setxattr { file, length } => return self.set_xattr(file, length),
                 Call::Mkdir { dir, mode } => libc::mkdirat(self.dir(dir), name, mode),
-                Call::Rename { dir, to } => {
-                    libc::renameat(self.dir(dir), name, self.dir(to), other)
-                }
                 Call::Link { dir, to } => libc::linkat(self.dir(dir), name, self.dir(to), other, 0),
                 Call::Symlink { dir } => libc::symlinkat(other, self.dir(dir), name),
-                Call::StatFile { file } => {
-                    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-                    libc::fstat(self.file(file), status.as_mut_ptr())
-                }
+                Call::StatFile { file } => libc::fstat(self.file(file), self.status.as_mut_ptr()),
                 Call::UtimesFile { file, mtime } => {
                     libc::futimens(self.file(file), times(mtime).as_ptr())
                 }
@@ -301,13 +301,19 @@ impl Sync {
 }
 
 impl Issuer for Sync {
-    /// Only a table of jumps: each call is out of line, so that none pays for the stack and the
-    /// registers of another.
+    /// The calls that workloads are made of stand in the loop itself; each is so short that it needs
+    /// no stack. All the others are out of line, so that none pays for theirs.
     #[inline]
     fn issue(&mut self, op: &Op) -> i64 {
         match op.call {
-            Call::Create { .. } => self.create(op),
-            Call::Open { .. } => self.open_file(op),
+            Call::Create { dir, file, flags, mode } => {
+                let flags = self.flags(flags) | libc::O_CREAT;
+                self.open(dir, &op.name, file, flags, mode)
+            }
+            Call::Open { dir, file, flags } => {
+                let flags = self.flags(flags);
+                self.open(dir, &op.name, file, flags, 0)
+            }
             Call::Close { file } => self.close(file),
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 self.write(file, payload)
@@ -315,6 +321,7 @@ impl Issuer for Sync {
             Call::Stat { dir } => self.stat(dir, &op.name),
             Call::Unlink { dir } => self.unlink(dir, &op.name, 0),
             Call::Rmdir { dir } => self.unlink(dir, &op.name, libc::AT_REMOVEDIR),
+            Call::Rename { dir, to } => self.rename((dir, &op.name), (to, &op.other)),
             _ => self.issue_other(op),
         }
     }
@@ -390,7 +397,7 @@ fn put(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
 
 #[inline]
 pub(super) fn text(name: &Name) -> *const libc::c_char {
-    name.as_bytes_with_nul().as_ptr().cast()
+    name.as_ptr().cast()
 }
 
 #[cold]

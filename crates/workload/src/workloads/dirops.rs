@@ -463,14 +463,17 @@ impl Ops<'_> {
 
 impl OpSource for Ops<'_> {
     /// The two commonest ops have a short way of their own, for each instruction here is in every
-    /// latency; what they do is what [`Ops::other`] would.
+    /// latency; what they do is what [`Ops::other`] would. Where each file has one op only, the call
+    /// of the last is still in place.
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == Step::File && self.in_sequence && self.place < self.end {
             if op.name.increment() {
                 self.number = self.place;
                 self.place += 1;
-                op.call = self.call;
-                self.step = self.then;
+                if self.then != Step::File {
+                    op.call = self.call;
+                    self.step = self.then;
+                }
                 return true;
             }
         } else if self.step == Step::Close {
