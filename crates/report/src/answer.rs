@@ -118,8 +118,14 @@ fn put<'a>(lists: &mut Lists<'a>, name: &'a str, item: String) {
 
 /// `dirops create`, with the verdicts that no interval answers for.
 fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
-    let grave =
-        [Flag::CheckFailed, Flag::Cached, Flag::NotCold, Flag::TooShort, Flag::InstrumentBound];
+    let grave = [
+        Flag::CheckFailed,
+        Flag::NoCalls,
+        Flag::Cached,
+        Flag::NotCold,
+        Flag::TooShort,
+        Flag::InstrumentBound,
+    ];
     let has = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
     let flags: Vec<&str> = grave.iter().filter(has).map(|flag| flag.name()).collect();
     match flags.as_slice() {

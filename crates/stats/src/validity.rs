@@ -1,5 +1,6 @@
 //! Whether a result is what it seems, judged from the record of a phase alone.
 
+use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::trial::{Phase, Trial};
 use fsdyno_record::{Nanos, OpKind};
 
@@ -25,6 +26,8 @@ pub const NOISE_LIMIT: f64 = 0.10;
 pub enum Flag {
     /// The file system's own check, or the comparison of what is on disk, found a fault.
     CheckFailed,
+    /// The ops were never issued: the times are the instrument's own.
+    NoCalls,
     /// Work was done but the device saw none of it.
     Cached,
     /// The phase was to begin with cold caches and found warm ones.
@@ -43,6 +46,7 @@ impl Flag {
     /// Every flag, the gravest first.
     pub const ALL: &[Flag] = &[
         Flag::CheckFailed,
+        Flag::NoCalls,
         Flag::Cached,
         Flag::NotCold,
         Flag::NotDurable,
@@ -55,6 +59,7 @@ impl Flag {
     pub fn name(self) -> &'static str {
         match self {
             Flag::CheckFailed => "CHECK FAILED",
+            Flag::NoCalls => "NO CALLS",
             Flag::Cached => "CACHED",
             Flag::NotCold => "NOT COLD",
             Flag::NotDurable => "NOT DURABLE",
@@ -70,6 +75,10 @@ impl Flag {
             Flag::CheckFailed => {
                 "The file system's own check or the verification found a fault; the numbers of \
                  this trial count for nothing."
+            }
+            Flag::NoCalls => {
+                "The ops were made up but never issued (--issuer null): every time and rate here is \
+                 the cost of the instrument itself, of no file system."
             }
             Flag::Cached => {
                 "The work never reached the device: no request was counted up to the last time \
@@ -116,7 +125,9 @@ pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
     let shortest = if trial.conditions.venue == "lab" { SHORTEST_IN_LAB } else { SHORTEST_ON_HOST };
     let judge = |flag: &Flag| match flag {
         Flag::CheckFailed => check_failed(trial),
-        Flag::Cached => cached(phase),
+        Flag::NoCalls => trial.plan.issuer == IssuerPlan::Null,
+        // What was never issued cannot reach a device.
+        Flag::Cached => cached(phase) && trial.plan.issuer != IssuerPlan::Null,
         Flag::NotCold => not_cold(trial, phase),
         Flag::NotDurable => phase.durable_ns.is_none(),
         Flag::TooShort => phase.returned_ns < shortest,
@@ -284,6 +295,14 @@ mod tests {
         assert_eq!(flags(&trial("lab"), &short), []);
         let shorter = Phase { returned_ns: Nanos(99_999_999), ..sound() };
         assert_eq!(flags(&trial("lab"), &shorter), [Flag::TooShort]);
+    }
+
+    #[test]
+    fn a_trial_without_calls_says_so_first() {
+        let mut trial = trial("host");
+        trial.plan.issuer = IssuerPlan::Null;
+        let phase = Phase { device: Some(Device::default()), ..sound() };
+        assert_eq!(flags(&trial, &phase), [Flag::NoCalls]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use fsdyno_record::plan::{
     DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
-use fsdyno_workload::{Curve, Needs, Setting, workloads};
+use fsdyno_workload::{Curve, Needs, Setting, Threads, workloads};
 
 use crate::settings::{SettingError, Settings, settings};
 
@@ -163,13 +163,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     let works = works(question)?;
     let sysctls = sysctls(&question.sysctls)?;
     let rows = rows(question, place)?;
-    // The agent issues from one thread; a plan that says otherwise would be a false record.
-    if question.threads != 1 {
-        return Err(MatrixError::Wrong(format!(
-            "--threads {} is not possible: these workloads run in one thread; leave it at 1",
-            question.threads
-        )));
-    }
+    issuers(question, place, &works)?;
     let mut cells = Vec::new();
     for work in &works {
         for row in &rows {
@@ -197,10 +191,50 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     Ok(cells)
 }
 
+/// The most threads that a trial may have.
+const MOST_THREADS: u32 = 512;
+
+/// The most ops that a trial may have in flight: each has buffers and open files of its own.
+const MOST_IN_FLIGHT: u32 = 4096;
+
+/// Whether ops can be issued as asked.
+fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
+    let (threads, issuer) = (question.threads, question.issuer);
+    let wrong = |text| Err(MatrixError::Wrong(text));
+    if !(1..=MOST_THREADS).contains(&threads) {
+        return wrong(format!(
+            "--threads {threads} is not possible; it is a number from 1 to {MOST_THREADS}"
+        ));
+    }
+    if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {
+        return wrong(format!(
+            "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
+             can be shared among threads; leave it at 1",
+            work.plan.name
+        ));
+    }
+    if matches!(issuer, IssuerPlan::IoUring { .. }) && matches!(place, Place::Lab(_)) {
+        return wrong(format!(
+            "--issuer {issuer} is for directories and devices of this host (--on DIRECTORY): that \
+             io_uring's workers keep the lab's digits the same in every run is not proven"
+        ));
+    }
+    let in_flight = threads.saturating_mul(issuer.depth());
+    if in_flight > MOST_IN_FLIGHT {
+        return wrong(format!(
+            "--threads {threads} with --issuer {issuer} would have {in_flight} ops in flight; it is \
+             at most {MOST_IN_FLIGHT}"
+        ));
+    }
+    Ok(())
+}
+
 /// A workload with its parameters bound.
 struct Work {
     plan: WorkloadPlan,
     needs: Needs,
+    /// Whether any of its phases can be shared among threads.
+    shared: bool,
     phases: Vec<(String, BTreeMap<OpKind, u64>)>,
 }
 
@@ -255,16 +289,16 @@ fn work(
         settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let params = kind.resolve(&set)?;
     let workload = kind.build(&params, &Setting::seed(question.seed))?;
+    let ranks = question.threads.saturating_mul(question.issuer.depth());
     let phases = workload.phases();
+    let shared = phases.iter().any(|phase| phase.threads == Threads::Any);
     let phases = phases
         .iter()
         .enumerate()
-        .map(|(at, phase)| {
-            (phase.name.to_string(), workload.counts(at, phase.threads.of(question.threads)))
-        })
+        .map(|(at, phase)| (phase.name.to_string(), workload.counts(at, phase.threads.of(ranks))))
         .collect();
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input: None };
-    Ok(Work { plan, needs: workload.needs(), phases })
+    Ok(Work { plan, needs: workload.needs(), shared, phases })
 }
 
 /// A row of the table: what the work runs on.
@@ -561,6 +595,39 @@ mod tests {
         let kernels = vec!["6.1.0".to_string(); 2];
         let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
         assert!(text.contains("6.1.0 twice") && text.contains("two runs"), "{text}");
+    }
+
+    #[test]
+    fn threads_are_for_workloads_that_can_share_a_phase() {
+        let asked = |workloads: &[&str], threads| Question { threads, ..ask(workloads, &["ext4"]) };
+        let cells = matrix(&asked(&["dirops"], 8), &Place::Lab(lab())).unwrap();
+        assert_eq!(cells[0].plan.threads, 8);
+        assert_eq!(cells[0].phases[0].1[&OpKind::Open], 8, "each opens the directory");
+        let text = refusal(&asked(&["dirops", "tarball"], 2), lab());
+        assert!(text.contains("--threads 2") && text.contains("'tarball'"), "{text}");
+        for threads in [0, 513] {
+            let text = refusal(&asked(&["dirops"], threads), lab());
+            assert!(text.contains("1 to 512"), "{text}");
+        }
+    }
+
+    #[test]
+    fn io_uring_is_for_the_host_and_null_for_both() {
+        let issued = |threads, issuer: &str| Question {
+            threads,
+            issuer: issuer.parse().unwrap(),
+            ..ask(&["dirops"], &[])
+        };
+        let host = Place::Directory { path: "/tmp".into(), label: "tmpfs".into() };
+        let cells = matrix(&issued(2, "io_uring:16"), &host).unwrap();
+        assert_eq!(cells[0].phases[0].1[&OpKind::Open], 32, "each op in flight has a share");
+        let text = matrix(&issued(2, "io_uring:4096"), &host).unwrap_err().to_string();
+        assert!(text.contains("8192 ops in flight"), "{text}");
+        let in_lab = Question { filesystems: vec!["ext4".into()], ..issued(1, "io_uring:4") };
+        assert!(refusal(&in_lab, lab()).contains("not proven"));
+        let null = Question { issuer: IssuerPlan::Null, ..ask(&["dirops"], &["ext4"]) };
+        assert_eq!(matrix(&null, &Place::Lab(lab())).unwrap()[0].plan.issuer, IssuerPlan::Null);
+        assert!(matrix(&issued(1, "null"), &host).is_ok());
     }
 
     #[test]

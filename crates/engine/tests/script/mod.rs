@@ -1,0 +1,142 @@
+//! A workload of written-down ops, one list for each thread, and what runs workloads in tests.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use fsdyno_engine::threads::Done;
+use fsdyno_engine::{Crew, PhaseError, run_threads, verify};
+use fsdyno_record::plan::{IssuerPlan, VerifyMode};
+use fsdyno_record::trial::VerifyReport;
+use fsdyno_workload::workload::{Needs, OpCounts, PhaseSpec, Tree};
+use fsdyno_workload::{
+    Call, Contents, DirSlot, FileSlot, GapKind, Op, OpSource, OpenFlags, Setting, Share, Threads,
+    Workload, workloads,
+};
+
+pub const ROOT: DirSlot = DirSlot::ROOT;
+pub const FILE: FileSlot = FileSlot(0);
+pub const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
+
+/// The ops of each thread of a phase of exactly so many threads.
+pub struct Script(pub Vec<Vec<Op>>);
+
+struct List<'a>(std::slice::Iter<'a, Op>);
+
+impl OpSource for List<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        self.0.next().map(|next| op.clone_from(next)).is_some()
+    }
+}
+
+impl Script {
+    pub fn threads(&self) -> Threads {
+        Threads::Exactly(self.0.len() as u32)
+    }
+}
+
+impl Workload for Script {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let threads = self.threads();
+        vec![PhaseSpec { name: "script", gap: GapKind::None, verify: false, threads }]
+    }
+
+    fn ops(&self, _: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        Box::new(List(self.0[share.rank as usize].iter()))
+    }
+
+    fn counts(&self, _: usize, _: u32) -> OpCounts {
+        unimplemented!("a script has no closed form")
+    }
+
+    fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
+        unimplemented!("a script has no closed form")
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+}
+
+pub fn op(call: Call, name: &str) -> Op {
+    let mut op = Op { call, ..Op::default() };
+    op.name.push(name.as_bytes());
+    op
+}
+
+pub fn create(name: &str) -> [Op; 2] {
+    [
+        op(Call::Create { dir: ROOT, file: FILE, flags: WRITE, mode: 0o640 }, name),
+        op(Call::Close { file: FILE }, name),
+    ]
+}
+
+pub fn root(path: &Path) -> OwnedFd {
+    std::fs::File::open(path).unwrap().into()
+}
+
+/// Made once: it takes longer than most of the tests.
+pub fn contents() -> Arc<Contents> {
+    static CONTENTS: OnceLock<Arc<Contents>> = OnceLock::new();
+    Arc::clone(CONTENTS.get_or_init(|| Arc::new(Contents::new(1))))
+}
+
+/// A workload of the table with some of its parameters set.
+pub fn build(name: &str, set: &[(&str, &str)]) -> Box<dyn Workload> {
+    let kind = workloads::find(name).unwrap();
+    kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap()
+}
+
+/// Runs one phase below `path`.
+pub fn run(
+    work: &dyn Workload,
+    phase: usize,
+    threads: u32,
+    issuer: &str,
+    path: &Path,
+) -> Result<Done, PhaseError> {
+    let (root, contents) = (root(path), contents());
+    let crew = Crew {
+        work,
+        phase,
+        threads: work.phases()[phase].threads,
+        asked: threads,
+        issuer: issuer.parse::<IssuerPlan>().unwrap(),
+        root: root.as_fd(),
+        contents: &contents,
+    };
+    run_threads(&crew, &mut || {}, &|_| {})
+}
+
+/// Runs all phases of a workload; each must make its exact counts and leave its tree.
+pub fn prove(name: &str, set: &[(&str, &str)], threads: u32, issuer: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    prove_in(folder.path(), name, set, threads, issuer);
+}
+
+pub fn prove_in(path: &Path, name: &str, set: &[(&str, &str)], threads: u32, issuer: &str) {
+    let work = build(name, set);
+    let said = format!("{name} {set:?} in {threads} threads by {issuer}");
+    for (phase, spec) in work.phases().iter().enumerate() {
+        let done = run(work.as_ref(), phase, threads, issuer, path);
+        let done = done.unwrap_or_else(|error| panic!("{said}: {}: {error}", spec.name));
+        let ops = done.outcome.ops;
+        let counts = done.into_recorder().counts();
+        let depth = issuer.parse::<IssuerPlan>().unwrap().depth();
+        let right = work.counts(phase, spec.threads.of(threads * depth));
+        for (kind, count) in &right {
+            assert_eq!(counts.get(kind), Some(count), "{said}: {} {kind}", spec.name);
+        }
+        assert_eq!(counts.values().sum::<u64>(), ops, "{said}: {}", spec.name);
+        let report = verified(path, work.as_ref(), phase);
+        assert_eq!(report.examples, Vec::<String>::new(), "{said}: {}", spec.name);
+        assert_eq!(report.files, work.tree(phase).files(), "{said}: {}", spec.name);
+    }
+}
+
+fn verified(path: &Path, work: &dyn Workload, phase: usize) -> VerifyReport {
+    let (root, tree) = (root(path), work.tree(phase));
+    verify(root.as_fd(), tree.as_ref(), &contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
+}

@@ -1,0 +1,231 @@
+//! Phases of many threads on a real directory: who waits for whom, what one failure does to all.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod script;
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fsdyno_engine::board::Board;
+use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::threads::Done;
+use fsdyno_engine::{
+    Cause, Crew, Errno, Failure, Issuer, Meter, PhaseError, Recorder, run_rank, run_threads,
+};
+use fsdyno_record::plan::IssuerPlan;
+use fsdyno_record::{Nanos, OpKind};
+use fsdyno_workload::{After, Call, Op, OpSource, Share, Threads, Workload};
+use script::{ROOT, Script, build, contents, create, op, prove, root, run};
+
+fn after(thread: u32, ops: u64, op: Op) -> Op {
+    Op { after: After { thread, ops }, ..op }
+}
+
+fn stat(name: &str) -> Op {
+    op(Call::Stat { dir: ROOT }, name)
+}
+
+fn run_script(script: &Script, path: &Path) -> Result<Done, PhaseError> {
+    run(script, 0, 1, "sync", path)
+}
+
+fn failure(done: Result<Done, PhaseError>) -> Failure {
+    match done.err().unwrap() {
+        PhaseError::Op(failure) => failure,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn any_number_of_threads_does_the_same_work() {
+    for threads in [1, 2, 3, 8, 64] {
+        for order in ["forward", "random"] {
+            let set = [("files", "1000"), ("size", "100"), ("stat", "yes"), ("order", order)];
+            prove("dirops", &set, threads, "sync");
+        }
+    }
+}
+
+#[test]
+fn more_threads_than_files_do_no_harm() {
+    prove("dirops", &[("files", "3")], 16, "sync");
+}
+
+#[test]
+fn a_phase_of_one_thread_stays_one_whatever_is_asked() {
+    prove("tarball", &[("files", "50"), ("order", "random")], 8, "sync");
+}
+
+#[test]
+fn an_op_waits_for_what_it_needs_and_the_wait_is_in_no_latency() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = Nanos(200_000_000);
+    let mut first = create("a").to_vec();
+    first[0].think = late;
+    // The name is there only after the first op of the other thread.
+    let script = Script(vec![first, vec![after(0, 1, stat("a"))]]);
+    let done = run_script(&script, folder.path()).unwrap();
+    let outcome = done.outcome;
+    assert!(outcome.returned.since(outcome.started) >= late);
+    assert!(outcome.thought >= late && outcome.thought < Nanos(2 * late.0), "{outcome:?}");
+    let stats = &done.into_recorder().ops()[&OpKind::Stat];
+    assert!(stats.total_ns < Nanos(late.0 / 2), "{:?}", stats.total_ns);
+}
+
+#[test]
+fn two_threads_pass_the_ball_a_thousand_times() {
+    // Each op of one needs the op before it of the other, so that one missed wake-up would cost a
+    // tenth of a second, and a hundred of them ten.
+    let folder = tempfile::tempdir().unwrap();
+    let rounds = 1000u64;
+    let name = |thread: u32| if thread == 0 { ("a", "b") } else { ("b", "a") };
+    let side = |thread: u32| -> Vec<Op> {
+        let rename = |round: u64| {
+            let (from, to) = name(thread);
+            let mut op = op(Call::Rename { dir: ROOT, to: ROOT }, from);
+            op.other.push(to.as_bytes());
+            after(1 - thread, round + u64::from(thread), op)
+        };
+        (0..rounds).map(rename).collect()
+    };
+    std::fs::write(folder.path().join("a"), b"").unwrap();
+    let done = run_script(&Script(vec![side(0), side(1)]), folder.path()).unwrap();
+    assert_eq!(done.outcome.ops, 2 * rounds);
+    assert!(folder.path().join("a").exists() && !folder.path().join("b").exists());
+}
+
+#[test]
+fn threads_that_wait_for_each_other_for_ever_are_an_error_and_no_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script(vec![vec![after(1, 1, stat("."))], vec![after(0, 1, stat("."))]]);
+    let failure = failure(run_script(&script, folder.path()));
+    assert!(matches!(failure.cause, Cause::Never(_)), "{failure}");
+    assert!(failure.to_string().contains("which never comes, after 0 ops"), "{failure}");
+}
+
+#[test]
+fn waiting_for_a_thread_that_ended_too_early_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script(vec![vec![stat(".")], vec![after(0, 2, stat("."))]]);
+    let failure = failure(run_script(&script, folder.path()));
+    assert_eq!(failure.cause, Cause::Never(After { thread: 0, ops: 2 }));
+    let alone = Script(vec![vec![after(0, 1, stat("."))]]);
+    let failure = self::failure(run_script(&alone, folder.path()));
+    assert_eq!(failure.cause, Cause::Never(After { thread: 0, ops: 1 }));
+}
+
+#[test]
+fn the_calls_of_an_expanded_op_count_for_who_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("d")).unwrap();
+    // A scan of an empty directory is open, getdents64 with `.` and `..`, getdents64, close.
+    let scan = op(Call::Scan { dir: ROOT }, "d");
+    let script = Script(vec![vec![scan], vec![after(0, 4, stat("d"))]]);
+    assert_eq!(run_script(&script, folder.path()).unwrap().outcome.ops, 5);
+}
+
+#[test]
+fn one_failure_stops_all_threads_and_is_the_one_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless: Vec<Op> = std::iter::repeat_n(stat("."), 20_000_000 / 1000).collect();
+    let mut wrong = vec![stat("."); 100];
+    wrong.push(stat("gone"));
+    let waiting = vec![after(0, u64::MAX, stat("."))];
+    let script = Script(vec![endless, wrong, waiting]);
+    let failure = failure(run_script(&script, folder.path()));
+    assert_eq!(failure.cause, Cause::Errno(Errno(libc::ENOENT)), "{failure}");
+    assert_eq!((failure.op, failure.path.as_str()), (OpKind::Stat, "gone"));
+    assert!((100..20_100).contains(&failure.done), "{failure}");
+}
+
+#[test]
+fn the_beat_tells_the_sum_of_all_threads() {
+    let work = build("dirops", &[("files", "5000")]);
+    let folder = tempfile::tempdir().unwrap();
+    let (root, contents, most) = (root(folder.path()), contents(), AtomicU64::new(0));
+    let crew = Crew {
+        work: work.as_ref(),
+        phase: 0,
+        threads: Threads::Any,
+        asked: 4,
+        issuer: IssuerPlan::Sync,
+        root: root.as_fd(),
+        contents: &contents,
+    };
+    let mut ready = 0;
+    let beat = |done| {
+        most.fetch_max(done, Ordering::Relaxed);
+    };
+    let done = run_threads(&crew, &mut || ready += 1, &beat).unwrap();
+    assert_eq!(most.load(Ordering::Relaxed), done.outcome.ops);
+    assert_eq!(ready, 1);
+}
+
+/// Fails the `at`-th call with an error of the device.
+struct Faulty {
+    issuer: Sync,
+    at: u64,
+    errno: i32,
+}
+
+impl Issuer for Faulty {
+    fn issue(&mut self, op: &Op) -> i64 {
+        self.at -= 1;
+        if self.at == 0 { -i64::from(self.errno) } else { self.issuer.issue(op) }
+    }
+
+    fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
+        self.issuer.expand(op, meter)
+    }
+
+    fn path_of(&self, op: &Op) -> String {
+        self.issuer.path_of(op)
+    }
+}
+
+/// Two threads create 1000 files each; the 101st call of the second one fails.
+fn injected(errno: i32) -> Failure {
+    let folder = tempfile::tempdir().unwrap();
+    let work = build("dirops", &[("files", "2000")]);
+    let board = Board::new(2, 2);
+    let work: &dyn Workload = work.as_ref();
+    let rank = |rank: u32, at: u64| {
+        let issuer = Sync::new(root(folder.path()), contents());
+        let mut issuer = Faulty { issuer, at, errno };
+        let mut source: Box<dyn OpSource + Send> = work.ops(0, Share { rank, ranks: 2 });
+        let mut recorder = Recorder::new();
+        let ended =
+            run_rank(&board, rank, source.as_mut(), &mut issuer, &mut recorder, &mut |_| {});
+        if ended.is_err() {
+            board.stop();
+        }
+        ended
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| rank(0, u64::MAX));
+        let failure = rank(1, 102).unwrap_err();
+        match first.join().unwrap() {
+            Ok(outcome) => assert_eq!(outcome.ops, 2003),
+            Err(stopped) => assert_eq!(stopped.cause, Cause::Stopped),
+        }
+        failure
+    })
+}
+
+#[test]
+fn a_fault_in_mid_run_says_op_path_and_how_far_all_were() {
+    for (errno, text) in [
+        (libc::ENOSPC, "No space left on device (ENOSPC)"),
+        (libc::EIO, "Input/output error (EIO)"),
+        (libc::EDQUOT, "(EDQUOT)"),
+    ] {
+        let failure = injected(errno);
+        // One opens the directory, then creates and closes 50 files: the next is the 1050th.
+        assert_eq!((failure.op, failure.path.as_str()), (OpKind::Create, "d/f0001050"));
+        assert!((102..=2_104).contains(&failure.done), "{failure}");
+        assert!(failure.to_string().contains(text), "{failure}");
+    }
+    assert!(injected(libc::EDQUOT).hint().unwrap().contains("quota"));
+}

@@ -1,0 +1,198 @@
+//! Phases through io_uring(7) do what the system calls do. Skipped where the kernel has none.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod script;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use fsdyno_engine::issue::uring;
+use fsdyno_engine::{Cause, PhaseError};
+use fsdyno_record::{Bytes, Nanos, OpKind};
+use fsdyno_workload::{After, Call, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
+use script::{FILE, ROOT, Script, WRITE, contents, create, op, prove, prove_in, run};
+
+/// Whether there is an io_uring; says why not.
+fn here() -> bool {
+    match uring::probe() {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("skipped: io_uring: {error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn the_tree_and_the_counts_are_those_of_the_system_calls() {
+    if !here() {
+        return;
+    }
+    for (threads, depth) in [(1, 1), (1, 7), (2, 32), (4, 3), (1, 256)] {
+        let issuer = format!("io_uring:{depth}");
+        let set = [("files", "700"), ("size", "5000"), ("stat", "yes"), ("create-order", "random")];
+        prove("dirops", &set, threads, &issuer);
+        for order in ["readdir", "random"] {
+            prove("tarball", &[("files", "200"), ("order", order)], threads, &issuer);
+        }
+    }
+}
+
+#[test]
+fn it_works_on_a_memory_file_system_too() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        eprintln!("skipped: no /dev/shm");
+        return;
+    };
+    if here() {
+        let set = [("files", "500"), ("size", "4096")];
+        prove_in(folder.path(), "dirops", &set, 2, "io_uring:16");
+    }
+}
+
+fn issue(path: &Path, ops: Vec<Op>) -> Result<fsdyno_engine::threads::Done, PhaseError> {
+    run(&Script(vec![ops]), 0, 1, "io_uring:1", path)
+}
+
+#[test]
+fn every_call_does_what_its_name_says() {
+    if !here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, other) = (DirSlot(2), FileSlot(5));
+    let append = OpenFlags { append: true, ..WRITE };
+    let read = OpenFlags { read: true, ..OpenFlags::NONE };
+    let payload = |offset, length| Payload { id: 7, offset, length };
+    let two = |call, name: &str, other: &str| {
+        let mut op = op(call, name);
+        op.other.push(other.as_bytes());
+        op
+    };
+    let ops = vec![
+        op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d"),
+        Op { expect: Expect::Exists, ..op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d") },
+        op(Call::OpenDir { dir: ROOT, slot: dir }, "d"),
+        op(Call::Create { dir, file: FILE, flags: WRITE, mode: 0o600 }, "a"),
+        op(Call::Write { file: FILE, payload: payload(0, 3000) }, "a"),
+        op(Call::Write { file: FILE, payload: payload(3000, 2000) }, "a"),
+        op(Call::WriteAt { file: FILE, offset: 10, payload: payload(10, 20) }, "a"),
+        op(Call::Fallocate { file: FILE, length: 8192 }, "a"),
+        op(Call::Truncate { file: FILE, length: 5000 }, "a"),
+        op(Call::UtimesFile { file: FILE, mtime: 1_000_000_000 }, "a"),
+        op(Call::ChmodFile { file: FILE, mode: 0o644 }, "a"),
+        op(Call::StatFile { file: FILE }, "a"),
+        op(Call::Fsync { file: FILE }, "a"),
+        op(Call::Close { file: FILE }, "a"),
+        op(Call::Open { dir, file: other, flags: append }, "a"),
+        op(Call::Append { file: other, payload: payload(5000, 1000) }, "a"),
+        op(Call::Close { file: other }, "a"),
+        op(Call::Open { dir, file: FILE, flags: read }, "a"),
+        op(Call::Read { file: FILE, length: 4000 }, "a"),
+        op(Call::Read { file: FILE, length: 4000 }, "a"),
+        op(Call::ReadAt { file: FILE, offset: 5990, length: 100 }, "a"),
+        op(Call::Close { file: FILE }, "a"),
+        two(Call::Link { dir, to: ROOT }, "a", "hard"),
+        two(Call::Symlink { dir: ROOT }, "soft", "d/a"),
+        two(Call::Rename { dir: ROOT, to: dir }, "hard", "b"),
+        op(Call::Stat { dir }, "b"),
+        Op { expect: Expect::Missing, ..op(Call::Stat { dir }, "c") },
+        op(Call::Utimes { dir: ROOT, mtime: 5 }, "soft"),
+        op(Call::FsyncDir { dir }, "d"),
+        op(Call::Scan { dir: ROOT }, "d"),
+        op(Call::Unlink { dir }, "b"),
+        op(Call::Mkdir { dir, mode: 0o700 }, "sub"),
+        op(Call::Rmdir { dir }, "sub"),
+        op(Call::CloseDir { slot: dir }, "d"),
+    ];
+    let calls = ops.len() as u64;
+    let done = issue(folder.path(), ops).unwrap();
+    let outcome = done.outcome;
+    assert_eq!((outcome.bytes_written, outcome.bytes_read), (Bytes(6020), Bytes(6010)));
+    // The scan is open, two getdents64, close on any file system.
+    assert!(outcome.ops >= calls + 3, "{outcome:?}");
+    let file = folder.path().join("d/a");
+    assert_eq!(std::fs::read(&file).unwrap(), contents().slice(payload(0, 6000)));
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o644);
+    assert_eq!(std::fs::read_link(folder.path().join("soft")).unwrap(), Path::new("d/a"));
+    assert_eq!(std::fs::symlink_metadata(folder.path().join("soft")).unwrap().mtime(), 5);
+    assert!(!folder.path().join("d/b").exists() && !folder.path().join("hard").exists());
+}
+
+#[test]
+fn a_write_that_takes_several_calls_is_one_op_and_written_whole() {
+    if !here() {
+        return;
+    }
+    // A slice is at most a mebibyte, so the kernel is asked three times.
+    let folder = tempfile::tempdir().unwrap();
+    let payload = Payload { id: 3, offset: 0, length: 3_000_001 };
+    let [open, close] = create("big");
+    let write = op(Call::Write { file: FILE, payload }, "big");
+    let done = issue(folder.path(), vec![open, write, close]).unwrap();
+    assert_eq!((done.outcome.ops, done.outcome.bytes_written), (3, Bytes(3_000_001)));
+    let bytes = std::fs::read(folder.path().join("big")).unwrap();
+    assert_eq!(bytes.len(), 3_000_001);
+    assert_eq!(contents().difference(payload, &bytes), None);
+}
+
+#[test]
+fn a_failure_says_what_where_why_and_when() {
+    if !here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut ops = create("x").to_vec();
+    ops.push(op(Call::Unlink { dir: ROOT }, "no/f00017"));
+    let said = issue(folder.path(), ops).err().unwrap().to_string();
+    assert_eq!(said, "unlink no/f00017: No such file or directory (ENOENT) after 2 ops");
+    let ops = vec![
+        op(Call::Open { dir: ROOT, file: FILE, flags: WRITE }, "full"),
+        op(Call::Write { file: FILE, payload: Payload { id: 0, offset: 0, length: 9 } }, "full"),
+    ];
+    let said = issue(Path::new("/dev"), ops).err().unwrap().to_string();
+    assert_eq!(said, "write full: No space left on device (ENOSPC) after 1 ops");
+    for call in [Call::Close { file: FileSlot(9) }, Call::CloseDir { slot: ROOT }] {
+        let said = issue(folder.path(), vec![op(call, "x")]).err().unwrap().to_string();
+        assert!(said.contains("EBADF"), "{said}");
+    }
+}
+
+#[test]
+fn thinking_sleeps_without_holding_up_and_is_in_no_latency() {
+    if !here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let think = Nanos(30_000_000);
+    let mut ops = create("f").to_vec();
+    ops[0].think = think;
+    ops[1].compute = think;
+    let done = issue(folder.path(), ops).unwrap();
+    let outcome = done.outcome;
+    assert!(outcome.thought >= Nanos(2 * think.0), "{outcome:?}");
+    assert!(outcome.returned.since(outcome.started) >= outcome.thought);
+    let ops = done.into_recorder().ops();
+    assert!(ops[&OpKind::Create].total_ns < think && ops[&OpKind::Close].total_ns < think);
+}
+
+#[test]
+fn threads_wait_for_each_other_through_the_ring() {
+    if !here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let after = |thread, ops, op| Op { after: After { thread, ops }, ..op };
+    let stat = op(Call::Stat { dir: ROOT }, "a");
+    let mut late = create("a").to_vec();
+    late[0].think = Nanos(20_000_000);
+    let script =
+        Script(vec![late, vec![after(0, 1, stat.clone())], vec![after(1, 1, stat.clone())]]);
+    assert_eq!(run(&script, 0, 1, "io_uring:4", folder.path()).unwrap().outcome.ops, 4);
+    let script = Script(vec![vec![after(1, 1, stat.clone())], vec![after(0, 1, stat)]]);
+    match run(&script, 0, 1, "io_uring:4", folder.path()).err().unwrap() {
+        PhaseError::Op(failure) => assert!(matches!(failure.cause, Cause::Never(_)), "{failure}"),
+        other => panic!("{other}"),
+    }
+}
