@@ -1,0 +1,91 @@
+//! What each workload's generator and the engine's loop cost together: CPU time an op without calls.
+//!
+//! `cargo bench -p fsdyno-engine --bench null` runs every workload of the table with its own
+//! parameters, only smaller, through the null issuer. The workloads take turns, and a figure is the
+//! median over the rounds, so that what disturbs a shared machine disturbs all alike. It is CPU time
+//! of the process, hence right for workloads of many threads too. Promised are at most 100 ns.
+
+#![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use fsdyno_engine::{Crew, run_threads};
+use fsdyno_record::plan::IssuerPlan;
+use fsdyno_workload::workloads::{self, Kind};
+use fsdyno_workload::{Contents, Setting, Workload};
+
+const ROUNDS: usize = 31;
+
+/// What makes a workload small enough for many rounds, where it has such a parameter.
+const SMALLER: &[(&str, &str)] = &[("files", "20000"), ("transactions", "20000")];
+
+/// What is promised.
+const LIMIT: f64 = 100.0;
+
+fn main() {
+    let contents = Arc::new(Contents::new(1));
+    let mut rows: Vec<(&Kind, Box<dyn Workload>, Vec<f64>)> = Vec::new();
+    for kind in workloads::ALL {
+        match build(kind) {
+            Ok(work) => rows.push((kind, work, Vec::new())),
+            Err(reason) => println!("{:14} skipped: {reason}", kind.name),
+        }
+    }
+    for _ in 0..ROUNDS {
+        for (_, work, times) in &mut rows {
+            times.extend(an_op(work.as_ref(), &contents));
+        }
+    }
+    println!("{:14} {:>10} {:>10} {:>10}", "CPU ns an op", "median", "least", "most");
+    for (kind, _, times) in &mut rows {
+        times.sort_by(f64::total_cmp);
+        match times.as_slice() {
+            [] => println!("{:14} has only ops that a file system must expand", kind.name),
+            [least, .., most] => {
+                let median = times[times.len() / 2];
+                let over = if median > LIMIT { "  over 100" } else { "" };
+                println!("{:14} {median:10.1} {least:10.1} {most:10.1}{over}", kind.name);
+            }
+            [one] => println!("{:14} {one:10.1}", kind.name),
+        }
+    }
+}
+
+/// The workload with its own parameters, smaller where it can be.
+fn build(kind: &Kind) -> Result<Box<dyn Workload>, String> {
+    let has = |key: &str| kind.params.iter().any(|param| param.name == key);
+    let set: Vec<(&str, &str)> = SMALLER.iter().copied().filter(|(key, _)| has(key)).collect();
+    let params = kind.resolve(&set).map_err(|error| error.to_string())?;
+    kind.build(&params, &Setting::seed(1)).map_err(|error| error.to_string())
+}
+
+/// CPU nanoseconds an op over all phases; none where nothing is issued.
+fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
+    let root = std::fs::File::open("/").unwrap();
+    let (mut ops, mut time) = (0, 0);
+    for (phase, spec) in work.phases().iter().enumerate() {
+        let crew = Crew {
+            work,
+            phase,
+            threads: spec.threads,
+            asked: 1,
+            issuer: IssuerPlan::Null,
+            root: root.as_fd(),
+            contents,
+        };
+        let mut before = 0;
+        let done = run_threads(&crew, &mut || before = cpu(), &|_| {}).unwrap();
+        time += cpu() - before;
+        ops += done.outcome.ops;
+    }
+    (ops > 0).then(|| time as f64 / ops as f64)
+}
+
+/// CPU time of this process in nanoseconds.
+fn cpu() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

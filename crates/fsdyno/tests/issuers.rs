@@ -1,0 +1,141 @@
+//! How ops are issued on a directory of this host: many threads, io_uring, not at all; and what a file
+//! system that fills up in mid-run comes to.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::ffi::CString;
+use std::path::Path;
+
+use common::{code, ours, run, stderr, stdout};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde_json::Value;
+
+/// Runs and gives the one record.
+fn record(on: &Path, words: &str) -> (i32, String, Value) {
+    let out = tempfile::tempdir().unwrap();
+    let output = run(out.path(), &format!("run {words} --on {} --out r", on.display()));
+    let said = stdout(&output) + &stderr(&output);
+    let line = std::fs::read_to_string(out.path().join("r/trials.ndjson"));
+    let line = line.unwrap_or_else(|error| panic!("{error}: {said}"));
+    (code(&output), said, serde_json::from_str(line.lines().next().unwrap()).unwrap())
+}
+
+fn nothing_left(folder: &Path) -> bool {
+    ours(folder).is_empty() && std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn eight_threads_share_the_work_and_their_cpu_time_is_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let words = "dirops --threads 8 --set files=2000 --set size=1000";
+    let (code, said, trial) = record(place.path(), words);
+    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{said}");
+    let create = &trial["measured"]["phases"][0];
+    assert_eq!(create["ops"]["create"]["count"], 2000);
+    assert_eq!(create["ops"]["open"]["count"], 8, "each opens the directory");
+    assert_eq!(trial["measured"]["verify"]["files"], 2000);
+    // Eight threads on one processor or many: their CPU time is that of thousands of calls.
+    assert!(create["cpu_ns"].as_u64().unwrap() > 1_000_000, "{}", create["cpu_ns"]);
+    assert!(nothing_left(place.path()));
+}
+
+#[test]
+fn more_threads_than_the_limit_of_open_files_would_let_live_do_their_work() {
+    let place = tempfile::tempdir().unwrap();
+    let (code, said, _) = record(place.path(), "dirops --threads 512 --set files=1024");
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_ring_does_the_same_work() {
+    let place = tempfile::tempdir().unwrap();
+    let words = "dirops --threads 2 --issuer io_uring:32 --set files=2000 --set size=1000";
+    let (code, said, trial) = record(place.path(), words);
+    let reason = trial["reason"].as_str().unwrap_or_default();
+    if reason.starts_with("io_uring: ") {
+        assert!(code == 4 && reason.contains("use --issuer sync"), "{said}");
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{said}");
+    assert_eq!(trial["plan"]["issuer"], "io_uring:32");
+    assert_eq!(trial["measured"]["phases"][0]["ops"]["open"]["count"], 64);
+    assert_eq!(trial["measured"]["verify"]["files"], 2000);
+    assert!(nothing_left(place.path()));
+}
+
+#[test]
+fn a_trial_without_calls_cannot_be_taken_for_a_result() {
+    let place = tempfile::tempdir().unwrap();
+    let (code, said, trial) = record(place.path(), "dirops --issuer null --set files=100000");
+    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{said}");
+    assert!(said.contains("NO CALLS"), "{said}");
+    let notes = trial["conditions"]["notes"].to_string();
+    assert!(notes.contains("issuer null: no call was made"), "{notes}");
+    assert_eq!(trial["measured"]["phases"][0]["ops"]["create"]["count"], 100_000);
+    assert_eq!(trial["measured"]["verify"]["files"], 0);
+    assert!(nothing_left(place.path()));
+}
+
+/// A tmpfs of 1 MiB, unmounted whatever happens.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount() -> Option<Small> {
+        let folder = tempfile::tempdir().unwrap();
+        let options = CString::new("size=1m,mode=0700").unwrap();
+        match mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), options.as_c_str()) {
+            Ok(()) => Some(Small(folder)),
+            Err(error) => {
+                eprintln!("skipped: no tmpfs can be mounted here: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = unmount(self.0.path(), UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_file_system_that_fills_up_says_where_and_is_left_clean() {
+    let Some(small) = Small::mount() else { return };
+    let place = small.0.path();
+    for more in ["", " --threads 4", " --issuer io_uring:8"] {
+        // A thousand bytes in a thousand files: 1 kB of data, but 4 MB in pages.
+        let words = format!("dirops --set files=1000 --set size=1{more}");
+        let (code, said, trial) = record(place, &words);
+        let reason = trial["reason"].as_str().unwrap();
+        if reason.starts_with("io_uring: ") {
+            eprintln!("skipped: {reason}");
+            continue;
+        }
+        assert_eq!((code, &trial["outcome"]), (4, &Value::from("failed")), "{said}");
+        let (start, rest) = reason.split_once(": No space left on device (ENOSPC) after ").unwrap();
+        assert!(start.starts_with("phase create: "), "{reason}");
+        let (call, path) = start["phase create: ".len()..].split_once(' ').unwrap();
+        assert!(["create", "write"].contains(&call) && path.contains("f000"), "{reason}");
+        let done: u64 = rest.split(' ').next().unwrap().parse().unwrap();
+        assert!((300..3000).contains(&done), "{reason}");
+        assert!(rest.contains("use a larger medium"), "{reason}");
+        assert!(nothing_left(place), "{more}");
+    }
+}
+
+#[test]
+fn what_cannot_fit_fails_before_the_first_op_with_both_numbers() {
+    let Some(small) = Small::mount() else { return };
+    let words = "dirops --set files=1000 --set size=4k";
+    let (code, said, trial) = record(small.0.path(), words);
+    let reason = trial["reason"].as_str().unwrap();
+    assert_eq!(code, 4, "{said}");
+    assert!(reason.contains("4000 KiB of file data at once"), "{reason}");
+    assert!(reason.contains("are free"), "{reason}");
+    assert_eq!(trial["measured"]["phases"].as_array().unwrap().len(), 0);
+    assert!(nothing_left(small.0.path()));
+}
