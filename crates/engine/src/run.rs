@@ -240,7 +240,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Ops of a sleep that the caller has timed, and of what it computes after that.
+    /// The caller has slept for so long, by its own measure, and computes now.
     pub(crate) fn thought(&mut self, slept: Nanos, compute: Nanos) {
         let from = self.now();
         self.compute(compute);

@@ -618,7 +618,8 @@ mod tests {
             issuer: issuer.parse().unwrap(),
             ..ask(&["dirops"], &[])
         };
-        let host = Place::Directory { path: "/tmp".into(), label: "tmpfs".into() };
+        let host =
+            Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: None };
         let cells = matrix(&issued(2, "io_uring:16"), &host).unwrap();
         assert_eq!(cells[0].phases[0].1[&OpKind::Open], 32, "each op in flight has a share");
         let text = matrix(&issued(2, "io_uring:4096"), &host).unwrap_err().to_string();
