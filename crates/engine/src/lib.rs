@@ -14,6 +14,7 @@ pub mod recorder;
 pub mod run;
 pub mod scan;
 pub mod threads;
+pub mod tree;
 pub mod verify;
 
 pub use calibrate::{OwnCost, calibrate};

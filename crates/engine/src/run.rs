@@ -210,6 +210,17 @@ impl<'a> Meter<'a> {
         }
     }
 
+    /// Processor time between two calls of an expanded op, by the workload's own doing; no part of a
+    /// latency.
+    #[inline]
+    pub fn work(&mut self, time: Nanos) {
+        if !time.is_zero() {
+            let from = self.last;
+            self.compute(time);
+            self.thought += self.last.since(from);
+        }
+    }
+
     /// What comes before a call: waiting for another thread, then sleeping and computing.
     #[cold]
     #[inline(never)]

@@ -141,6 +141,11 @@ impl Walk<'_> {
             (ExpectedKind::Pieces(size), libc::S_IFREG) => {
                 self.file(parent, name, (status.st_size as u64, size), None);
             }
+            (ExpectedKind::Sized(size), libc::S_IFREG) => {
+                if status.st_size as u64 != size {
+                    self.problem(&format!("is {} bytes long, not {size}", status.st_size));
+                }
+            }
             (expected, kind) => {
                 self.problem(&format!("is {}, not {}", kind_name(kind), expected_name(expected)));
             }
@@ -301,7 +306,7 @@ fn kind_name(mode: libc::mode_t) -> &'static str {
 fn expected_name(expected: ExpectedKind) -> &'static str {
     match expected {
         ExpectedKind::Directory => "a directory",
-        ExpectedKind::File(_) | ExpectedKind::Pieces(_) => "a file",
+        ExpectedKind::File(_) | ExpectedKind::Pieces(_) | ExpectedKind::Sized(_) => "a file",
         ExpectedKind::Symlink => "a symbolic link",
     }
 }

@@ -18,7 +18,10 @@ pub mod workloads;
 pub use contents::Contents;
 pub use curve::Curve;
 pub use input::{Input, Setting};
-pub use op::{After, Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+pub use op::{
+    After, COPY_BUFFER, Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RECORD,
+    RemoveOrder,
+};
 pub use params::{Domain, Param, ParamError};
 pub use widths::Widths;
 pub use workload::{

@@ -2,8 +2,8 @@
 
 use fsdyno_record::{Nanos, OpKind};
 
-/// One file system call, or a call that the engine expands into many ([`Call::Scan`],
-/// [`Call::StatEach`], [`Call::RemoveTree`]) because only the file system knows its parts.
+/// One file system call, or a call that the engine expands into many ([`Call::Scan`] and those after
+/// it) because only the file system knows its parts.
 ///
 /// A generator is handed the same `Op` again and again and rewrites it in place, so that the hot
 /// loop allocates nothing and copies no names.
@@ -131,6 +131,12 @@ impl Payload {
     }
 }
 
+/// How much `cp` copies in one go, in bytes: coreutils 9.1 reads 131,072, as strace shows.
+pub const COPY_BUFFER: u64 = 128 << 10;
+
+/// What tar reads and writes at once, in bytes: 20 blocks of 512, GNU tar's default record.
+pub const RECORD: u64 = 20 * 512;
+
 /// The order in which the names of a directory are removed, decided when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveOrder {
@@ -212,6 +218,14 @@ pub enum Call {
     StatEach { dir: DirSlot, read: Option<u32> },
     /// Removes the tree `name`, itself too, as `rm -r` does; each call is timed by itself.
     RemoveTree { dir: DirSlot, order: RemoveOrder },
+    /// Copies the tree `name` to `other` as `cp -a` does: reads and writes of [`COPY_BUFFER`] bytes.
+    CopyTree { dir: DirSlot, to: DirSlot },
+    /// Packs the tree `name` into the new file `other` as `tar -c` does: reads and writes of
+    /// [`RECORD`] bytes. `compute` is processor time before each record is written.
+    PackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
+    /// Unpacks the archive `name` below the directory `other` as `tar -x` does. `compute` is processor
+    /// time after each record is read.
+    UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
 }
 
 impl Call {
@@ -238,7 +252,12 @@ impl Call {
             Call::ChmodFile { .. } | Call::Chmod { .. } => OpKind::Chmod,
             Call::UtimesFile { .. } | Call::Utimes { .. } => OpKind::Utimes,
             Call::ChownFile { .. } | Call::Chown { .. } => OpKind::Chown,
-            Call::Scan { .. } | Call::StatEach { .. } | Call::RemoveTree { .. } => return None,
+            Call::Scan { .. }
+            | Call::StatEach { .. }
+            | Call::RemoveTree { .. }
+            | Call::CopyTree { .. }
+            | Call::PackTree { .. }
+            | Call::UnpackTree { .. } => return None,
         })
     }
 }

@@ -127,6 +127,9 @@ pub enum ExpectedKind {
     File(Payload),
     /// A regular file of so many bytes, whose contents [`Tree::piece`] tells part by part.
     Pieces(u64),
+    /// A regular file of so many bytes, in an order that only the file system decided: an archive of
+    /// a tree. What is unpacked from it can be verified, so its bytes need not be.
+    Sized(u64),
     /// A symbolic link; [`Tree::target`] tells where it points.
     Symlink,
 }

@@ -12,6 +12,7 @@ use crate::errno::Errno;
 use crate::issue::Issuer;
 use crate::run::{Failure, Meter};
 use crate::scan;
+use crate::tree::{self, Calls, Place};
 
 /// A slot that nothing is open in; the kernel answers EBADF.
 const CLOSED: RawFd = -1;
@@ -335,6 +336,18 @@ impl Issuer for Sync {
             Call::RemoveTree { dir, order } => {
                 scan::remove_tree(self.dir(dir), name, path, order, meter)
             }
+            Call::CopyTree { dir, to }
+            | Call::PackTree { dir, to, .. }
+            | Call::UnpackTree { dir, to, .. } => {
+                let from = Place::new(self.dir(dir), &op.name);
+                let to = Place::new(self.dir(to), &op.other);
+                let mut calls = Calls::new(meter, self.owner);
+                match op.call {
+                    Call::PackTree { compute, .. } => tree::pack(&mut calls, from, to, compute),
+                    Call::UnpackTree { compute, .. } => tree::unpack(&mut calls, from, to, compute),
+                    _ => tree::copy(&mut calls, from, to),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -356,7 +369,10 @@ impl Issuer for Sync {
             | Call::Chown { dir }
             | Call::Scan { dir }
             | Call::StatEach { dir, .. }
-            | Call::RemoveTree { dir, .. } => self.path_below(dir, &op.name),
+            | Call::RemoveTree { dir, .. }
+            | Call::CopyTree { dir, .. }
+            | Call::PackTree { dir, .. }
+            | Call::UnpackTree { dir, .. } => self.path_below(dir, &op.name),
             _ => op.name.display(),
         }
     }

@@ -1,0 +1,59 @@
+//! Copying a tree with its modes and times, as `cp -a` does.
+
+use fsdyno_record::OpKind;
+use fsdyno_workload::COPY_BUFFER;
+
+use crate::run::Failure;
+use crate::tree::calls::{Attributes, Calls, NEW, Place};
+
+/// Copies `from`, a directory or a file, to `to`, which is not there yet.
+///
+/// # Errors
+/// The first call that fails; EOPNOTSUPP for what is neither file nor directory.
+pub fn copy(calls: &mut Calls<'_, '_>, mut from: Place, mut to: Place) -> Result<(), Failure> {
+    tree(calls, &mut from, &mut to, &mut vec![0; COPY_BUFFER as usize])
+}
+
+fn tree(
+    calls: &mut Calls<'_, '_>,
+    from: &mut Place,
+    to: &mut Place,
+    buffer: &mut [u8],
+) -> Result<(), Failure> {
+    let status = calls.stat(from)?;
+    match status.kind {
+        libc::S_IFREG => return file(calls, from, to, status.attributes, buffer),
+        libc::S_IFDIR => {}
+        _ => return calls.fail(OpKind::Open, from, libc::EOPNOTSUPP),
+    }
+    calls.make_directory(to)?;
+    for name in calls.names(from)?.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let (above, above_to) = (from.descend(name), to.descend(name));
+        tree(calls, from, to, buffer)?;
+        from.path.truncate(above);
+        to.path.truncate(above_to);
+    }
+    calls.set_attributes(to, status.attributes)
+}
+
+fn file(
+    calls: &mut Calls<'_, '_>,
+    from: &Place,
+    to: &Place,
+    attributes: Attributes,
+    buffer: &mut [u8],
+) -> Result<(), Failure> {
+    let source = calls.open(OpKind::Open, from, libc::O_RDONLY | libc::O_NOFOLLOW, 0)?;
+    let target = calls.open(OpKind::Create, to, NEW, 0o600)?;
+    loop {
+        let got = calls.read(&source, from, buffer)?;
+        if got == 0 {
+            break;
+        }
+        calls.write(&target, to, &buffer[..got])?;
+    }
+    calls.set_file_attributes(&target, to, attributes)?;
+    calls.close(target);
+    calls.close(source);
+    Ok(())
+}

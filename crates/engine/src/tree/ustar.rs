@@ -1,0 +1,125 @@
+//! The header of a member of an archive (POSIX.1-1988 ustar): one block, numbers in octal text.
+
+use std::ops::Range;
+
+use fsdyno_workload::Name;
+
+/// Size of a block.
+pub const BLOCK: usize = 512;
+
+const NAME: Range<usize> = 0..100;
+const MODE: Range<usize> = 100..108;
+const UID: Range<usize> = 108..116;
+const GID: Range<usize> = 116..124;
+const SIZE: Range<usize> = 124..136;
+const MTIME: Range<usize> = 136..148;
+const CHECKSUM: Range<usize> = 148..156;
+const KIND: usize = 156;
+const MAGIC: Range<usize> = 257..265;
+
+/// What a header says beside the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// A directory, else a regular file.
+    pub directory: bool,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time in seconds since 1970.
+    pub mtime: i64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl Header {
+    /// The block of this header and `path`, which must fit into the field for the name; none where
+    /// something does not fit.
+    pub fn block(&self, path: &[u8]) -> Option<[u8; BLOCK]> {
+        let mut block = [0; BLOCK];
+        // The name of a directory ends in a slash.
+        let length = path.len() + usize::from(self.directory);
+        block[NAME].get_mut(..length)?.fill(b'/');
+        block[..path.len()].copy_from_slice(path);
+        for (field, number) in [
+            (MODE, u64::from(self.mode)),
+            (UID, 0),
+            (GID, 0),
+            (SIZE, self.size),
+            (MTIME, u64::try_from(self.mtime).ok()?),
+        ] {
+            write(&mut block[field], number)?;
+        }
+        block[KIND] = if self.directory { b'5' } else { b'0' };
+        block[MAGIC].copy_from_slice(b"ustar\x0000");
+        let sum = checksum(&block);
+        write(&mut block[CHECKSUM], sum)?;
+        Some(block)
+    }
+
+    /// The header in a block and its path, without the slash of a directory; none where it is none.
+    pub fn read(block: &[u8]) -> Option<(Header, Name)> {
+        let block: &[u8; BLOCK] = block.try_into().ok()?;
+        let right = block[MAGIC] == *b"ustar\x0000" && read(&block[CHECKSUM])? == checksum(block);
+        let directory = match block[KIND] {
+            b'5' => true,
+            b'0' => false,
+            _ => return None,
+        };
+        let path = block[NAME].split(|byte| *byte == 0).next()?;
+        let mut name = Name::default();
+        name.push(path.strip_suffix(b"/").unwrap_or(path));
+        let header = Header {
+            directory,
+            mode: read(&block[MODE])? as u32,
+            mtime: read(&block[MTIME])? as i64,
+            size: read(&block[SIZE])?,
+        };
+        right.then_some((header, name))
+    }
+}
+
+/// Octal digits, filled up with zeros, and a NUL.
+fn write(field: &mut [u8], mut number: u64) -> Option<()> {
+    let (_, digits) = field.split_last_mut()?;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 8) as u8;
+        number /= 8;
+    }
+    (number == 0).then_some(())
+}
+
+fn read(field: &[u8]) -> Option<u64> {
+    let digits = field.split(|byte| *byte == 0).next()?;
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+}
+
+/// The sum of the header's bytes, the field for the sum taken as spaces.
+fn checksum(block: &[u8; BLOCK]) -> u64 {
+    let space = |at: usize, byte: u8| if CHECKSUM.contains(&at) { b' ' } else { byte };
+    block.iter().enumerate().map(|(at, byte)| u64::from(space(at, *byte))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_back_and_a_wrong_one_is_none() {
+        let header = Header { directory: false, mode: 0o644, mtime: 1_158_710_400, size: 4711 };
+        let block = header.block(b"in/tree0/f1").unwrap();
+        let (found, path) = Header::read(&block).unwrap();
+        assert_eq!((found, path.as_bytes()), (header, &b"in/tree0/f1"[..]));
+        let mut wrong = block;
+        wrong[3] ^= 1;
+        assert!(Header::read(&wrong).is_none());
+        assert!(Header::read(&block[1..]).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_has_no_header() {
+        let header = Header { directory: true, mode: 0o755, mtime: 0, size: 0 };
+        assert!(header.block(&[b'x'; 99]).is_some());
+        assert!(header.block(&[b'x'; 100]).is_none());
+        assert!(Header { mtime: -1, ..header }.block(b"x").is_none());
+        assert!(Header { size: 1 << 33, ..header }.block(b"x").is_none());
+    }
+}
