@@ -5,6 +5,7 @@
 
 pub mod contents;
 pub mod curve;
+pub mod forest;
 pub mod input;
 pub mod numbered;
 pub mod op;

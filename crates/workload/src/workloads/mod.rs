@@ -11,10 +11,12 @@ use crate::workload::Workload;
 pub mod dirops;
 pub mod fdtree;
 pub mod many_files;
+pub mod source_tree;
 pub mod tarball;
 
 /// Every workload.
-pub const ALL: &[Kind] = &[dirops::KIND, tarball::KIND, fdtree::KIND, many_files::KIND];
+pub const ALL: &[Kind] =
+    &[dirops::KIND, tarball::KIND, source_tree::KIND, fdtree::KIND, many_files::KIND];
 
 /// One row of the table: what a workload is before its parameters are bound.
 #[derive(Clone, Copy, Debug)]

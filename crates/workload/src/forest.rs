@@ -1,0 +1,282 @@
+//! Source trees made by rule: directories of uneven depth and filling, sizes that are spread as those
+//! of source files are.
+
+use fsdyno_record::seed::{self, mix};
+
+use crate::numbered::Numbered;
+use crate::op::Name;
+
+/// No directory lies deeper below the tree's own.
+pub const DEEPEST: u32 = 8;
+
+/// In how many of a hundred cases a directory has another in it, by its depth; this gives a mean depth
+/// of about 3, as kernel trees have.
+const DEEPER: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
+
+/// The directories of a tree, numbered in the order in which they are walked, parents first; the
+/// tree's own directory is 0. Eight bytes each.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Each directory's parent; that of 0 is 0.
+    parents: Vec<u32>,
+    /// The number of each directory's first file, and how many files there are behind them.
+    firsts: Vec<u32>,
+}
+
+impl Shape {
+    /// A tree of `directories` (at least one) and `files`, drawn from `seed`.
+    pub fn new(directories: u32, files: u32, seed: u64) -> Shape {
+        let mut draws = seed::stream(seed, "directories");
+        let (mut parents, mut above) = (vec![0], vec![0]);
+        for directory in 1..directories {
+            let depth = above.len() - 1;
+            if draws.below(100) >= DEEPER[depth] {
+                // Beside the last directory, or beside one that it lies in, the nearer the likelier.
+                let up = draws.below(depth as u64).max(draws.below(depth as u64));
+                above.truncate(1 + up as usize);
+            }
+            parents.push(above.last().copied().unwrap_or(0));
+            above.push(directory);
+        }
+        // Files are spread by weights over eight octaves: most directories hold few, some very many.
+        let weights: Vec<u64> =
+            parents.iter().map(|_| (1 << draws.below(8)) + draws.below(4)).collect();
+        let all: u64 = weights.iter().sum();
+        let mut below = 0;
+        let starts = weights.iter().map(|weight| {
+            let first = u128::from(files) * u128::from(below) / u128::from(all);
+            below += weight;
+            first as u32
+        });
+        let mut firsts: Vec<u32> = starts.collect();
+        firsts.push(files);
+        Shape { parents, firsts }
+    }
+
+    /// How many directories there are, the tree's own counted.
+    pub fn directories(&self) -> u32 {
+        self.parents.len() as u32
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> u32 {
+        self.firsts.last().copied().unwrap_or(0)
+    }
+
+    /// The parent of a directory; that of 0 is 0.
+    pub fn parent(&self, directory: u32) -> u32 {
+        self.parents.get(directory as usize).copied().unwrap_or(0)
+    }
+
+    /// The numbers of the files in a directory.
+    pub fn files_of(&self, directory: u32) -> std::ops::Range<u32> {
+        let first = |at: u32| self.firsts.get(at as usize).copied().unwrap_or(0);
+        first(directory)..first(directory + 1)
+    }
+
+    /// The directory of a file.
+    pub fn directory_of(&self, file: u32) -> u32 {
+        (self.firsts.partition_point(|first| *first <= file) as u32).saturating_sub(1)
+    }
+
+    /// A directory and all that it lies in, the deepest first, without the tree's own.
+    pub fn upwards(&self, directory: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(Some(directory), |below| Some(self.parent(*below)))
+            .take_while(|directory| *directory > 0)
+    }
+}
+
+/// A place in one of the trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaf {
+    /// A directory by its number, 0 being the tree's own.
+    Directory(u32),
+    /// A file by its number.
+    File(u32),
+}
+
+/// Trees of one shape beside each other, with the names of all that is in them: `tree0/d007/d012/f0345`.
+#[derive(Clone, Debug)]
+pub struct Forest {
+    /// How many trees there are.
+    pub trees: u64,
+    /// The shape of each.
+    pub shape: Shape,
+    tree_names: Numbered,
+    directory_names: Numbered,
+    file_names: Numbered,
+}
+
+impl Forest {
+    /// So many trees of a shape.
+    pub fn new(trees: u64, shape: Shape) -> Forest {
+        Forest {
+            trees,
+            tree_names: Numbered::for_count("tree", trees),
+            directory_names: Numbered::for_count("d", shape.directories().into()),
+            file_names: Numbered::for_count("f", shape.files().into()),
+            shape,
+        }
+    }
+
+    /// How many files all trees have.
+    pub fn files(&self) -> u64 {
+        self.trees * u64::from(self.shape.files())
+    }
+
+    /// How many directories all trees have.
+    pub fn directories(&self) -> u64 {
+        self.trees * u64::from(self.shape.directories())
+    }
+
+    /// Length of the longest name in bytes.
+    pub fn longest_name(&self) -> usize {
+        let last = |names: &Numbered, count: u64| names.length_of(count.saturating_sub(1));
+        last(&self.file_names, self.shape.files().into())
+            .max(last(&self.directory_names, self.shape.directories().into()))
+            .max(last(&self.tree_names, self.trees))
+    }
+
+    /// Appends the path of a place in a tree.
+    pub fn push(&self, name: &mut Name, tree: u64, leaf: Leaf) {
+        self.tree_names.push(name, tree);
+        let (directory, file) = match leaf {
+            Leaf::Directory(directory) => (directory, None),
+            Leaf::File(file) => (self.shape.directory_of(file), Some(file)),
+        };
+        let mut above = [0; DEEPEST as usize];
+        let upwards = above.iter_mut().zip(self.shape.upwards(directory));
+        let depth = upwards.map(|(place, directory)| *place = directory).count();
+        for directory in above[..depth].iter().rev() {
+            name.push(b"/");
+            self.directory_names.push(name, u64::from(*directory));
+        }
+        if let Some(file) = file {
+            name.push(b"/");
+            self.file_names.push(name, u64::from(file));
+        }
+    }
+
+    /// The tree and the place in it whose path `path` is; none if it is no such path.
+    pub fn read(&self, path: &[u8]) -> Option<(u64, Leaf)> {
+        let mut parts = path.split(|byte| *byte == b'/');
+        let tree = self.tree_names.read(parts.next()?).filter(|tree| *tree < self.trees)?;
+        let number = |names: &Numbered, part: &[u8], count: u32| {
+            let number = u32::try_from(names.read(part)?).ok()?;
+            (number < count).then_some(number)
+        };
+        // The last part tells which place it would be, the whole path whether it is.
+        let leaf = match parts.next_back() {
+            None => Leaf::Directory(0),
+            Some(part) => match number(&self.file_names, part, self.shape.files()) {
+                Some(file) => Leaf::File(file),
+                None => {
+                    let directories = self.shape.directories();
+                    Leaf::Directory(number(&self.directory_names, part, directories)?)
+                }
+            },
+        };
+        let mut right = Name::default();
+        self.push(&mut right, tree, leaf);
+        (right.as_bytes() == path).then_some((tree, leaf))
+    }
+}
+
+/// The median of the sizes in bytes.
+const MEDIAN: u64 = 5072;
+/// Octaves for each unit of the sum of draws, in 65,536ths: 1.25 / ln 2 octaves for a standard
+/// deviation, which is sqrt(8/12) of a unit.
+const OCTAVES: i64 = 144_750;
+
+/// The size of file `number` in bytes, from the seed: about log-normal, with a median of 5,072 bytes
+/// and a standard deviation of 1.25 of the logarithm, which makes a mean of 10.9 KB; 11 bytes at least
+/// and 2.3 MB at most.
+///
+/// The exponent is a sum of eight even draws, whose distribution is nearly normal (Irwin and Hall),
+/// and all is in whole numbers, so that every machine has the same sizes.
+pub fn size_of(number: u64, seed: u64) -> u64 {
+    let draws = [0, 1].map(|half| mix(mix(number ^ seed).wrapping_add(half)));
+    let words = draws.iter().flat_map(|draw| [0, 16, 32, 48].map(|at| (draw >> at) & 0xffff));
+    let sum = words.sum::<u64>() as i64 - 4 * 65_536;
+    let exponent = (sum * OCTAVES) >> 16;
+    let (whole, part) = (exponent >> 16, (exponent & 0xffff) as u64);
+    // Two to the power of the fraction, within 0.3 %: 1 + f (0.6565 + 0.3435 f).
+    let factor = 65_536 + ((part * (43_024 + ((22_512 * part) >> 16))) >> 16);
+    let scaled = (MEDIAN * factor) >> 8;
+    if whole >= 0 { (scaled << whole) >> 8 } else { (scaled >> -whole) >> 8 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_file_has_one_directory_and_every_directory_a_parent_before_it(
+            (directories, files) in (1u32..400, 0u32..2000), seed: u64,
+        ) {
+            let shape = Shape::new(directories, files, seed);
+            prop_assert_eq!((shape.directories(), shape.files()), (directories, files));
+            let mut next = 0;
+            for directory in 0..directories {
+                prop_assert!(directory == 0 || shape.parent(directory) < directory);
+                prop_assert!(shape.upwards(directory).count() <= DEEPEST as usize);
+                for file in shape.files_of(directory) {
+                    prop_assert_eq!(file, next);
+                    prop_assert_eq!(shape.directory_of(file), directory);
+                    next += 1;
+                }
+                // Walked in order: the parent is the last directory or lies above it.
+                let parent = shape.parent(directory);
+                let last = directory.saturating_sub(1);
+                prop_assert!(parent == 0 || shape.upwards(last).any(|above| above == parent));
+            }
+            prop_assert_eq!(next, files);
+        }
+    }
+
+    #[test]
+    fn every_place_is_read_back_from_its_path_and_no_path_has_two() {
+        let forest = Forest::new(3, Shape::new(40, 300, 9));
+        let mut paths = std::collections::BTreeSet::new();
+        let leaves = || (0..40).map(Leaf::Directory).chain((0..300).map(Leaf::File));
+        for (tree, leaf) in (0..3).flat_map(|tree| leaves().map(move |leaf| (tree, leaf))) {
+            let mut name = Name::default();
+            forest.push(&mut name, tree, leaf);
+            assert_eq!(forest.read(name.as_bytes()), Some((tree, leaf)));
+            assert!(paths.insert(name.display()), "{name:?}");
+        }
+        assert!(paths.contains("tree2"));
+        for wrong in ["", "tree3", "tree0/", "tree0/d40", "tree0/x/d01", "tree0/f300", "d01"] {
+            assert_eq!(forest.read(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn three_trees_of_20000_files_are_655_mb_and_spread_as_said() {
+        let mut sizes: Vec<u64> = (0..60_000).map(|number| size_of(number, 7)).collect();
+        let total: u64 = sizes.iter().sum();
+        // The standard deviation of the total is 0.8 % of it.
+        assert!((640_000_000..670_000_000).contains(&total), "{total}");
+        sizes.sort_unstable();
+        // Quantiles of the log-normal: the median times e^(1.25 z).
+        for (share, right) in
+            [(0.05, 649.0), (0.25, 2183.0), (0.5, 5072.0), (0.75, 11_785.0), (0.95, 39_638.0)]
+        {
+            let found = sizes[(60_000.0 * share) as usize] as f64;
+            assert!((found / right - 1.0).abs() < 0.05, "{share}: {found}, not {right}");
+        }
+        assert!(sizes[0] >= 11 && sizes[59_999] <= 2_400_000, "{} {}", sizes[0], sizes[59_999]);
+    }
+
+    #[test]
+    fn a_tree_is_about_as_deep_as_a_kernel_and_its_directories_are_filled_unevenly() {
+        let shape = Shape::new(1200, 20_000, 1);
+        let depths: usize = (0..1200).map(|directory| shape.upwards(directory).count()).sum();
+        assert!((2.5..5.0).contains(&(depths as f64 / 1200.0)), "{depths}");
+        let mut filled: Vec<usize> = (0..1200).map(|d| shape.files_of(d).len()).collect();
+        filled.sort_unstable();
+        assert!(filled[600] < 12 && filled[1199] > 50, "{} {}", filled[600], filled[1199]);
+    }
+}

@@ -1,0 +1,81 @@
+//! source-tree: every phase against the file system in memory, and its default against what is
+//! published of it.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod memory;
+
+use fsdyno_record::OpKind;
+use fsdyno_workload::{Call, Op, Setting, Share};
+use memory::{build, prove};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_trees_are_copied_packed_unpacked_and_removed_whatever_their_shape(
+        (trees, files, directories) in (1u64..12, 1u64..120, 1u64..60),
+        size in prop::sample::select(vec!["mix", "0", "1", "512", "10240", "10241", "131073"]),
+        order in prop::sample::select(vec!["readdir", "inode", "name"]),
+        (seed, threads) in (prop::num::u64::ANY, 1u32..3),
+    ) {
+        prove("source-tree", &[
+            ("trees", &trees.to_string()), ("files", &files.to_string()),
+            ("directories", &directories.to_string()), ("size", size), ("order", order),
+        ], seed, threads);
+    }
+}
+
+#[test]
+fn the_default_is_three_trees_of_655_megabytes() {
+    let work = build("source-tree", &[], &Setting::seed(1));
+    let books = work.books(0);
+    assert_eq!(books["files"], 60_000);
+    assert!((640_000_000..670_000_000).contains(&books["bytes"]), "{}", books["bytes"]);
+    assert_eq!(work.counts(0, 1)[&OpKind::Mkdir], 3 * 1200 + 1);
+    assert_eq!(work.counts(4, 1)[&OpKind::Unlink], 3 * 60_000 + 1);
+    let names: Vec<_> = work.phases().iter().map(|phase| phase.name).collect();
+    assert_eq!(names, ["copy-in", "copy-within", "pack", "unpack", "remove"]);
+}
+
+#[test]
+fn a_directory_gets_its_time_when_all_in_it_is_there() {
+    let set = [("trees", "1"), ("files", "30"), ("directories", "12")];
+    let work = build("source-tree", &set, &Setting::seed(5));
+    let (mut ops, mut op) = (work.ops(0, Share::WHOLE), Op::default());
+    let mut settled: Vec<String> = Vec::new();
+    while ops.next(&mut op) {
+        let path = op.name.display();
+        match op.call {
+            Call::Utimes { .. } => settled.push(path),
+            Call::Mkdir { .. } | Call::Create { .. } => {
+                let below = |top: &String| path.starts_with(&format!("{top}/"));
+                assert!(!settled.iter().any(below), "{path} comes too late");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(settled.len(), 12);
+    assert_eq!(settled.last().unwrap(), "in/tree0");
+}
+
+#[test]
+fn what_is_no_path_of_the_trees_is_not_found() {
+    let set = [("trees", "2"), ("files", "30"), ("directories", "12")];
+    let work = build("source-tree", &set, &Setting::seed(5));
+    let there = |phase: usize, path: &str| work.tree(phase).lookup(path.as_bytes()).is_some();
+    assert!(there(0, "in") && there(0, "in/tree1") && !there(0, "copy"));
+    assert!(there(1, "copy/tree0") && !there(1, "archive.tar"));
+    assert!(there(2, "archive.tar") && !there(2, "out"));
+    assert!(there(3, "out/in/tree0") && there(3, "out") && there(3, "out/in"));
+    assert!(!there(4, "in"));
+    for wrong in
+        ["in/", "in/tree2", "in/tree0/", "in/f00", "in/tree0/x", "in/tree0/d00", "out/tree0"]
+    {
+        assert!(!there(3, wrong), "{wrong}");
+    }
+    // A file is in one directory only.
+    let homes = (1..12).filter(|directory| there(0, &format!("in/tree0/d{directory:02}/f29")));
+    assert!(homes.count() <= 1);
+}
