@@ -286,6 +286,9 @@ fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
     for order in ["readdir", "inode", "name", "creation", "reverse", "random"] {
         sets.push(("tarball", vec![("files", "300"), ("order", order)]));
     }
+    sets.push(("dirops", vec![("files", "300"), ("names", "random"), ("name-length", "255")]));
+    sets.push(("fdtree", vec![("levels", "2"), ("dirs", "4"), ("files", "5"), ("size", "2")]));
+    sets.push(("many-files", vec![("widths", "3/4/2"), ("files", "5"), ("data", "random")]));
     for (name, set) in sets {
         let folder = tempfile::tempdir().unwrap();
         let work = build(name, &set);
