@@ -73,6 +73,9 @@ pub struct OpenFlags {
     pub read: bool,
     /// O_WRONLY or O_RDWR.
     pub write: bool,
+    /// O_CREAT in an open of a file that exists, as fopen(3) has it to append; [`Call::Create`] has it
+    /// anyway.
+    pub create: bool,
     /// O_EXCL.
     pub exclusive: bool,
     /// O_TRUNC.
@@ -94,6 +97,7 @@ impl OpenFlags {
     pub const NONE: OpenFlags = OpenFlags {
         read: false,
         write: false,
+        create: false,
         exclusive: false,
         truncate: false,
         append: false,

@@ -440,6 +440,7 @@ fn kernel_flags(flags: OpenFlags) -> c_int {
         _ => libc::O_RDONLY,
     };
     [
+        (flags.create, libc::O_CREAT),
         (flags.exclusive, libc::O_EXCL),
         (flags.truncate, libc::O_TRUNC),
         (flags.append, libc::O_APPEND),
