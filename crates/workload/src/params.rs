@@ -59,6 +59,15 @@ pub enum Domain {
     },
     /// Directories per directory for each level of a tree: `30/30/30`.
     Widths,
+    /// One or more whole numbers within bounds, in any order, with commas between them.
+    Wholes {
+        /// The least of a number.
+        min: u64,
+        /// The most of a number.
+        max: u64,
+        /// How many there may be.
+        most: usize,
+    },
     /// This one word, or what the other domain takes.
     Or(&'static str, &'static Domain),
 }
@@ -91,6 +100,12 @@ pub enum ParamError {
     Conflict(String),
 }
 
+/// A whole number as it may be typed: digits only.
+fn digits(typed: &str) -> Option<u64> {
+    let digits = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| typed.parse().ok()).flatten()
+}
+
 /// The one spelling of a whole number or size that is an equal plan's equal text.
 fn bounded(number: Option<u64>, min: u64, max: u64) -> Option<String> {
     number.filter(|number| (min..=max).contains(number)).map(|number| number.to_string())
@@ -100,10 +115,7 @@ impl Domain {
     /// The canonical spelling of `typed`, if the domain takes it.
     pub fn canonical(&self, typed: &str) -> Option<String> {
         match self {
-            Domain::Whole { min, max } => {
-                let digits = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
-                bounded(digits.then(|| typed.parse().ok()).flatten(), *min, *max)
-            }
+            Domain::Whole { min, max } => bounded(digits(typed), *min, *max),
             Domain::Size { min, max } => {
                 bounded(typed.parse().ok().map(|Bytes(bytes)| bytes), *min, *max)
             }
@@ -125,6 +137,11 @@ impl Domain {
             Domain::Widths => {
                 let widths: Option<Widths> = typed.parse().ok();
                 widths.map(|widths| widths.to_string())
+            }
+            Domain::Wholes { min, max, most } => {
+                let numbers: Option<Vec<String>> =
+                    typed.split(',').map(|number| bounded(digits(number), *min, *max)).collect();
+                numbers.filter(|numbers| numbers.len() <= *most).map(|numbers| numbers.join(","))
             }
             Domain::Or(word, _) if *word == typed => Some(typed.to_string()),
             Domain::Or(_, other) => other.canonical(typed),
@@ -152,6 +169,9 @@ impl Domain {
                 "1 to 5 whole numbers from 1 to 1000000 with '/' between them, such as 30/30/30, whose \
                  product is at most 500000000"
                     .to_string()
+            }
+            Domain::Wholes { min, max, most } => {
+                format!("1 to {most} whole numbers from {min} to {max} with commas, such as 1,3")
             }
             Domain::Or(word, other) => format!("'{word}' or {}", other.describe()),
         }
@@ -239,6 +259,11 @@ impl Values {
         }
     }
 
+    /// The numbers of `key`, a list; none for a word.
+    pub fn wholes(&self, key: &str) -> Vec<u64> {
+        self.text(key).split(',').filter_map(|number| number.parse().ok()).collect()
+    }
+
     /// Whether `key` is `yes`.
     pub fn yes(&self, key: &str) -> bool {
         self.text(key) == "yes"
@@ -276,6 +301,13 @@ mod tests {
             about: "",
             source: "",
         },
+        Param {
+            name: "weights",
+            default: "1",
+            domain: Domain::Wholes { min: 1, max: 9, most: 3 },
+            about: "",
+            source: "",
+        },
     ];
 
     fn resolve(set: &[(&str, &str)]) -> Result<Values, String> {
@@ -289,6 +321,16 @@ mod tests {
         assert_eq!(values.whole("files"), 7);
         assert_eq!(values.text("order"), "forward");
         assert_eq!(resolve(&[]).unwrap().number("size"), None);
+    }
+
+    #[test]
+    fn a_list_keeps_its_order_and_repetitions_and_has_bounds() {
+        let values = resolve(&[("weights", "3,01,3")]).unwrap();
+        assert_eq!((values.text("weights"), values.wholes("weights")), ("3,1,3", vec![3, 1, 3]));
+        for wrong in ["", "0", "10", "1,", "1,2,3,4", "1, 2", "-1"] {
+            let error = resolve(&[("weights", wrong)]).unwrap_err();
+            assert!(error.contains("1 to 3 whole numbers from 1 to 9"), "{error}");
+        }
     }
 
     #[test]
