@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
     source: "D. Phillips, indexed directories for ext2, Linux kernel mailing list, 2001",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, setting| Ok(Box::new(Dirops::new(values, setting.seed)?)),
 };
 

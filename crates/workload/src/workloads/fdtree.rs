@@ -18,6 +18,7 @@ pub const KIND: Kind = Kind {
     source: "fdtree 1.0.2, Lawrence Livermore National Laboratory; parameter sets by J. Layton, 2009",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, _| Ok(Box::new(Fdtree::new(values)?)),
 };
 

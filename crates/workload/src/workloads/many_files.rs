@@ -18,6 +18,7 @@ pub const KIND: Kind = Kind {
     source: "make-many-files.c of linuxinsight, 2006; its ancestor is A. Morton's, 2001",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, _| Ok(Box::new(ManyFiles::new(values)?)),
 };
 

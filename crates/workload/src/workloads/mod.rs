@@ -6,17 +6,25 @@ use fsdyno_record::suggest;
 
 use crate::input::Setting;
 use crate::params::{Param, ParamError, Values};
+use crate::postmark_config::ReadFile;
 use crate::workload::Workload;
 
 pub mod dirops;
 pub mod fdtree;
 pub mod many_files;
+pub mod postmark;
 pub mod source_tree;
 pub mod tarball;
 
 /// Every workload.
-pub const ALL: &[Kind] =
-    &[dirops::KIND, tarball::KIND, source_tree::KIND, fdtree::KIND, many_files::KIND];
+pub const ALL: &[Kind] = &[
+    dirops::KIND,
+    tarball::KIND,
+    source_tree::KIND,
+    fdtree::KIND,
+    many_files::KIND,
+    postmark::KIND,
+];
 
 /// One row of the table: what a workload is before its parameters are bound.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +40,15 @@ pub struct Kind {
     /// What it models, exactly, and how far that is known: paragraphs for `fsdyno show workload`,
     /// with the marks of the sources.
     pub doc: &'static str,
+    /// Reads a file in the form of the original program's own configuration, where it has one: what
+    /// `--set config=FILE` names becomes parameters.
+    pub config: Option<ReadConfig>,
     build: fn(&Values, &Setting) -> Built,
 }
+
+/// A configuration file's name, and what hands out the bytes of it and of files that it names →
+/// parameters, or the first mistake in one line that names file and line.
+pub type ReadConfig = fn(&str, ReadFile<'_>) -> Result<BTreeMap<String, String>, String>;
 
 type Built = Result<Box<dyn Workload>, ParamError>;
 

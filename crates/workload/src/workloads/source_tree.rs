@@ -24,6 +24,7 @@ pub const KIND: Kind = Kind {
     source: "a table of reiser4's camp, posted to the linuxinsight article of 2006 and to phoronix, 2007",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, setting| Ok(Box::new(SourceTree::new(values, setting.seed)?)),
 };
 

@@ -36,6 +36,7 @@ pub const KIND: Kind = Kind {
     source: "B. Guenter, ext4 unlink performance, linux-ext4 mailing list, November 2008",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, setting| Ok(Box::new(Tarball::new(values, setting.seed)?)),
 };
 

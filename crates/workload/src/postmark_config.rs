@@ -1,0 +1,432 @@
+//! PostMark's own configuration files, read into the parameters of the workload `postmark`.
+//!
+//! A line is matched as the original matches it [SRC, RUN]: by the first command of [`COMMANDS`]
+//! whose whole name it begins with; the one byte behind the name is passed over, whatever it is, and
+//! the rest is the command's parameter. Where the original prints `Eh?` or `Error:` and goes on with
+//! what it had, this is an error, for nobody meant that; only empty lines are passed over.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fsdyno_record::suggest;
+
+/// Hands out the bytes of a file, or says in a few words why it cannot.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
+
+/// Commands in the order in which a line is compared with them, and what each does.
+const COMMANDS: &[(&str, Command)] = &[
+    ("set size", Command::Set(set_size)),
+    ("set number", Command::Set(|to, text| whole(text).map(|n| to.number = n))),
+    ("set seed", Command::Set(|to, text| whole(text).map(|n| to.seed = n))),
+    ("set transactions", Command::Set(|to, text| whole(text).map(|n| to.transactions = n))),
+    ("set location", Command::Set(set_location)),
+    ("set subdirectories", Command::Set(|to, text| whole(text).map(|n| to.subdirectories = n))),
+    ("set read", Command::Set(|to, text| whole(text).map(|n| to.read = n))),
+    ("set write", Command::Set(|to, text| whole(text).map(|n| to.write = n))),
+    (
+        "set buffering",
+        Command::Set(|to, text| {
+            word(text, &["true", "false"]).map(|word| to.buffering = word == "true")
+        }),
+    ),
+    ("set bias read", Command::Set(|to, text| bias(text).map(|bias| to.bias_read = bias))),
+    ("set bias create", Command::Set(|to, text| bias(text).map(|bias| to.bias_create = bias))),
+    (
+        "set report",
+        Command::Set(|to, text| word(text, &["verbose", "terse"]).map(|word| to.report = word)),
+    ),
+    ("run", Command::Run),
+    ("load", Command::Load),
+    ("show", Command::Nothing),
+    ("help", Command::Nothing),
+    ("quit", Command::Quit),
+];
+
+/// The longest line that PostMark reads in one piece.
+const LONGEST_LINE: usize = 255;
+/// Files that load files that load files: more than this is a circle.
+const DEEPEST: u32 = 8;
+/// PostMark's numbers are C's `int`.
+const LARGEST: u64 = i32::MAX as u64;
+
+/// What a command does.
+#[derive(Clone, Copy)]
+enum Command {
+    /// Changes the settings by its parameter, or says what is wrong with it.
+    Set(fn(&mut Settings, &str) -> Result<(), String>),
+    /// Runs with the settings that there are.
+    Run,
+    /// Goes on in another file, then comes back.
+    Load,
+    /// Prints something; nothing here.
+    Nothing,
+    /// Ends it all.
+    Quit,
+}
+
+/// What can be set, with PostMark's defaults [SRC].
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Settings {
+    low: u64,
+    high: u64,
+    number: u64,
+    seed: u64,
+    transactions: u64,
+    /// Path and weight.
+    locations: Vec<(String, u64)>,
+    subdirectories: u64,
+    read: u64,
+    write: u64,
+    buffering: bool,
+    /// None where PostMark has -1.
+    bias_read: Option<u64>,
+    bias_create: Option<u64>,
+    report: &'static str,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            low: 500,
+            high: 10_000,
+            number: 500,
+            seed: 42,
+            transactions: 500,
+            locations: Vec::new(),
+            subdirectories: 0,
+            read: 512,
+            write: 512,
+            buffering: true,
+            bias_read: Some(5),
+            bias_create: Some(5),
+            report: "verbose",
+        }
+    }
+}
+
+impl Settings {
+    /// As parameters of the workload. Of locations only the weights are kept: fsdyno works in the
+    /// trial's own directory and nowhere else.
+    fn parameters(&self) -> BTreeMap<String, String> {
+        let bias = |bias: Option<u64>| bias.map_or("off".to_string(), |bias| bias.to_string());
+        let weights: Vec<String> = match self.locations.as_slice() {
+            // The weight of an only location decides nothing.
+            [] | [_] => vec!["1".to_string()],
+            several => several.iter().map(|(_, weight)| weight.to_string()).collect(),
+        };
+        [
+            ("size-low", self.low.to_string()),
+            ("size-high", self.high.to_string()),
+            ("number", self.number.to_string()),
+            ("seed", self.seed.to_string()),
+            ("transactions", self.transactions.to_string()),
+            ("locations", weights.join(",")),
+            ("subdirectories", self.subdirectories.to_string()),
+            ("read", self.read.to_string()),
+            ("write", self.write.to_string()),
+            ("buffering", if self.buffering { "yes" } else { "no" }.to_string()),
+            ("bias-read", bias(self.bias_read)),
+            ("bias-create", bias(self.bias_create)),
+            ("report", self.report.to_string()),
+        ]
+        .map(|(key, value)| (key.to_string(), value))
+        .into()
+    }
+}
+
+/// The parameters that a configuration file means: the settings of its run, or those at its end if
+/// it leaves `run` to the prompt. Files that it loads are looked for from its own folder.
+///
+/// # Errors
+/// The first mistake, in one line that names file and line.
+pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, String>, String> {
+    let mut reader = Reader { read, settings: Settings::default(), run: None, ended: false };
+    let bytes = read(file).map_err(|why| format!("config {}: {why}", quoted(file)))?;
+    reader.file(file, &bytes, 0)?;
+    let settings = reader.run.map_or(reader.settings, |(settings, _)| settings);
+    Ok(settings.parameters())
+}
+
+struct Reader<'a> {
+    read: ReadFile<'a>,
+    settings: Settings,
+    /// What the first run ran with, and where it stands.
+    run: Option<(Settings, String)>,
+    ended: bool,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, file: &str, bytes: &[u8], depth: u32) -> Result<(), String> {
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+            let place = format!("config {} line {number}", quoted(file));
+            self.line(line, file, &place, depth)?;
+            if self.ended {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], file: &str, place: &str, depth: u32) -> Result<(), String> {
+        let wrong = |what: String| format!("{place}: {what}");
+        let line = legible(line).map_err(wrong)?;
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let known = COMMANDS.iter().find(|(name, _)| line.starts_with(name));
+        let Some((name, command)) = known else {
+            return Err(wrong(no_command(line)));
+        };
+        let rest = &line[name.len()..];
+        // The separator is one byte in the original; behind it a character must be whole.
+        let text = rest.char_indices().nth(1).map_or("", |(at, _)| &rest[at..]);
+        match command {
+            Command::Set(set) => {
+                set(&mut self.settings, text).map_err(|what| wrong(format!("'{name}' {what}")))?
+            }
+            Command::Run => self.run(place)?,
+            Command::Load => self.load(text, file, place, depth)?,
+            Command::Nothing => {}
+            Command::Quit => self.ended = true,
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, place: &str) -> Result<(), String> {
+        match &self.run {
+            None => self.run = Some((self.settings.clone(), place.to_string())),
+            Some((settings, _)) if *settings == self.settings => {}
+            Some((_, first)) => {
+                return Err(format!(
+                    "{place}: this run has other settings than that in {first}, and a trial is one \
+                     run; give each run a file of its own"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, text: &str, file: &str, place: &str, depth: u32) -> Result<(), String> {
+        let name = text.trim();
+        if name.is_empty() {
+            return Err(format!("{place}: 'load' names no file; write load FILE"));
+        }
+        if depth == DEEPEST {
+            return Err(format!(
+                "{place}: 'load' goes more than {DEEPEST} files deep; does a file load itself?"
+            ));
+        }
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let path = folder.join(name).to_string_lossy().into_owned();
+        let bytes = (self.read)(&path)
+            .map_err(|why| format!("{place}: 'load' of {}: {why}", quoted(&path)))?;
+        self.file(&path, &bytes, depth + 1)
+    }
+}
+
+/// The line as text that PostMark would read in one piece and as it is meant.
+fn legible(line: &[u8]) -> Result<&str, String> {
+    if line.len() > LONGEST_LINE {
+        return Err(format!(
+            "the line has {} bytes and PostMark reads {LONGEST_LINE} at most; make it shorter",
+            line.len()
+        ));
+    }
+    if line.ends_with(b"\r") {
+        return Err("the line ends in a carriage return, which PostMark takes for part of it; \
+                    save the file with the line ends of Unix"
+            .to_string());
+    }
+    let text = std::str::from_utf8(line).ok().filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| "the line is no text in UTF-8; write it anew".to_string())
+}
+
+/// Why a line is no command, and which one may be meant.
+fn no_command(line: &str) -> String {
+    if line.starts_with('!') {
+        return format!(
+            "{} is for a shell, and fsdyno runs no commands of a configuration; take the line out",
+            quoted(line)
+        );
+    }
+    if line.starts_with(['?', '#']) || line.starts_with("exit") {
+        let what = match line.starts_with('#') {
+            true => "PostMark has no comments; take the line out",
+            false => "it works at PostMark's prompt only; take the line out",
+        };
+        return format!("{}: {what}", quoted(line));
+    }
+    let names = COMMANDS.iter().map(|(name, _)| *name);
+    let words = line.split_whitespace().take(3).collect::<Vec<_>>();
+    let near = (1..=words.len())
+        .rev()
+        .find_map(|count| suggest::nearest(&words[..count].join(" "), names.clone()));
+    let hint = match near {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
+    };
+    format!("{} is no command of PostMark's; {hint}", quoted(line))
+}
+
+/// What was found, fit for one line of a message.
+fn quoted(text: &str) -> String {
+    let shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    let cut = if text.chars().count() > 60 { "..." } else { "" };
+    format!("'{}{cut}'", shown.replace("\\'", "'").replace("\\\"", "\""))
+}
+
+/// A number of PostMark's: it reads the digits at the front and passes over what follows.
+fn number(text: &str) -> Result<u64, String> {
+    let typed = text.split_whitespace().next().unwrap_or("");
+    let digits = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
+    match typed.parse() {
+        Ok(number) if digits && number <= LARGEST => Ok(number),
+        _ => Err(format!("takes a whole number from 1 to {LARGEST}, not {}", quoted(typed))),
+    }
+}
+
+/// A number above zero.
+fn whole(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 => Err(format!("takes a whole number from 1 to {LARGEST}, not '0'")),
+        number => Ok(number),
+    }
+}
+
+/// `LOW [HIGH]`; without a HIGH above LOW all files have LOW bytes.
+fn set_size(to: &mut Settings, text: &str) -> Result<(), String> {
+    let low = whole(text)?;
+    let high = match text.split_whitespace().nth(1) {
+        Some(typed) => number(typed)?,
+        None => low,
+    };
+    (to.low, to.high) = (low, high.max(low));
+    Ok(())
+}
+
+/// From 0 to 10, or -1 for none.
+fn bias(text: &str) -> Result<Option<u64>, String> {
+    let typed = text.split_whitespace().next().unwrap_or("");
+    match typed {
+        "-1" => Ok(None),
+        _ => match number(typed) {
+            Ok(bias @ 0..=10) => Ok(Some(bias)),
+            _ => Err(format!(
+                "takes a whole number from 0 to 10, or -1 to disable it, not {}",
+                quoted(typed)
+            )),
+        },
+    }
+}
+
+fn word(text: &str, words: &[&'static str; 2]) -> Result<&'static str, String> {
+    let typed = text.trim();
+    words
+        .iter()
+        .find(|word| **word == typed)
+        .copied()
+        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], quoted(typed)))
+}
+
+/// `PATH [WEIGHT]` instead of all that there are, `+PATH [WEIGHT]` beside them, `-PATH` away.
+fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
+    let text = text.trim();
+    if let Some(path) = text.strip_prefix('-') {
+        let before = to.locations.len();
+        to.locations.retain(|(known, _)| known != path);
+        return match to.locations.len() == before {
+            true => Err(format!("has no location {} to take away", quoted(path))),
+            false => Ok(()),
+        };
+    }
+    let (added, text) = match text.strip_prefix('+') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (path, weight) = match text.rsplit_once(' ') {
+        Some((path, weight)) => {
+            let weight = whole(weight).map_err(|what| format!("{what}, as the weight"))?;
+            (path.trim_end(), weight)
+        }
+        None => (text, 1),
+    };
+    if path.is_empty() {
+        return Err("names no directory; write set location PATH [WEIGHT]".to_string());
+    }
+    if !added {
+        to.locations.clear();
+    }
+    if to.locations.iter().any(|(known, _)| known == path) {
+        return Err(format!("has {} twice; give it one weight, the sum", quoted(path)));
+    }
+    to.locations.push((path.to_string(), weight));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<BTreeMap<String, String>, String> {
+        parameters("pm", &|_| Ok(text.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn a_line_is_matched_by_the_first_command_that_it_begins_with() {
+        // The real program takes each of these without a word.
+        let map = read("set numberX7\nset size:100 50\nset seed  3 or so\nset readings\t9\nrunner")
+            .unwrap_err();
+        assert!(map.contains("line 4") && map.contains("'ngs'"), "{map}");
+        let map = read("set numberX7\nset size:100 50\nset seed  3 or so\nrunner").unwrap();
+        assert_eq!((map["number"].as_str(), map["seed"].as_str()), ("7", "3"));
+        assert_eq!((map["size-low"].as_str(), map["size-high"].as_str()), ("100", "100"));
+    }
+
+    #[test]
+    fn what_follows_the_run_or_quit_decides_nothing() {
+        let map = read("set number 7\nrun\nset number 8\nshow\nquit\nset number 0\nEh?").unwrap();
+        assert_eq!(map["number"], "7");
+        assert_eq!(read("set number 7\nrun\nrun report.txt").unwrap()["number"], "7");
+        let error = read("run\nset number 8\nrun").unwrap_err();
+        assert!(error.starts_with("config 'pm' line 3: ") && error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn locations_are_replaced_added_and_taken_away_and_leave_their_weights() {
+        let weights = |text| read(text).map(|map| map["locations"].clone());
+        assert_eq!(weights("set location /a 5").unwrap(), "1");
+        assert_eq!(weights("set location /a 5\nset location +/b c 3").unwrap(), "5,3");
+        assert_eq!(weights("set location /a\nset location +/b\nset location -/a").unwrap(), "1");
+        assert_eq!(weights("set location +/a\nset location +/b\nset location /c").unwrap(), "1");
+        for (wrong, why) in [
+            ("set location", "names no directory"),
+            ("set location /a 0", "as the weight"),
+            ("set location /a b", "as the weight"),
+            ("set location -/a", "no location '/a'"),
+            ("set location +/a\nset location +/a 2", "twice"),
+        ] {
+            assert!(weights(wrong).unwrap_err().contains(why), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_loaded_file_is_looked_for_beside_the_one_that_loads_it() {
+        let read = |path: &str| match path {
+            "etc/pm" => Ok(b"set number 3\nload more/size\nrun\n".to_vec()),
+            "etc/more/size" => Ok(b"set size 77\nload seed".to_vec()),
+            "etc/more/seed" => Ok(b"set seed 5".to_vec()),
+            "circle" => Ok(b"\nload circle".to_vec()),
+            "wrong" => Ok(b"load etc/more/nothing".to_vec()),
+            _ => Err("there is no such file".to_string()),
+        };
+        let map = parameters("etc/pm", &read).unwrap();
+        assert_eq!([&map["number"], &map["size-low"], &map["seed"]], ["3", "77", "5"]);
+        let error = parameters("circle", &read).unwrap_err();
+        assert!(error.starts_with("config 'circle' line 2: ") && error.contains("itself?"));
+        assert_eq!(
+            parameters("wrong", &read).unwrap_err(),
+            "config 'wrong' line 1: 'load' of 'etc/more/nothing': there is no such file"
+        );
+        assert_eq!(parameters("none", &read).unwrap_err(), "config 'none': there is no such file");
+    }
+}

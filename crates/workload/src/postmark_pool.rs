@@ -1,0 +1,365 @@
+//! PostMark's pool of files: its table and its draws, one deed after the other, without any op.
+//!
+//! Everything is drawn in the order of the original [SRC, RUN]: the buffer's text, then for each
+//! file its location, subdirectory and size, for each transaction the choice of reading or
+//! appending, its file, the size of what is appended, the choice of creating or deleting, its file.
+
+use crate::mt19937::Mt19937;
+
+/// What decides the deeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Least size of a new file in bytes, at least one.
+    pub low: u32,
+    /// No new file is as large as this, unless it equals `low`; no file grows beyond it.
+    pub high: u32,
+    /// Files to begin with.
+    pub number: u32,
+    /// Transactions.
+    pub transactions: u32,
+    /// Seed of the generator.
+    pub seed: u32,
+    /// Subdirectories of each location; used if there are at least two.
+    pub subdirectories: u32,
+    /// The weight of each location; drawn if there are at least two.
+    pub weights: Vec<u32>,
+    /// Reads in ten transactions, the rest appends; neither without it.
+    pub bias_read: Option<u32>,
+    /// Files created in ten transactions, in the rest deleted; neither without it.
+    pub bias_create: Option<u32>,
+}
+
+impl PoolSpec {
+    /// Directories that files can lie in.
+    pub fn places(&self) -> u64 {
+        self.weights.len().max(1) as u64 * u64::from(self.subdirectories.max(1))
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { size: bits(u64::from(self.high)), place: bits(self.places() - 1) }
+    }
+
+    /// Bits that the table's entries take beyond their 64; zero where all fits.
+    pub fn excess_bits(&self) -> u32 {
+        let Layout { size, place } = self.layout();
+        let number = bits(u64::from(self.number) + u64::from(self.transactions));
+        (number + place + size).saturating_sub(Entry::BITS)
+    }
+}
+
+/// How many binary digits a number has.
+fn bits(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// A file of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its name: files are numbered from one as they are created.
+    pub number: u64,
+    /// Which directory it lies in: location times number of subdirectories, plus subdirectory.
+    pub place: u32,
+    /// Its size in bytes, before the deed.
+    pub size: u32,
+}
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is created with its size.
+    Create(File),
+    /// It is read, all of it.
+    Read(File),
+    /// So many bytes are appended.
+    Append(File, u32),
+    /// It is deleted.
+    Delete(File),
+}
+
+/// A file in one word, so that the table takes 16 bytes for each of the files to begin with: number
+/// above place above size. Zero is a free slot, for no file is empty; the order of words is that of
+/// numbers.
+pub type Entry = u64;
+
+/// Where in an entry what is.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    size: u32,
+    place: u32,
+}
+
+impl Layout {
+    fn pack(self, file: File) -> Entry {
+        (file.number << self.place | u64::from(file.place)) << self.size | u64::from(file.size)
+    }
+
+    /// The file of an entry.
+    #[inline]
+    pub fn unpack(self, entry: Entry) -> File {
+        let low = |word: u64, bits: u32| (word & ((1 << bits) - 1)) as u32;
+        let rest = entry >> self.size;
+        File {
+            number: rest >> self.place,
+            place: low(rest, self.place),
+            size: low(entry, self.size),
+        }
+    }
+}
+
+/// A transaction found no file: PostMark says `out of files!` and ends without a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfFiles;
+
+/// The pool between two deeds.
+#[derive(Clone, Debug)]
+pub struct Pool<'a> {
+    spec: &'a PoolSpec,
+    layout: Layout,
+    draws: Mt19937,
+    table: Vec<Entry>,
+    /// The slot behind the one that was filled last.
+    next: usize,
+    /// No slot below this is free.
+    lowest: usize,
+    created: u64,
+    deleted: u64,
+    /// The slots below this have been emptied for good.
+    emptied: usize,
+    /// Halves of transactions done: the first half reads or appends, the second creates or deletes.
+    halves: u64,
+}
+
+impl<'a> Pool<'a> {
+    /// An empty pool; `draws` must come from [`Pool::draws`].
+    pub fn new(spec: &'a PoolSpec, draws: &Mt19937) -> Pool<'a> {
+        Pool {
+            spec,
+            layout: spec.layout(),
+            draws: draws.clone(),
+            table: vec![0; 2 * spec.number as usize],
+            next: 0,
+            lowest: 0,
+            created: 0,
+            deleted: 0,
+            emptied: 0,
+            halves: 0,
+        }
+    }
+
+    /// The generator once it has filled PostMark's buffer, which is twice as long as the largest
+    /// file: kept, so that this is done once.
+    pub fn draws(spec: &PoolSpec) -> Mt19937 {
+        let mut draws = Mt19937::new(spec.seed);
+        draws.skip(2 * u64::from(spec.high));
+        draws
+    }
+
+    /// The next file to begin with; none once all are there.
+    pub fn fill(&mut self) -> Option<Deed> {
+        if self.created == u64::from(self.spec.number) { None } else { self.create() }
+    }
+
+    /// The next deed of a transaction, none at the end of them all.
+    ///
+    /// # Errors
+    /// [`OutOfFiles`], where a transaction begins and no file is left.
+    pub fn transact(&mut self) -> Result<Option<Deed>, OutOfFiles> {
+        while self.halves < 2 * u64::from(self.spec.transactions) {
+            let first = self.halves % 2 == 0;
+            if first && self.created == self.deleted {
+                return Err(OutOfFiles);
+            }
+            self.halves += 1;
+            let deed = if first { self.read_or_append() } else { self.create_or_delete() };
+            if deed.is_some() {
+                return Ok(deed);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next deletion of what is left, in the order of the table; none once nothing is.
+    pub fn empty(&mut self) -> Option<Deed> {
+        let slot = self.emptied + self.table[self.emptied..].iter().position(|word| *word != 0)?;
+        self.emptied = slot + 1;
+        Some(self.delete(slot))
+    }
+
+    /// The files that there are, ordered by number, and how to read them.
+    pub fn into_files(self) -> (Vec<Entry>, Layout) {
+        let mut files = self.table;
+        files.retain(|entry| *entry != 0);
+        files.sort_unstable();
+        files.shrink_to_fit();
+        (files, self.layout)
+    }
+
+    fn read_or_append(&mut self) -> Option<Deed> {
+        let bias = self.spec.bias_read?;
+        let reads = self.draws.below(10) < bias;
+        let slot = self.any_used();
+        let file = self.layout.unpack(self.table[slot]);
+        if reads {
+            return Some(Deed::Read(file));
+        }
+        // A file that has its full size is left alone, and that counts as nothing.
+        let room = self.spec.high.checked_sub(file.size).filter(|room| *room > 0)?;
+        let bytes = 1 + self.draws.below(room);
+        self.table[slot] = self.layout.pack(File { size: file.size + bytes, ..file });
+        Some(Deed::Append(file, bytes))
+    }
+
+    fn create_or_delete(&mut self) -> Option<Deed> {
+        let bias = self.spec.bias_create?;
+        if self.draws.below(10) < bias {
+            return self.create();
+        }
+        let slot = self.any_used();
+        Some(self.delete(slot))
+    }
+
+    fn create(&mut self) -> Option<Deed> {
+        let slot = self.free_slot()?;
+        let spec = self.spec;
+        let location = if spec.weights.len() > 1 { self.location() } else { 0 };
+        let mut place = location;
+        if spec.subdirectories > 1 {
+            place = location * spec.subdirectories + self.draws.below(spec.subdirectories);
+        }
+        let size = spec.low + self.draws.below(spec.high - spec.low);
+        self.created += 1;
+        let file = File { number: self.created, place, size };
+        self.table[slot] = self.layout.pack(file);
+        self.next = slot + 1;
+        Some(Deed::Create(file))
+    }
+
+    fn delete(&mut self, slot: usize) -> Deed {
+        let file = self.layout.unpack(std::mem::take(&mut self.table[slot]));
+        self.deleted += 1;
+        self.lowest = self.lowest.min(slot);
+        Deed::Delete(file)
+    }
+
+    /// Each location as likely as its weight says.
+    fn location(&mut self) -> u32 {
+        let mut draw = self.draws.below(self.spec.weights.iter().sum::<u32>());
+        let mut location = 0;
+        for weight in &self.spec.weights {
+            if draw < *weight {
+                break;
+            }
+            draw -= weight;
+            location += 1;
+        }
+        location
+    }
+
+    /// The slot behind the last that was filled if it is free, else the first that is.
+    fn free_slot(&mut self) -> Option<usize> {
+        if self.table.get(self.next) == Some(&0) {
+            return Some(self.next);
+        }
+        let free = self.table[self.lowest..].iter().position(|entry| *entry == 0);
+        self.lowest = free.map_or(self.table.len(), |free| self.lowest + free);
+        free.map(|_| self.lowest)
+    }
+
+    /// A slot in use, drawn again until it is; there is one.
+    fn any_used(&mut self) -> usize {
+        loop {
+            let slot = self.draws.below(self.table.len() as u32) as usize;
+            if self.table[slot] != 0 {
+                return slot;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> PoolSpec {
+        PoolSpec {
+            low: 500,
+            high: 10_000,
+            number: 500,
+            transactions: 500,
+            seed: 42,
+            subdirectories: 1,
+            weights: vec![1],
+            bias_read: Some(5),
+            bias_create: Some(5),
+        }
+    }
+
+    fn first_sizes(spec: &PoolSpec) -> Vec<u32> {
+        let draws = Pool::draws(spec);
+        let mut pool = Pool::new(spec, &draws);
+        let sizes = std::iter::from_fn(|| pool.fill());
+        sizes
+            .take(5)
+            .map(|deed| match deed {
+                Deed::Create(file) => file.size,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_first_files_have_the_sizes_that_postmark_gives_them() {
+        assert_eq!(first_sizes(&spec()), [1390, 4732, 3583, 6507, 9640]);
+        let linuxinsight = PoolSpec { high: 500_000, number: 5000, ..spec() };
+        assert_eq!(first_sizes(&linuxinsight), [345551, 329410, 474879, 48323, 75266]);
+    }
+
+    #[test]
+    fn the_table_takes_16_bytes_for_each_file_to_begin_with() {
+        let spec = PoolSpec { number: 1000, ..spec() };
+        let draws = Pool::draws(&spec);
+        let mut pool = Pool::new(&spec, &draws);
+        assert_eq!(size_of::<Entry>() * pool.table.capacity(), 16 * 1000);
+        while pool.fill().is_some() {}
+        while pool.transact() != Ok(None) {}
+        assert_eq!(size_of::<Entry>() * pool.table.capacity(), 16 * 1000);
+        // What is not the table is the generator's 2.5 KB and a few words, whatever the number.
+        assert!(size_of::<Pool<'_>>() < 3000);
+        let alive = (pool.created - pool.deleted) as usize;
+        assert_eq!(pool.into_files().0.capacity(), alive);
+    }
+
+    #[test]
+    fn an_entry_gives_back_what_was_packed() {
+        let spec = PoolSpec { subdirectories: 10, weights: vec![1, 3, 1], ..spec() };
+        let layout = spec.layout();
+        for number in [1, 500, 1000] {
+            for place in [0, 7, 29] {
+                for size in [1, 500, 10_000] {
+                    let file = File { number, place, size };
+                    assert_eq!(layout.unpack(layout.pack(file)), file);
+                }
+            }
+        }
+        assert_eq!(spec.excess_bits(), 0);
+        let large = PoolSpec { high: 1 << 30, transactions: 1_000_000_000, ..spec };
+        assert_eq!(large.excess_bits(), 31 + 30 + 5 - 64);
+    }
+
+    #[test]
+    fn a_pool_that_is_never_filled_up_again_runs_out_of_files() {
+        let spec = PoolSpec { number: 3, transactions: 12, bias_create: Some(0), ..spec() };
+        let draws = Pool::draws(&spec);
+        let mut pool = Pool::new(&spec, &draws);
+        while pool.fill().is_some() {}
+        let mut deleted = 0;
+        let end = loop {
+            match pool.transact() {
+                Ok(Some(Deed::Delete(_))) => deleted += 1,
+                Ok(Some(_)) => {}
+                end => break end,
+            }
+        };
+        assert_eq!((end, deleted), (Err(OutOfFiles), 3));
+    }
+}

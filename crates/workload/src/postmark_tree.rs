@@ -1,0 +1,118 @@
+//! What is left of PostMark's files after a part of a run, for the verifier.
+
+use crate::op::Payload;
+use crate::postmark_ops::{Part, Run};
+use crate::postmark_pool::{Deed, Entry, File, Layout};
+use crate::workload::{Expected, Tree};
+
+/// The tree after a phase: what is left in the pool, found by doing all deeds again without any op.
+pub struct Survivors<'a> {
+    run: &'a Run,
+    /// Ordered by number.
+    files: Vec<Entry>,
+    layout: Layout,
+    /// Where the writes of the files end, number and byte, in this order; only for contents=same.
+    ends: Vec<(u32, u32)>,
+    directories: u64,
+}
+
+impl<'a> Survivors<'a> {
+    /// The tree after a part, with the run's directories or without.
+    pub fn new(run: &'a Run, after: Part, with_directories: bool) -> Survivors<'a> {
+        let (files, layout) = run.pool(after.next()).into_files();
+        let directories = if with_directories { run.directories() } else { 0 };
+        let mut survivors = Survivors { run, files, layout, ends: Vec::new(), directories };
+        if !run.own && after != Part::Empty {
+            survivors.ends = survivors.ends_of_writes(after);
+        }
+        survivors
+    }
+
+    /// Does the deeds once more, now that it is known which files live: eight bytes for each write
+    /// that is still there, on the verifier's account, for the ops need none of it.
+    fn ends_of_writes(&self, after: Part) -> Vec<(u32, u32)> {
+        let mut pool = self.run.pool(Part::Fill);
+        let mut ends = Vec::new();
+        let mut note = |deed: Deed| {
+            let (file, end) = match deed {
+                Deed::Create(file) => (file, file.size),
+                Deed::Append(file, bytes) => (file, file.size + bytes),
+                Deed::Read(_) | Deed::Delete(_) => return,
+            };
+            if self.find(file.number).is_some() {
+                ends.push((file.number as u32, end));
+            }
+        };
+        while let Some(deed) = pool.fill() {
+            note(deed);
+        }
+        if after == Part::Transact {
+            while let Ok(Some(deed)) = pool.transact() {
+                note(deed);
+            }
+        }
+        ends.sort_unstable();
+        ends
+    }
+
+    fn find(&self, number: u64) -> Option<File> {
+        let file = |entry: &Entry| self.layout.unpack(*entry);
+        let at = self.files.binary_search_by_key(&number, |entry| file(entry).number).ok()?;
+        self.files.get(at).map(file)
+    }
+
+    /// The file at a path, or none for a directory of the tree.
+    fn read(&self, path: &[u8]) -> Option<Option<File>> {
+        let spec = &self.run.spec;
+        let inner = u64::from(spec.subdirectories.max(1));
+        let mut parts = path.split(|byte| *byte == b'/');
+        let mut place = 0;
+        let levels = [
+            (spec.weights.len() as u64, &self.run.locations, inner),
+            (inner, &self.run.subdirectories, 1),
+        ];
+        let mut part = parts.next()?;
+        for (count, names, step) in levels {
+            if count < 2 {
+                continue;
+            }
+            let number = names.read(part).filter(|number| *number < count)?;
+            place += number * step;
+            match parts.next() {
+                Some(rest) => part = rest,
+                None => return (self.directories > 0).then_some(None),
+            }
+        }
+        let file = self.find(self.run.files.read(part)?)?;
+        (u64::from(file.place) == place && parts.next().is_none()).then_some(Some(file))
+    }
+}
+
+impl Tree for Survivors<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        Some(match self.read(path)? {
+            None => Expected::DIRECTORY,
+            Some(file) if self.run.own => Expected::file(self.run.payload(file, 0, 0, file.size)),
+            Some(file) => Expected::pieces(u64::from(file.size)),
+        })
+    }
+
+    fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    fn directories(&self) -> u64 {
+        self.directories
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        let file = self.read(path)??;
+        let after = (file.number as u32, offset as u32);
+        let at = self.ends.partition_point(|end| *end <= after);
+        let (number, end) = *self.ends.get(at)?;
+        let before = at.checked_sub(1).map_or((0, 0), |before| self.ends[before]);
+        let start = if before.0 == number { before.1 } else { 0 };
+        let length = end.checked_sub(after.1).filter(|_| number == after.0)?;
+        Some(self.run.payload(file, offset, offset - u64::from(start), length))
+    }
+}

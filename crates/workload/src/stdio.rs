@@ -1,0 +1,162 @@
+//! Which system calls stdio makes of a program's fread(3) and fwrite(3) of one block after the other.
+//!
+//! As strace saw glibc 2.36 do it [RUN: Debian's PostMark with blocks of 512, 8192 and 10,000 bytes]:
+//! blocks below the buffer gather in it; a larger one first fills the buffer up, which is then
+//! written, goes out in whole multiples of the buffer by itself, and leaves its rest in the buffer.
+//! Reading is the mirror of it: what is left of a block below the buffer is read by filling the
+//! buffer, and what is not below it is read in whole multiples into the caller's memory.
+
+/// The buffer: st_blksize of ext2 to ext4, xfs and btrfs [RUN]. A file system that says another
+/// size would have another buffer, and other calls.
+pub const BUFFER: u32 = 4096;
+
+/// Lengths of the write(2) calls of a program that hands so many bytes to fwrite(3) in equal blocks
+/// and a rest, and then calls fclose(3).
+#[derive(Clone, Debug)]
+pub struct Writes {
+    /// Bytes that have not been handed over.
+    left: u64,
+    block: u32,
+    /// Bytes in the buffer, and how many more it takes: none before the first block has made it.
+    buffered: u32,
+    room: u32,
+    /// A call that follows the one that emptied the buffer.
+    then: u32,
+}
+
+impl Writes {
+    /// Of `bytes` in blocks of `block`, which is at least one.
+    pub fn new(bytes: u64, block: u32) -> Writes {
+        Writes { left: bytes, block: block.max(1), buffered: 0, room: 0, then: 0 }
+    }
+}
+
+impl Iterator for Writes {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        if self.then > 0 {
+            return Some(std::mem::take(&mut self.then));
+        }
+        while self.left > 0 {
+            let block = u64::from(self.block).min(self.left) as u32;
+            self.left -= u64::from(block);
+            let rest = block - block.min(self.room);
+            self.buffered += block - rest;
+            if rest > 0 {
+                let full = std::mem::replace(&mut self.buffered, rest % BUFFER);
+                self.then = rest - rest % BUFFER;
+                self.room = BUFFER - self.buffered;
+                let first = if full > 0 { full } else { std::mem::take(&mut self.then) };
+                if first > 0 {
+                    return Some(first);
+                }
+            } else {
+                self.room -= block;
+            }
+        }
+        let last = std::mem::take(&mut self.buffered);
+        (last > 0).then_some(last)
+    }
+}
+
+/// Lengths that the read(2) calls ask for where a program reads a whole file by fread(3) in equal
+/// blocks and a rest; the last call may ask for more than there is.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    /// Bytes that have not been asked for.
+    left: u64,
+    block: u32,
+    /// What is still wanted of the current block.
+    wanted: u32,
+    /// Bytes in the buffer.
+    buffered: u32,
+    /// Bytes of the file that have not been read.
+    unread: u64,
+}
+
+impl Reads {
+    /// Of a file of `bytes` in blocks of `block`, which is at least one.
+    pub fn new(bytes: u64, block: u32) -> Reads {
+        Reads { left: bytes, block: block.max(1), wanted: 0, buffered: 0, unread: bytes }
+    }
+}
+
+impl Iterator for Reads {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            if self.wanted == 0 {
+                if self.left == 0 {
+                    return None;
+                }
+                self.wanted = u64::from(self.block).min(self.left) as u32;
+                self.left -= u64::from(self.wanted);
+            }
+            let take = self.wanted.min(self.buffered);
+            self.wanted -= take;
+            self.buffered -= take;
+            if self.wanted > 0 {
+                break;
+            }
+        }
+        if self.wanted < BUFFER {
+            self.buffered = u64::from(BUFFER).min(self.unread) as u32;
+            self.unread -= u64::from(self.buffered);
+            return Some(BUFFER);
+        }
+        let direct = self.wanted - self.wanted % BUFFER;
+        self.wanted -= direct;
+        self.unread -= u64::from(direct);
+        Some(direct)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn writes(bytes: u64, block: u32) -> Vec<u32> {
+        Writes::new(bytes, block).collect()
+    }
+
+    fn reads(bytes: u64, block: u32) -> Vec<u32> {
+        Reads::new(bytes, block).collect()
+    }
+
+    #[test]
+    fn writes_are_cut_where_strace_saw_them_cut() {
+        assert_eq!(writes(16_486, 512), [4096, 4096, 4096, 4096, 102]);
+        assert_eq!(writes(30_000, 10_000), [8192, 4096, 4096, 4096, 8192, 1328]);
+        assert_eq!(writes(20_000, 8192), [8192, 4096, 4096, 3616]);
+        assert_eq!(writes(1, 10_000), [1]);
+    }
+
+    #[test]
+    fn reads_are_cut_where_strace_saw_them_cut() {
+        assert_eq!(reads(9533, 512), [4096, 4096, 4096]);
+        assert_eq!(reads(30_000, 10_000), [8192, 4096, 4096, 4096, 8192, 4096]);
+        assert_eq!(reads(20_000, 8192), [8192, 8192, 4096]);
+        assert_eq!(reads(8192, 512), [4096, 4096]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_blocks_within_the_buffer_make_calls_of_the_buffer(
+            bytes in 0u64..200_000,
+            block in 1u32..20_000,
+        ) {
+            let calls = writes(bytes, block);
+            prop_assert_eq!(calls.iter().map(|length| u64::from(*length)).sum::<u64>(), bytes);
+            prop_assert!(calls.iter().all(|length| *length > 0));
+            let asked: u64 = reads(bytes, block).iter().map(|length| u64::from(*length)).sum();
+            prop_assert!((bytes..bytes + u64::from(BUFFER)).contains(&asked));
+            if block <= BUFFER {
+                let count = bytes.div_ceil(u64::from(BUFFER)) as usize;
+                prop_assert_eq!((calls.len(), reads(bytes, block).len()), (count, count));
+            }
+        }
+    }
+}

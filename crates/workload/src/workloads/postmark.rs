@@ -1,0 +1,442 @@
+//! postmark: PostMark 1.51's pool of small files, draw by draw and call by call.
+
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::postmark_config;
+use crate::postmark_ops::{Deeds, Directories, Part, Run};
+use crate::postmark_pool::{Deed, OutOfFiles, PoolSpec};
+use crate::postmark_tree::Survivors;
+use crate::workload::{
+    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "postmark",
+    about: "Create a pool of small files, read, append to, create and delete them at random, and \
+            delete what is left, as PostMark does.",
+    source: "J. Katcher, PostMark: a new file system benchmark, NetApp TR-3022, 1997; version 1.51",
+    params: PARAMS,
+    doc: DOC,
+    config: Some(postmark_config::parameters),
+    build: |values, _| Ok(Box::new(Postmark::new(values)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+The files, their sizes and the order of all that is done to them are those of PostMark 1.51 with the \
+same settings, drawn from the same generator (MT19937, seeded as in 1999) in the same order [SRC]; \
+counts and bytes of runs of Debian's postmark come out the same [RUN]. PostMark's own seed is the \
+parameter `seed`; fsdyno's --seed moves nothing but the bytes in the files.
+
+Calls are those that strace showed [RUN: Debian's build, glibc 2.36]. Buffered: openat (O_CREAT and \
+O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdio cuts them with a \
+buffer of 4,096 bytes, close. Unbuffered: openat (O_RDWR; O_CREAT without O_TRUNC to create, O_APPEND \
+to append), read or write of one block after the other and then of what is left, be it nothing, \
+close. Files are deleted with unlink. Left out: the lseek(2) of a buffered append, which no file \
+system sees, and the dots that PostMark prints. Nothing is ever synced by the original, hence gap=none.
+
+A configuration file of the original is taken with --set config=FILE (and what else is set wins): \
+its `set` commands become parameters, with those in effect at its `run`; files that it loads are \
+followed. `show` and `help` do nothing here; the file that `run` names is not written (see `fsdyno \
+report --format original`); the same `run` again is what --repeat is for, and one with other \
+settings is refused, as are shell commands and all that PostMark answers with `Eh?` or `Error:`, but \
+for empty lines.
+
+The paths of `set location` are never touched: one location is the trial's own directory, several \
+are directories l0, l1 ... in it, made and removed in the phases of the subdirectories. A \
+configuration that runs out of files, for which PostMark ends without a report, is refused before \
+anything is done, as is transactions below 10, by a tenth of which PostMark divides [RUN: it dies of \
+SIGFPE].
+
+With contents=own each file has bytes of its own that do not compress [OWN], so that the \
+verification can tell files apart. In the original all writes begin at the start of one buffer of \
+printable characters [SRC]; contents=same has them begin at the start of one content likewise, which \
+does not compress either.
+
+The original's times are whole seconds; its form is printed from fsdyno's with each phase begun as \
+the one before it ended and fractions cut off [DER].";
+
+const BIAS: Domain = Domain::Or("off", &Domain::Whole { min: 0, max: 10 });
+/// A block larger than this, the engine would not read in one call.
+const BLOCK: Domain = Domain::Size { min: 1, max: 1 << 20 };
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "size-low",
+        default: "500",
+        domain: Domain::Size { min: 1, max: 1 << 30 },
+        about: "Least size of a new file.",
+        source: "[SRC] set size LOW; linuxinsight-2006 has 500",
+    },
+    Param {
+        name: "size-high",
+        default: "10000",
+        domain: Domain::Size { min: 1, max: 1 << 30 },
+        about: "New files are smaller than this (unless it is size-low), and none grows beyond it.",
+        source: "[SRC] set size HIGH; linuxinsight-2006 has 500,000",
+    },
+    Param {
+        name: "number",
+        default: "500",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "Files to begin with; there are never more than twice as many.",
+        source: "[SRC] set number; linuxinsight-2006 has 5,000",
+    },
+    Param {
+        name: "transactions",
+        default: "500",
+        domain: Domain::Whole { min: 1, max: 100_000_000 },
+        about: "Transactions: each reads a file or appends to one, then creates one or deletes one.",
+        source: "[SRC] set transactions; linuxinsight-2006 has 10,000",
+    },
+    Param {
+        name: "seed",
+        default: "42",
+        domain: Domain::Whole { min: 1, max: i32::MAX as u64 },
+        about: "PostMark's own seed; fsdyno's --seed does not move it, so that repeats do the same.",
+        source: "[SRC] set seed",
+    },
+    Param {
+        name: "subdirectories",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 1_000_000 },
+        about: "Subdirectories of each location that files are spread over; 0 and 1 mean none.",
+        source: "[SRC] set subdirectories",
+    },
+    Param {
+        name: "locations",
+        default: "1",
+        domain: Domain::Wholes { min: 1, max: 1_000_000, most: 64 },
+        about: "The weight of each location; one is the trial's own directory, several are in it.",
+        source: "[SRC] set location; what PostMark's paths become here is [OWN]",
+    },
+    Param {
+        name: "read",
+        default: "512",
+        domain: BLOCK,
+        about: "Block that files are read in.",
+        source: "[SRC] set read; linuxinsight-2006 has 4,096",
+    },
+    Param {
+        name: "write",
+        default: "512",
+        domain: BLOCK,
+        about: "Block that files are written in.",
+        source: "[SRC] set write; linuxinsight-2006 has 4,096",
+    },
+    Param {
+        name: "buffering",
+        default: "yes",
+        domain: Domain::YesNo,
+        about: "Whether blocks go through stdio's buffer or are system calls.",
+        source: "[SRC] set buffering",
+    },
+    Param {
+        name: "bias-read",
+        default: "5",
+        domain: BIAS,
+        about: "How many of ten transactions read, while the rest append; off for neither.",
+        source: "[SRC] set bias read; off is its -1",
+    },
+    Param {
+        name: "bias-create",
+        default: "5",
+        domain: BIAS,
+        about: "How many of ten transactions create, while the rest delete; off for neither.",
+        source: "[SRC] set bias create; off is its -1",
+    },
+    Param {
+        name: "contents",
+        default: "own",
+        domain: Domain::Choice(&["own", "same"]),
+        about: "Whether each file has bytes of its own or all begin alike.",
+        source: "[OWN] the original is same",
+    },
+    Param {
+        name: "gap",
+        default: "none",
+        domain: Domain::Choice(&["none", "sync", "remount"]),
+        about: "What lies between the phases.",
+        source: "[SRC] nothing",
+    },
+    Param {
+        name: "report",
+        default: "verbose",
+        domain: Domain::Choice(&["verbose", "terse"]),
+        about: "The form of `fsdyno report --format original`.",
+        source: "[SRC] set report",
+    },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    MakeDirectories,
+    Files(Part),
+    RemoveDirectories,
+}
+
+/// The pool's life, with its parameters bound.
+#[derive(Debug)]
+struct Postmark {
+    run: Run,
+    gap: GapKind,
+    phases: Vec<Phase>,
+    totals: Totals,
+}
+
+/// What only a run through all deeds can tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    create: Tally,
+    transactions: Tally,
+    delete: Tally,
+    /// The most there was at once, and the last number of a file.
+    most_bytes: u64,
+    most_files: u64,
+    created: u64,
+}
+
+/// Deeds of a phase, and the calls that they take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    created: u64,
+    read: u64,
+    appended: u64,
+    deleted: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    reads: u64,
+    writes: u64,
+    appends: u64,
+}
+
+impl Postmark {
+    fn new(values: &Values) -> Result<Postmark, ParamError> {
+        let run = Run {
+            read: values.whole("read") as u32,
+            write: values.whole("write") as u32,
+            buffered: values.yes("buffering"),
+            own: values.text("contents") == "own",
+            ..Run::new(spec(values)?)
+        };
+        let mut phases = [Part::Fill, Part::Transact, Part::Empty].map(Phase::Files).to_vec();
+        if run.directories() > 0 {
+            phases.insert(0, Phase::MakeDirectories);
+            phases.push(Phase::RemoveDirectories);
+        }
+        let gap = match values.text("gap") {
+            "sync" => GapKind::Sync,
+            "remount" => GapKind::Remount,
+            _ => GapKind::None,
+        };
+        let mut work = Postmark { run, gap, phases, totals: Totals::default() };
+        work.totals = work.run_through()?;
+        Ok(work)
+    }
+
+    /// All deeds without any op: op counts, books and needs, and that the files suffice.
+    fn run_through(&self) -> Result<Totals, ParamError> {
+        let mut pool = self.run.pool(Part::Fill);
+        let mut totals = Totals::default();
+        let (mut bytes, mut files) = (0, 0);
+        let mut account = |tally: &mut Tally, deed| {
+            self.tally(tally, deed);
+            match deed {
+                Deed::Create(file) => (bytes, files) = (bytes + u64::from(file.size), files + 1),
+                Deed::Append(_, more) => bytes += u64::from(more),
+                Deed::Delete(file) => (bytes, files) = (bytes - u64::from(file.size), files - 1),
+                Deed::Read(_) => {}
+            }
+            totals.most_bytes = bytes.max(totals.most_bytes);
+            totals.most_files = files.max(totals.most_files);
+        };
+        let (mut create, mut transactions, mut delete) = Default::default();
+        while let Some(deed) = pool.fill() {
+            account(&mut create, deed);
+        }
+        while let Some(deed) = pool.transact().map_err(|OutOfFiles| self.out_of_files())? {
+            account(&mut transactions, deed);
+        }
+        while let Some(deed) = pool.empty() {
+            account(&mut delete, deed);
+        }
+        let created = create.created + transactions.created;
+        Ok(Totals { create, transactions, delete, created, ..totals })
+    }
+
+    fn out_of_files(&self) -> ParamError {
+        ParamError::Conflict(format!(
+            "transactions={} with number={} runs out of files, where PostMark stops without a \
+             report; set more files or fewer transactions, or bias-create higher",
+            self.run.spec.transactions, self.run.spec.number
+        ))
+    }
+
+    fn tally(&self, tally: &mut Tally, deed: Deed) {
+        let calls = self.run.transfer(deed).count() as u64;
+        match deed {
+            Deed::Create(file) => {
+                tally.created += 1;
+                tally.bytes_written += u64::from(file.size);
+                tally.writes += calls;
+            }
+            Deed::Read(file) => {
+                tally.read += 1;
+                tally.bytes_read += u64::from(file.size);
+                tally.reads += calls;
+            }
+            Deed::Append(_, bytes) => {
+                tally.appended += 1;
+                tally.bytes_written += u64::from(bytes);
+                tally.appends += calls;
+            }
+            Deed::Delete(_) => tally.deleted += 1,
+        }
+    }
+}
+
+/// What is drawn from, if it can be meant.
+fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
+    let whole = |key| values.whole(key) as u32;
+    let bias = |key| values.number(key).map(|bias| bias as u32);
+    let spec = PoolSpec {
+        low: whole("size-low"),
+        high: whole("size-high"),
+        number: whole("number"),
+        transactions: whole("transactions"),
+        seed: whole("seed"),
+        subdirectories: whole("subdirectories"),
+        weights: values.wholes("locations").into_iter().map(|weight| weight as u32).collect(),
+        bias_read: bias("bias-read"),
+        bias_create: bias("bias-create"),
+    };
+    let PoolSpec { low, high, transactions, .. } = spec;
+    if high < low {
+        return Err(ParamError::Conflict(format!(
+            "size-high={high} is below size-low={low}; set size-high to {low} or more"
+        )));
+    }
+    if transactions < 10 {
+        return Err(ParamError::Conflict(format!(
+            "transactions={transactions} is too few: PostMark divides by a tenth of them and dies \
+             of SIGFPE; set 10 or more"
+        )));
+    }
+    match spec.excess_bits() {
+        0 => Ok(spec),
+        bits => Err(ParamError::Conflict(format!(
+            "a file's number, directory and size take {bits} bits more than the 64 there are; set \
+             number and transactions, size-high, or subdirectories and locations lower"
+        ))),
+    }
+}
+
+impl Workload for Postmark {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        self.phases
+            .iter()
+            .enumerate()
+            .map(|(index, phase)| PhaseSpec {
+                name: match phase {
+                    Phase::MakeDirectories => "subdirectories",
+                    Phase::Files(Part::Fill) => "create",
+                    Phase::Files(Part::Transact) => "transactions",
+                    Phase::Files(Part::Empty) => "delete",
+                    Phase::RemoveDirectories => "remove-subdirectories",
+                },
+                gap: if index == 0 { GapKind::None } else { self.gap },
+                verify: true,
+                threads: Threads::One,
+            })
+            .collect()
+    }
+
+    /// PostMark is one process: all of it falls to rank 0.
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match self.phases.get(phase) {
+            Some(Phase::MakeDirectories) if share.rank == 0 => {
+                Box::new(Directories::new(&self.run, true))
+            }
+            Some(Phase::RemoveDirectories) if share.rank == 0 => {
+                Box::new(Directories::new(&self.run, false))
+            }
+            Some(Phase::Files(part)) if share.rank == 0 => Box::new(Deeds::new(&self.run, *part)),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        let tally = match self.phases.get(phase) {
+            Some(Phase::Files(Part::Fill)) => self.totals.create,
+            Some(Phase::Files(Part::Transact)) => self.totals.transactions,
+            Some(Phase::Files(Part::Empty)) => self.totals.delete,
+            Some(Phase::MakeDirectories) => {
+                return OpCounts::from([(OpKind::Mkdir, self.run.directories())]);
+            }
+            Some(Phase::RemoveDirectories) => {
+                return OpCounts::from([(OpKind::Rmdir, self.run.directories())]);
+            }
+            None => return OpCounts::new(),
+        };
+        let opened = tally.read + tally.appended;
+        let closed = tally.created + opened;
+        OpCounts::from([
+            (OpKind::Create, tally.created),
+            (OpKind::Open, opened),
+            (OpKind::Stat, if self.run.buffered { closed } else { 0 }),
+            (OpKind::Read, tally.reads),
+            (OpKind::Write, tally.writes),
+            (OpKind::Append, tally.appends),
+            (OpKind::Close, closed),
+            (OpKind::Unlink, tally.deleted),
+        ])
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect()
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        match self.phases.get(phase) {
+            Some(Phase::Files(Part::Fill)) => {
+                let Tally { created, bytes_written, .. } = self.totals.create;
+                Books::from([("files created alone", created), ("bytes written", bytes_written)])
+            }
+            Some(Phase::Files(Part::Transact)) => {
+                let tally = &self.totals.transactions;
+                Books::from([
+                    ("transactions", u64::from(self.run.spec.transactions)),
+                    ("files created mixed", tally.created),
+                    ("files read", tally.read),
+                    ("files appended", tally.appended),
+                    ("files deleted mixed", tally.deleted),
+                    ("bytes read", tally.bytes_read),
+                    ("bytes written", tally.bytes_written),
+                ])
+            }
+            Some(Phase::Files(Part::Empty)) => {
+                Books::from([("files deleted alone", self.totals.delete.deleted)])
+            }
+            _ => Books::new(),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let (after, directories) = match self.phases.get(phase) {
+            Some(Phase::Files(part)) => (*part, true),
+            Some(Phase::MakeDirectories) => (Part::Empty, true),
+            _ => (Part::Empty, false),
+        };
+        Box::new(Survivors::new(&self.run, after, directories))
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            bytes: Bytes(self.totals.most_bytes),
+            inodes: self.totals.most_files + self.run.directories(),
+            longest_name: self.run.longest_name(self.totals.created),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+set bias read 11

@@ -1,0 +1,1 @@
+set buffering yes

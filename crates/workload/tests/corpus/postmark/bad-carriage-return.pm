@@ -1,0 +1,2 @@
+set number 10
+run

@@ -1,0 +1,2 @@
+# PostMark for mail
+set number 10

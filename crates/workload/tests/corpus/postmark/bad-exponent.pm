@@ -1,0 +1,1 @@
+set number 1e6

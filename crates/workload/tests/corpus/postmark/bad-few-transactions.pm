@@ -1,0 +1,2 @@
+set transactions 5
+run

@@ -1,0 +1,2 @@
+set number 10
+load bad-load-circle.pm

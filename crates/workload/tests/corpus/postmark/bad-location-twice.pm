@@ -1,0 +1,2 @@
+set location /mnt/a
+set location +/mnt/a 2

@@ -1,0 +1,1 @@
+set location -/mnt/a

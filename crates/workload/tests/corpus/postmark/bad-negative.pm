@@ -1,0 +1,1 @@
+set seed -5

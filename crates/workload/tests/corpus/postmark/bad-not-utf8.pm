@@ -1,0 +1,2 @@
+set number 10
+set location /mnt/é

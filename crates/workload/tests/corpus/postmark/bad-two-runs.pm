@@ -1,0 +1,3 @@
+run
+set number 10
+run

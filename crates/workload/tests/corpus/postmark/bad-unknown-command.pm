@@ -1,0 +1,2 @@
+set number 10
+set nubmer 20

@@ -1,0 +1,1 @@
+load every-command.pm

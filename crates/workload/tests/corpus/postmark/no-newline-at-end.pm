@@ -1,0 +1,2 @@
+set number 100
+run

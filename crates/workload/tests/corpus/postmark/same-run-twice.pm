@@ -1,0 +1,4 @@
+set number 20
+set transactions 20
+run
+run

@@ -1,0 +1,245 @@
+//! PostMark's published and observed numbers, and the parser of its configuration files.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod memory;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fsdyno_workload::{Books, Setting, Workload, workloads};
+use memory::{build, prove};
+use proptest::prelude::*;
+
+/// Books of all phases.
+fn books(work: &dyn Workload) -> Books {
+    let mut all = Books::new();
+    for phase in 0..work.phases().len() {
+        for (what, count) in work.books(phase) {
+            *all.entry(what).or_default() += count;
+        }
+    }
+    all
+}
+
+fn refusal(set: &[(&str, &str)]) -> String {
+    let kind = workloads::find("postmark").unwrap();
+    let error = kind
+        .resolve(set)
+        .and_then(|map| kind.build(&map, &Setting::default()).map(drop))
+        .unwrap_err();
+    error.to_string()
+}
+
+fn config(text: &[u8]) -> Result<BTreeMap<String, String>, String> {
+    let read = |name: &str| match name {
+        "pm" => Ok(text.to_vec()),
+        _ => Err("there is no such file".to_string()),
+    };
+    (workloads::find("postmark").unwrap().config.unwrap())("pm", &read)
+}
+
+#[test]
+fn the_default_configuration_comes_to_what_postmark_reports() {
+    let work = build("postmark", &[], &Setting::default());
+    let right = Books::from([
+        ("files created alone", 500),
+        ("files created mixed", 264),
+        ("files read", 243),
+        ("files appended", 257),
+        ("files deleted alone", 528),
+        ("files deleted mixed", 236),
+        ("bytes read", 1_430_770),
+        ("bytes written", 4_662_068),
+        ("transactions", 500),
+    ]);
+    assert_eq!(books(work.as_ref()), right);
+    let memory = prove("postmark", &[], 1, 1);
+    assert_eq!((memory.read, memory.written), (1_430_770, 4_662_068));
+}
+
+#[test]
+fn another_seed_and_subdirectories_come_to_what_postmark_reports() {
+    let set =
+        [("number", "1000"), ("transactions", "2000"), ("seed", "7"), ("subdirectories", "10")];
+    let books = books(build("postmark", &set, &Setting::default()).as_ref());
+    assert_eq!(books["files created alone"] + books["files created mixed"], 1997);
+    assert_eq!((books["files read"], books["files appended"]), (985, 1015));
+    assert_eq!(books["files deleted alone"], 994);
+    assert_eq!((books["bytes read"], books["bytes written"]), (6_068_951, 12_624_965));
+}
+
+#[test]
+fn the_configuration_of_linuxinsight_comes_to_what_was_derived() {
+    let set = [
+        ("size-low", "500"),
+        ("size-high", "500000"),
+        ("number", "5000"),
+        ("transactions", "10000"),
+        ("read", "4096"),
+        ("write", "4096"),
+    ];
+    let work = build("postmark", &set, &Setting::default());
+    let right = Books::from([
+        ("files created alone", 5000),
+        ("files created mixed", 4950),
+        ("files read", 5026),
+        ("files appended", 4974),
+        ("files deleted alone", 4900),
+        ("files deleted mixed", 5050),
+        ("bytes read", 1_464_452_340),
+        ("bytes written", 3_000_020_798),
+        ("transactions", 10_000),
+    ]);
+    assert_eq!(books(work.as_ref()), right);
+    assert_eq!(work.books(0)["bytes written"], 1_249_675_699);
+}
+
+#[test]
+fn the_trials_seed_and_the_number_of_threads_move_nothing() {
+    let ops = |seed| {
+        let work = build("postmark", &[("number", "50")], &Setting::seed(seed));
+        (0..3).map(|phase| (work.counts(phase, 8), work.books(phase))).collect::<Vec<_>>()
+    };
+    assert_eq!(ops(1), ops(2));
+    prove("postmark", &[("number", "50")], 1, 3);
+}
+
+#[test]
+fn what_ends_the_original_without_a_report_is_refused() {
+    assert!(refusal(&[("transactions", "9")]).contains("set 10 or more"));
+    let text = refusal(&[("number", "5"), ("transactions", "20"), ("bias-create", "0")]);
+    assert!(text.contains("runs out of files"), "{text}");
+    assert!(refusal(&[("size-low", "10001")]).contains("size-high=10000 is below"));
+    let large = [("size-high", "1G"), ("transactions", "100000000"), ("subdirectories", "300")];
+    // 31 bits for a size of 2^30, 27 for 100,000,500 files, 9 for 300 directories.
+    assert!(refusal(&large).contains("take 3 bits more"), "{}", refusal(&large));
+}
+
+fn bias() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["off", "0", "3", "5", "7", "10"])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn every_call_is_legal_and_leaves_the_tree_that_is_said(
+        (number, transactions, seed) in (1u32..60, 10u32..200, 1u32..i32::MAX as u32),
+        (low, more) in (1u32..9000, prop::sample::select(vec![0u32, 1, 100, 20_000])),
+        (read, write) in (1u32..20_000, 1u32..20_000),
+        (subdirectories, locations) in
+            (0u32..5, prop::sample::select(vec!["1", "7", "1,1", "5,1,9"])),
+        (bias_read, bias_create) in (bias(), bias()),
+        (buffering, contents, gap) in (
+            prop::sample::select(vec!["yes", "no"]),
+            prop::sample::select(vec!["own", "same"]),
+            prop::sample::select(vec!["none", "sync", "remount"]),
+        ),
+    ) {
+        // With so many files none runs out, whatever the bias.
+        let number = if matches!(bias_create, "0" | "3" | "5") {
+            number + transactions
+        } else {
+            number + 40
+        };
+        prove("postmark", &[
+            ("number", &number.to_string()), ("transactions", &transactions.to_string()),
+            ("seed", &seed.to_string()),
+            ("size-low", &low.to_string()), ("size-high", &(low + more).to_string()),
+            ("read", &(read.max(64)).to_string()), ("write", &(write.max(64)).to_string()),
+            ("subdirectories", &subdirectories.to_string()), ("locations", locations),
+            ("bias-read", bias_read), ("bias-create", bias_create),
+            ("buffering", buffering), ("contents", contents), ("gap", gap),
+        ], 1, 1 + seed % 3);
+    }
+
+    #[test]
+    fn whatever_bytes_a_configuration_has_it_is_read_or_an_error_names_the_line(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        one_line(config(&bytes))?;
+    }
+
+    #[test]
+    fn whatever_follows_a_command_it_is_read_or_an_error_names_the_line(
+        lines in prop::collection::vec((command(), "[ -~\u{e9}\u{0}\r]{0,12}|[ +-]?[0-9]{0,11}"), 0..12),
+    ) {
+        let text: Vec<String> = lines.iter().map(|(name, rest)| format!("{name}{rest}")).collect();
+        one_line(config(text.join("\n").as_bytes()))?;
+    }
+}
+
+fn command() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "set size ",
+        "set number ",
+        "set seed",
+        "set transactions ",
+        "set location ",
+        "set location +",
+        "set location -",
+        "set subdirectories ",
+        "set read ",
+        "set write ",
+        "set buffering ",
+        "set bias read ",
+        "set bias create ",
+        "set report ",
+        "run",
+        "load ",
+        "show",
+        "help",
+        "",
+    ])
+}
+
+/// What is read has all parameters of PostMark's; what is not is told in one line of this form.
+fn one_line(read: Result<BTreeMap<String, String>, String>) -> Result<(), TestCaseError> {
+    match read {
+        Ok(map) => prop_assert_eq!(map.len(), 13),
+        Err(error) => {
+            let rest = error.strip_prefix("config 'pm' line ").unwrap_or_default();
+            let number = rest.split(':').next().unwrap_or_default();
+            prop_assert!(number.parse::<u32>().is_ok_and(|line| line > 0), "{}", error);
+            prop_assert!(!error.chars().any(char::is_control), "{:?}", error);
+        }
+    }
+    Ok(())
+}
+
+/// Beside each bad file lies the message that it brings; a good one builds.
+#[test]
+fn the_corpus_is_read_as_it_is_meant() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/postmark");
+    let kind = workloads::find("postmark").unwrap();
+    let mut seen = (0, 0);
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".pm"))
+        .collect();
+    names.sort();
+    for name in names {
+        let read = |name: &str| {
+            std::fs::read(folder.join(name)).map_err(|_| "there is no such file".to_string())
+        };
+        let ended = (kind.config.unwrap())(&name, &read).and_then(|map| {
+            let set: Vec<(&str, &str)> =
+                map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let built = kind.resolve(&set).and_then(|map| kind.build(&map, &Setting::default()));
+            built.map(drop).map_err(|error| error.to_string())
+        });
+        match std::fs::read_to_string(folder.join(&name).with_extension("error")) {
+            Ok(right) => {
+                assert_eq!(ended.unwrap_err(), right.trim_end(), "{name}");
+                seen.1 += 1;
+            }
+            Err(_) => {
+                assert_eq!(ended, Ok(()), "{name}");
+                seen.0 += 1;
+            }
+        }
+    }
+    assert!(seen.0 >= 5 && seen.1 >= 15, "{seen:?}");
+}
