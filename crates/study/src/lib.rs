@@ -1,5 +1,6 @@
 //! Plan a matrix of trials, order them, run them through a venue, store them.
 
+mod config;
 pub mod matrix;
 pub mod run;
 pub mod schedule;

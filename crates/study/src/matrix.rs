@@ -12,6 +12,7 @@ use fsdyno_record::plan::{
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
 use fsdyno_workload::{Curve, Needs, Setting, Threads, workloads};
 
+use crate::config;
 use crate::settings::{SettingError, Settings, settings};
 
 /// What is asked, as it was typed.
@@ -254,7 +255,8 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
     let settings = settings(&kinds, &question.sets)?;
     let mut works = Vec::new();
     for (kind, settings) in kinds.into_iter().zip(&settings) {
-        for settings in points(kind, settings)? {
+        let settings = config::expand(kind, settings).map_err(MatrixError::Wrong)?;
+        for settings in points(kind, &settings)? {
             works.push(work(kind, &settings, question)?);
         }
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use fsdyno_record::suggest;
 use fsdyno_workload::workloads::Kind;
 
+use crate::config;
+
 /// What is wrong with a setting, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -90,11 +92,15 @@ fn position(kinds: &[&Kind], setting: &str, workload: &str) -> Result<usize, Set
 }
 
 fn owners(kinds: &[&Kind], key: &str) -> Result<Vec<usize>, SettingError> {
-    let has = |kind: &Kind| kind.params.iter().any(|param| param.name == key);
+    let has = |kind: &Kind| {
+        kind.params.iter().any(|param| param.name == key)
+            || (key == config::KEY && kind.config.is_some())
+    };
     let owners: Vec<usize> = (0..kinds.len()).filter(|at| has(kinds[*at])).collect();
     if owners.is_empty() {
         let mut keys: Vec<&str> =
             kinds.iter().flat_map(|kind| kind.params.iter().map(|param| param.name)).collect();
+        keys.extend(kinds.iter().filter(|kind| kind.config.is_some()).map(|_| config::KEY));
         keys.sort_unstable();
         keys.dedup();
         let hint = suggest::hint(key, keys);
@@ -131,6 +137,17 @@ mod tests {
         let got = both(&["tarball.files=7", "files=5"]).unwrap();
         assert_eq!(got[0]["files"], "5");
         assert_eq!(got[1]["files"], "7");
+    }
+
+    #[test]
+    fn a_configuration_file_is_for_the_workloads_that_have_such_files() {
+        let kinds = [find("dirops").unwrap(), find("postmark").unwrap()];
+        let got = settings(&kinds, &["config=pm.conf".to_string()]).unwrap();
+        assert!(got[0].is_empty());
+        assert_eq!(got[1]["config"], "pm.conf");
+        let error = settings(&kinds, &["confg=pm.conf".to_string()]).unwrap_err();
+        assert!(error.to_string().contains("did you mean 'config'?"), "{error}");
+        assert!(matches!(both(&["config=pm.conf"]), Err(SettingError::UnknownKey { .. })));
     }
 
     #[test]

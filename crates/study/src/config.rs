@@ -1,0 +1,101 @@
+//! `--set config=FILE`: the original program's own configuration file in place of parameters.
+
+use std::io::Read;
+
+use fsdyno_workload::workloads::Kind;
+
+use crate::settings::Settings;
+
+/// The key that names the file.
+pub const KEY: &str = "config";
+
+/// No configuration that anybody wrote is larger; what is, a device say, is not read to its end.
+const LARGEST: u64 = 1 << 20;
+
+/// The settings with the file's in them: what is set beside the file wins, and of the file itself
+/// nothing is left, so that equal work has an equal plan however it was asked for.
+///
+/// # Errors
+/// What is wrong with the file, in one line with its name and the line's number.
+pub fn expand(kind: &Kind, settings: &Settings) -> Result<Settings, String> {
+    let (Some(read), Some(file)) = (kind.config, settings.get(KEY)) else {
+        return Ok(settings.clone());
+    };
+    let mut expanded = read(file, &contents)?;
+    expanded.extend(settings.clone());
+    expanded.remove(KEY);
+    Ok(expanded)
+}
+
+fn contents(path: &str) -> Result<Vec<u8>, String> {
+    let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
+    let status = std::fs::metadata(path).map_err(cannot)?;
+    if !status.is_file() {
+        return Err("it is no file; name the configuration file itself".to_string());
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    match bytes.len() as u64 > LARGEST {
+        true => Err("it is larger than 1 MiB, which no configuration is".to_string()),
+        false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_workload::workloads::find;
+
+    use super::*;
+
+    fn expanded(text: &str, set: &[(&str, &str)]) -> Result<Settings, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("more"), "set seed 9\n").unwrap();
+        let path = folder.path().join("pm.conf");
+        std::fs::write(&path, text).unwrap();
+        let mut settings: Settings =
+            set.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string())).collect();
+        settings.insert(KEY.to_string(), path.to_str().unwrap().to_string());
+        expand(find("postmark").unwrap(), &settings)
+            .map_err(|error| error.replace(folder.path().to_str().unwrap(), "DIR"))
+    }
+
+    #[test]
+    fn what_is_set_beside_the_file_wins_and_the_file_leaves_no_trace() {
+        let text = "set number 70\nset transactions 90\nload more\nrun\n";
+        let settings = expanded(text, &[("number", "80"), ("gap", "sync")]).unwrap();
+        let value = |key: &str| settings.get(key).map(String::as_str);
+        assert_eq!((value("number"), value("transactions")), (Some("80"), Some("90")));
+        assert_eq!((value("seed"), value("gap"), value(KEY)), (Some("9"), Some("sync"), None));
+        let kind = find("postmark").unwrap();
+        let resolve = |settings: &Settings| {
+            let set: Vec<(&str, &str)> =
+                settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            kind.resolve(&set).unwrap()
+        };
+        assert_eq!(resolve(&expanded("run\n", &[]).unwrap()), kind.resolve(&[]).unwrap());
+        assert_ne!(resolve(&settings), kind.resolve(&[]).unwrap());
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_file_and_line() {
+        assert_eq!(
+            expanded("run\nset number\n", &[]).unwrap_err(),
+            "config 'DIR/pm.conf' line 2: 'set number' takes a whole number from 1 to 2147483647, \
+             not ''"
+        );
+        let error = expanded("load nothing\n", &[]).unwrap_err();
+        assert!(
+            error.starts_with("config 'DIR/pm.conf' line 1: 'load' of 'DIR/nothing': it cannot")
+        );
+        let settings = Settings::from([(KEY.to_string(), "/".to_string())]);
+        let error = expand(find("postmark").unwrap(), &settings).unwrap_err();
+        assert_eq!(error, "config '/': it is no file; name the configuration file itself");
+    }
+
+    #[test]
+    fn a_workload_without_such_files_keeps_the_key_to_be_refused() {
+        let settings = Settings::from([(KEY.to_string(), "pm".to_string())]);
+        assert_eq!(expand(find("dirops").unwrap(), &settings).unwrap(), settings);
+    }
+}
