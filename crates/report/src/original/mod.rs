@@ -3,6 +3,7 @@
 //! One file for each program; its row here makes `--format original` print it.
 
 mod fdtree;
+mod postmark;
 
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
@@ -13,7 +14,7 @@ use crate::error::ReportError;
 type Form = fn(&Trial) -> String;
 
 /// Workload and the form of its original.
-const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form)];
+const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form), ("postmark", postmark::form)];
 
 /// Every trial that ended well, one after the other.
 ///
