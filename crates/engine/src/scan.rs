@@ -125,7 +125,7 @@ pub fn scan(
     path: String,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
-    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir };
+    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, synced: false };
     let mut directory = walk.open(parent, name)?;
     while walk.fill(&mut directory)? {}
     walk.close(directory);
@@ -144,7 +144,7 @@ pub fn stat_each(
     read: Option<u32>,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
-    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir };
+    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, synced: false };
     let mut directory = walk.open(parent, name)?;
     let fd = directory.fd();
     let mut buffer = vec![0; read.unwrap_or(0) as usize];
@@ -160,7 +160,8 @@ pub fn stat_each(
     Ok(())
 }
 
-/// Removes the tree `name` below `parent`; `path` is its path below the trial's root.
+/// Removes the tree `name` below `parent`; `path` is its path below the trial's root. Where it is
+/// `synced` each directory is synced after each file that is removed from it.
 ///
 /// # Errors
 /// The first call that fails.
@@ -169,9 +170,10 @@ pub fn remove_tree(
     name: &CStr,
     path: String,
     order: RemoveOrder,
+    synced: bool,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
-    Walk { meter, path, order }.remove(parent, name)
+    Walk { meter, path, order, synced }.remove(parent, name)
 }
 
 /// The names of one directory, where they have to be sorted.
@@ -182,6 +184,7 @@ struct Walk<'a, 'm> {
     /// Path of the current directory.
     path: String,
     order: RemoveOrder,
+    synced: bool,
 }
 
 impl Walk<'_, '_> {
@@ -319,10 +322,22 @@ impl Walk<'_, '_> {
         if unsafe { libc::unlinkat(dir, name.as_ptr(), 0) } != 0 {
             return self.fail(OpKind::Unlink, Some(name), Errno::last());
         }
-        if self.meter.returned(OpKind::Unlink) {
+        if !self.meter.returned(OpKind::Unlink) {
+            return self.fail(OpKind::Unlink, Some(name), Cause::Stopped);
+        }
+        if self.synced { self.sync(dir) } else { Ok(()) }
+    }
+
+    /// Syncs the directory at `self.path`.
+    fn sync(&mut self, dir: RawFd) -> Result<(), Failure> {
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::fsync(dir) } != 0 {
+            return self.fail(OpKind::Fsync, None, Errno::last());
+        }
+        if self.meter.returned(OpKind::Fsync) {
             return Ok(());
         }
-        self.fail(OpKind::Unlink, Some(name), Cause::Stopped)
+        self.fail(OpKind::Fsync, None, Cause::Stopped)
     }
 
     /// Asks what the directory does not say, as rm has to as well.

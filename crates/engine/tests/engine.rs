@@ -103,6 +103,7 @@ fn every_call_does_what_its_name_says() {
         op(Call::Chmod { dir, mode: 0o600 }, "b"),
         op(Call::Chown { dir: ROOT }, "soft"),
         op(Call::FsyncDir { dir }, "d"),
+        op(Call::Sync, ""),
         op(Call::Scan { dir: ROOT }, "d"),
         op(Call::Unlink { dir }, "b"),
         op(Call::Mkdir { dir, mode: 0o700 }, "sub"),
@@ -325,6 +326,22 @@ fn a_directory_of_many_blocks_is_removed_whole() {
     assert_eq!(recorder.counts()[&OpKind::Unlink], 5000);
     assert_eq!(recorder.counts()[&OpKind::Rmdir], 4);
     assert!(recorder.counts()[&OpKind::Readdir] > 5);
+    assert!(!folder.path().join("t").exists());
+}
+
+#[test]
+fn a_removal_that_is_synced_syncs_the_directory_after_each_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("t/sub")).unwrap();
+    for name in ["t/a", "t/b", "t/sub/c"] {
+        fs::write(folder.path().join(name), b"").unwrap();
+    }
+    let call = Call::RemoveTreeSynced { dir: ROOT, order: RemoveOrder::Name };
+    let (outcome, recorder) = issue(folder.path(), vec![op(call, "t")]);
+    outcome.unwrap();
+    let counts = recorder.counts();
+    let of = |kind| counts[&kind];
+    assert_eq!((of(OpKind::Unlink), of(OpKind::Fsync), of(OpKind::Rmdir)), (3, 3, 2));
     assert!(!folder.path().join("t").exists());
 }
 

@@ -65,6 +65,8 @@ kinds! {
     Utimes = "utimes",
     /// chown(2).
     Chown = "chown",
+    /// syncfs(2).
+    Sync = "sync",
 }
 
 impl std::fmt::Display for OpKind {

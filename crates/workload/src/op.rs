@@ -4,6 +4,8 @@ use fsdyno_record::{Nanos, OpKind};
 
 /// One file system call, or a call that the engine expands into many ([`Call::Scan`] and those after
 /// it) because only the file system knows its parts.
+/// One file system call, or a call that the engine expands into many ([`Call::Scan`],
+/// [`Call::StatEach`], [`Call::RemoveTree`], [`Call::RemoveTreeSynced`]) because only the file system knows its parts.
 ///
 /// A generator is handed the same `Op` again and again and rewrites it in place, so that the hot
 /// loop allocates nothing and copies no names.
@@ -230,6 +232,10 @@ pub enum Call {
     /// Unpacks the archive `name` below the directory `other` as `tar -x` does. `compute` is processor
     /// time after each record is read.
     UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
+    /// The same, with an fsync(2) of the directory after each file that is removed from it.
+    RemoveTreeSynced { dir: DirSlot, order: RemoveOrder },
+    /// syncfs(2) of the file system that the trial is on.
+    Sync,
 }
 
 impl Call {
@@ -262,6 +268,8 @@ impl Call {
             | Call::CopyTree { .. }
             | Call::PackTree { .. }
             | Call::UnpackTree { .. } => return None,
+            Call::Sync => OpKind::Sync,
+            Call::RemoveTreeSynced { .. } => return None,
         })
     }
 }

@@ -283,6 +283,7 @@ impl Sync {
                 Call::ChmodFile { file, mode } => libc::fchmod(self.file(file), mode),
                 Call::Fsync { file } => libc::fsync(self.file(file)),
                 Call::FsyncDir { dir } => libc::fsync(self.dir(dir)),
+                Call::Sync => libc::syncfs(self.dir(DirSlot::ROOT)),
                 Call::Truncate { file, length } => {
                     libc::ftruncate(self.file(file), length as libc::off_t)
                 }
@@ -334,7 +335,10 @@ impl Issuer for Sync {
             Call::StatEach { dir, read } => scan::stat_each(self.dir(dir), name, path, read, meter),
             Call::Scan { dir } => scan::scan(self.dir(dir), name, path, meter),
             Call::RemoveTree { dir, order } => {
-                scan::remove_tree(self.dir(dir), name, path, order, meter)
+                scan::remove_tree(self.dir(dir), name, path, order, false, meter)
+            }
+            Call::RemoveTreeSynced { dir, order } => {
+                scan::remove_tree(self.dir(dir), name, path, order, true, meter)
             }
             Call::CopyTree { dir, to }
             | Call::PackTree { dir, to, .. }
@@ -373,6 +377,7 @@ impl Issuer for Sync {
             | Call::CopyTree { dir, .. }
             | Call::PackTree { dir, .. }
             | Call::UnpackTree { dir, .. } => self.path_below(dir, &op.name),
+            Call::RemoveTreeSynced { dir, .. } => self.path_below(dir, &op.name),
             _ => op.name.display(),
         }
     }

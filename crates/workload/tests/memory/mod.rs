@@ -299,7 +299,7 @@ impl Memory {
             }
             Call::RemoveTree { dir, .. } => {
                 let path = self.path(thread, dir, &name);
-                self.remove_tree(&path);
+                self.remove_tree(&path, false);
             }
             Call::CopyTree { dir, to } => {
                 let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
@@ -313,6 +313,10 @@ impl Memory {
                 let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
                 self.unpack_tree(&from, &to);
             }
+            Call::RemoveTreeSynced { dir, .. } => {
+                let path = self.path(thread, dir, &name);
+                self.remove_tree(&path, true);
+            Call::Sync => {}
         }
         Expect::Success
     }
@@ -437,6 +441,7 @@ impl Memory {
     }
 
     fn remove_tree(&mut self, path: &str) {
+    fn remove_tree(&mut self, path: &str, synced: bool) {
         let mut doomed: Vec<String> = self.below(path).collect();
         doomed.push(path.to_string());
         for name in doomed {
@@ -446,6 +451,9 @@ impl Memory {
                     .for_each(|kind| self.count(kind));
             } else {
                 self.count(OpKind::Unlink);
+                if synced {
+                    self.count(OpKind::Fsync);
+                }
             }
             self.forget(&name);
         }
