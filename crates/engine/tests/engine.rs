@@ -290,6 +290,12 @@ fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
     sets.push(("dirops", vec![("files", "300"), ("names", "random"), ("name-length", "255")]));
     sets.push(("fdtree", vec![("levels", "2"), ("dirs", "4"), ("files", "5"), ("size", "2")]));
     sets.push(("many-files", vec![("widths", "3/4/2"), ("files", "5"), ("data", "random")]));
+    for kind in ["3000", "link", "symlink"] {
+        let start = [("file-size", "64K"), ("seekers", "1"), ("files", "1"), ("dirs", "2")];
+        sets.push(("bonnie", start.into_iter().chain([("files-max", kind)]).collect()));
+    }
+    let bray = [("program", "bonnie"), ("file-size", "1M"), ("seekers", "1"), ("data", "zeros")];
+    sets.push(("bonnie", bray.to_vec()));
     for (name, set) in sets {
         let folder = tempfile::tempdir().unwrap();
         let work = build(name, &set);

@@ -3,8 +3,11 @@
 //! A workload is a function of (parameters, seed, rank, ranks) to phases of ops. The same
 //! generator feeds the engine, the dry run, the op-count table and the verifier.
 
+pub mod alnum_names;
+pub mod big_file;
 pub mod contents;
 pub mod curve;
+pub mod file_set;
 pub mod forest;
 pub mod input;
 pub mod mt19937;

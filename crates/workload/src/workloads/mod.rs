@@ -9,6 +9,7 @@ use crate::params::{Param, ParamError, Values};
 use crate::postmark_config::ReadFile;
 use crate::workload::Workload;
 
+pub mod bonnie;
 pub mod dirops;
 pub mod fdtree;
 pub mod many_files;
@@ -22,6 +23,7 @@ pub const ALL: &[Kind] = &[
     tarball::KIND,
     source_tree::KIND,
     fdtree::KIND,
+    bonnie::KIND,
     many_files::KIND,
     postmark::KIND,
 ];

@@ -1,0 +1,116 @@
+//! Names of ten hexadecimal digits and up to twelve random letters, as bonnie++ makes them, written
+//! and read back.
+
+use fsdyno_record::seed::{SplitMix64, mix};
+
+use crate::op::Name;
+
+/// How many hexadecimal digits a number has at least; numbers from 16^10 on do not exist.
+const DIGITS: usize = 10;
+/// The most letters; the fewest is none.
+const LETTERS: u64 = 12;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// A family of names, each computed from its number.
+#[derive(Clone, Debug)]
+pub struct AlnumNames {
+    seed: u64,
+    /// Whether the letters come first, so that names in sequence are in no order.
+    letters_first: bool,
+}
+
+impl AlnumNames {
+    /// The length of the longest name, in bytes.
+    pub const LONGEST: usize = DIGITS + LETTERS as usize;
+
+    /// Names whose letters are drawn from `seed`, in front of the number or behind it.
+    pub fn new(seed: u64, letters_first: bool) -> AlnumNames {
+        AlnumNames { seed: mix(seed ^ u64::from(letters_first)), letters_first }
+    }
+
+    /// Appends the name of `number`.
+    pub fn push(&self, name: &mut Name, number: u64) {
+        let (mut letters, length) = ([0; LETTERS as usize], self.letters(number));
+        let letters = &mut letters[..length.0];
+        let mut draws = length.1;
+        letters.fill_with(|| ALPHABET[draws.below(ALPHABET.len() as u64) as usize]);
+        let digits: [u8; DIGITS] =
+            std::array::from_fn(|place| HEX[(number >> (4 * (DIGITS - 1 - place)) & 0xf) as usize]);
+        if self.letters_first {
+            name.push(letters);
+            name.push(&digits);
+        } else {
+            name.push(&digits);
+            name.push(letters);
+        }
+    }
+
+    /// How many letters the name of `number` has, and where they are drawn from.
+    fn letters(&self, number: u64) -> (usize, SplitMix64) {
+        let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
+        (draws.below(LETTERS + 1) as usize, draws)
+    }
+
+    /// The number whose name `text` is; none if it is no such name.
+    pub fn read(&self, text: &[u8]) -> Option<u64> {
+        let digits = if self.letters_first {
+            text.get(text.len().checked_sub(DIGITS)?..)?
+        } else {
+            text.get(..DIGITS)?
+        };
+        let number = digits.iter().try_fold(0, |number, digit| {
+            let value = HEX.iter().position(|hex| hex == digit)?;
+            Some(number << 4 | value as u64)
+        })?;
+        let mut name = Name::default();
+        self.push(&mut name, number);
+        (name.as_bytes() == text).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name(names: &AlnumNames, number: u64) -> String {
+        let mut name = Name::default();
+        names.push(&mut name, number);
+        name.display()
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_back_and_no_other_is(number in 0u64..1 << 40, seed: u64, first: bool) {
+            let names = AlnumNames::new(seed, first);
+            let text = name(&names, number);
+            let digits = format!("{number:010x}");
+            let placed = if first { text.ends_with(&digits) } else { text.starts_with(&digits) };
+            prop_assert!(placed);
+            prop_assert!((10..=AlnumNames::LONGEST).contains(&text.len()));
+            prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            prop_assert_eq!(names.read(text.as_bytes()), Some(number));
+            for wrong in [format!("{text}0"), format!("0{text}"), text[1..].to_string()] {
+                prop_assert!(names.read(wrong.as_bytes()) != Some(number), "{}", wrong);
+            }
+        }
+    }
+
+    #[test]
+    fn from_no_letter_to_twelve_each_number_of_letters_is_as_frequent() {
+        let names = AlnumNames::new(7, false);
+        let mut counts = [0u32; 13];
+        (0..13_000).for_each(|number| counts[name(&names, number).len() - 10] += 1);
+        // Binomial with mean 1,000 and a standard deviation of 30.
+        assert!(counts.iter().all(|count| count.abs_diff(1000) < 150), "{counts:?}");
+    }
+
+    #[test]
+    fn what_is_no_name_is_not_read() {
+        let names = AlnumNames::new(1, true);
+        for wrong in ["", "0", "000000000", "00000000Z0", "zzz/0000000000"] {
+            assert_eq!(names.read(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! One large file: written, rewritten and read from its beginning to its end, sought in by several
+//! threads, and what its bytes are after all that.
+
+use fsdyno_record::{Nanos, OpKind, seed};
+
+use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::permutation::Permutation;
+use crate::workload::{Expected, OpCounts, OpSource};
+
+const FILE: FileSlot = FileSlot(0);
+const FLAGS: OpenFlags = OpenFlags { read: true, write: true, ..OpenFlags::NONE };
+const NEW: OpenFlags = OpenFlags { exclusive: true, ..FLAGS };
+const MODE: u32 = 0o600;
+
+/// Between the ids of one version of a block and of the next: five versions of one block are five
+/// contents, for no multiple of it below the fifth is a multiple of 2^22 (see
+/// [`crate::contents::Contents`]); blocks above 2^40 do not exist.
+const VERSION: u64 = (1 << 56) + 1_000_003;
+
+/// What the pass in small units writes is one content for each so many bytes, of which its unit is a
+/// part.
+const CHAR_BLOCK: u64 = 4096;
+
+/// Who wrote a block last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The pass in small units.
+    Char,
+    /// The pass in chunks.
+    Block,
+    /// The pass that reads each chunk and writes it back.
+    Rewrite,
+    /// A seeker.
+    Seeker,
+}
+
+/// The file and how it is used.
+#[derive(Clone, Debug)]
+pub struct BigFile {
+    /// Its name below the trial's root.
+    pub name: &'static [u8],
+    /// Its length in bytes, a whole number of chunks.
+    pub size: u64,
+    /// The unit of passes and seeks, in bytes.
+    pub chunk: u32,
+    /// Whether it holds zeros, not what cannot be compressed.
+    pub zeros: bool,
+    /// Whether each pass and each seeker ends with fsync(2).
+    pub end_sync: bool,
+    /// The random part.
+    pub seeks: Seeks,
+}
+
+/// One pass over the file by one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// What is done.
+    pub kind: PassKind,
+    /// In calls of so many bytes: the chunk, or for [`Writer::Char`] a power of two up to 4096.
+    pub unit: u32,
+    /// From the beginning to here, in bytes.
+    pub bytes: u64,
+    /// Processor time before each call, in nanoseconds a byte.
+    pub compute: u64,
+}
+
+/// What a pass does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassKind {
+    /// Creates the file and writes it.
+    Write(Writer),
+    /// Reads each unit and writes it back, changed.
+    Rewrite,
+    /// Reads it.
+    Read,
+}
+
+/// What is at a place of the file when a phase is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Who wrote the whole of it last.
+    pub writer: Writer,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Whether the seekers were there since.
+    pub sought: bool,
+}
+
+impl BigFile {
+    /// The ops of a pass.
+    pub fn pass(&self, pass: Pass) -> Sweep<'_> {
+        Sweep { file: self, pass, at: 0, step: SweepStep::Open }
+    }
+
+    /// The exact number of its ops.
+    pub fn pass_counts(&self, pass: Pass) -> OpCounts {
+        let calls = pass.bytes.div_ceil(u64::from(pass.unit));
+        let mut counts = match pass.kind {
+            PassKind::Write(_) => OpCounts::from([(OpKind::Create, 1), (OpKind::Write, calls)]),
+            PassKind::Rewrite => {
+                OpCounts::from([(OpKind::Open, 1), (OpKind::Read, calls), (OpKind::Write, calls)])
+            }
+            PassKind::Read => OpCounts::from([(OpKind::Open, 1), (OpKind::Read, calls)]),
+        };
+        counts.insert(OpKind::Close, 1);
+        if self.end_sync {
+            counts.insert(OpKind::Fsync, 1);
+        }
+        counts
+    }
+
+    /// The ops of a seeker.
+    pub fn seeker(&self, rank: u32) -> Seeker<'_> {
+        Seeker { file: self, rank: u64::from(rank), round: 0, ticket: 0, step: SeekerStep::Open }
+    }
+
+    /// The exact number of the seekers' ops.
+    pub fn seek_counts(&self) -> OpCounts {
+        let seekers = u64::from(self.seeks.seekers);
+        let updates = self.seeks.updates();
+        let mut counts = OpCounts::from([
+            (OpKind::Open, seekers),
+            (OpKind::Close, seekers),
+            (OpKind::Read, self.seeks.tickets),
+            (OpKind::Write, updates),
+        ]);
+        let ends = if self.end_sync { seekers } else { 0 };
+        let after_updates = if self.seeks.fsync { updates } else { 0 };
+        counts.insert(OpKind::Fsync, ends + after_updates);
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+
+    /// What must be at its path.
+    pub fn expected(&self, state: State) -> Expected {
+        Expected::pieces(state.size).with_mode(MODE)
+    }
+
+    /// What must be at byte `offset`, as far as it is one block.
+    pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
+        let left = state.size.checked_sub(offset).filter(|left| *left > 0)?;
+        if state.sought && self.seeks.updated(offset / u64::from(self.chunk)) {
+            return Some(self.payload(Writer::Seeker, offset, left));
+        }
+        Some(self.payload(state.writer, offset, left))
+    }
+
+    /// What `writer` puts at byte `offset`: to the end of its block, or `most` bytes.
+    fn payload(&self, writer: Writer, offset: u64, most: u64) -> Payload {
+        let size = match writer {
+            Writer::Char => CHAR_BLOCK,
+            _ => u64::from(self.chunk),
+        };
+        let (block, within) = (offset / size, offset % size);
+        let length = (size - within).min(most) as u32;
+        if self.zeros {
+            return Payload::zeros(offset, length);
+        }
+        let version = match writer {
+            Writer::Char => 1,
+            Writer::Block => 2,
+            Writer::Rewrite => 3,
+            Writer::Seeker => 4,
+        };
+        Payload { id: VERSION * version + block, offset: within, length }
+    }
+
+    fn open(&self, op: &mut Op, new: bool) {
+        op.name.clear();
+        op.name.push(self.name);
+        op.call = if new {
+            Call::Create { dir: DirSlot::ROOT, file: FILE, flags: NEW, mode: MODE }
+        } else {
+            Call::Open { dir: DirSlot::ROOT, file: FILE, flags: FLAGS }
+        };
+    }
+}
+
+/// Where the seekers go, as tickets that are dealt out: ticket `t` is one chunk to be read, and some
+/// tickets are written back.
+///
+/// The originals put the tickets into a pipe, and which process takes which is decided by their
+/// race. Here each round of tickets is dealt to the seekers in turn, and each round begins with the
+/// next seeker: so each has as many and, where every tenth ticket is an update, its part of those.
+/// Chunks that are only read are drawn independently; those that are updated come by a permutation
+/// of all, so that which they are can be computed.
+#[derive(Clone, Debug)]
+pub struct Seeks {
+    /// How many in all.
+    pub tickets: u64,
+    /// How many threads.
+    pub seekers: u32,
+    /// Which tickets are written back.
+    pub rule: UpdateRule,
+    /// Whether fsync(2) follows each chunk that is written back.
+    pub fsync: bool,
+    seed: u64,
+    updated: Permutation,
+}
+
+/// Which tickets are written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateRule {
+    /// The first and every tenth after it.
+    TenthOfAll,
+    /// Of each seeker the first and every tenth after it.
+    TenthOfEach,
+}
+
+/// One in so many tickets is an update.
+const TENTH: u64 = 10;
+
+impl Seeks {
+    /// Seeks in a file of `chunks` chunks.
+    pub fn new(tickets: u64, seekers: u32, rule: UpdateRule, chunks: u64, seed: u64) -> Seeks {
+        Seeks {
+            tickets,
+            seekers: seekers.max(1),
+            rule,
+            fsync: false,
+            seed: seed::stream(seed, "seeks").draw(),
+            updated: Permutation::new(chunks, seed, "updates"),
+        }
+    }
+
+    /// How many tickets are written back.
+    pub fn updates(&self) -> u64 {
+        let seekers = u64::from(self.seekers);
+        match self.rule {
+            UpdateRule::TenthOfAll => self.tickets.div_ceil(TENTH),
+            UpdateRule::TenthOfEach => {
+                let block = TENTH * seekers;
+                self.tickets / block * seekers + (self.tickets % block).min(seekers)
+            }
+        }
+    }
+
+    /// Which update a ticket is, from zero; none where it is only read.
+    fn update(&self, ticket: u64) -> Option<u64> {
+        let seekers = u64::from(self.seekers);
+        match self.rule {
+            UpdateRule::TenthOfAll => (ticket % TENTH == 0).then_some(ticket / TENTH),
+            UpdateRule::TenthOfEach => {
+                let round = ticket / seekers;
+                (round % TENTH == 0).then_some(round / TENTH * seekers + ticket % seekers)
+            }
+        }
+    }
+
+    /// The ticket that a seeker has in a round; none where there are no more.
+    fn dealt(&self, rank: u64, round: u64) -> Option<u64> {
+        let seekers = u64::from(self.seekers);
+        let place = (rank + seekers - round % seekers) % seekers;
+        Some(round * seekers + place).filter(|ticket| *ticket < self.tickets)
+    }
+
+    /// The chunk that a ticket leads to.
+    fn chunk(&self, ticket: u64) -> u64 {
+        let chunks = self.updated.length();
+        match self.update(ticket) {
+            Some(update) => self.updated.at(update % chunks),
+            None => seed::SplitMix64::new(self.seed.wrapping_add(ticket)).below(chunks),
+        }
+    }
+
+    /// Whether any ticket writes this chunk back.
+    fn updated(&self, chunk: u64) -> bool {
+        self.updated.place_of(chunk) < self.updates()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SweepStep {
+    Open,
+    Unit,
+    WriteBack,
+    Sync,
+    Close,
+    End,
+}
+
+/// One pass; see [`BigFile::pass`].
+#[derive(Clone, Debug)]
+pub struct Sweep<'a> {
+    file: &'a BigFile,
+    pass: Pass,
+    at: u64,
+    step: SweepStep,
+}
+
+impl Sweep<'_> {
+    /// The next unit, read or written.
+    fn unit(&mut self, op: &mut Op) {
+        let length = (self.pass.bytes - self.at).min(u64::from(self.pass.unit));
+        op.compute = Nanos(self.pass.compute * length);
+        if let PassKind::Write(writer) = self.pass.kind {
+            let payload = self.file.payload(writer, self.at, length);
+            op.call = Call::Write { file: FILE, payload };
+        } else {
+            op.call = Call::Read { file: FILE, length: length as u32 };
+        }
+        if self.pass.kind == PassKind::Rewrite {
+            self.step = SweepStep::WriteBack;
+        } else {
+            self.forward(length);
+        }
+    }
+
+    fn forward(&mut self, bytes: u64) {
+        self.at += bytes;
+        self.step = match self.file.end_sync {
+            _ if self.at < self.pass.bytes => SweepStep::Unit,
+            true => SweepStep::Sync,
+            false => SweepStep::Close,
+        };
+    }
+}
+
+impl OpSource for Sweep<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        op.compute = Nanos(0);
+        match self.step {
+            SweepStep::Open => {
+                self.file.open(op, matches!(self.pass.kind, PassKind::Write(_)));
+                self.forward(0);
+            }
+            SweepStep::Unit => self.unit(op),
+            SweepStep::WriteBack => {
+                let length = u64::from(self.pass.unit);
+                let payload = self.file.payload(Writer::Rewrite, self.at, length);
+                op.call = Call::WriteAt { file: FILE, offset: self.at, payload };
+                self.forward(length);
+            }
+            SweepStep::Sync => {
+                op.call = Call::Fsync { file: FILE };
+                self.step = SweepStep::Close;
+            }
+            SweepStep::Close => {
+                op.call = Call::Close { file: FILE };
+                self.step = SweepStep::End;
+            }
+            SweepStep::End => return false,
+        }
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SeekerStep {
+    Open,
+    Read,
+    WriteBack,
+    Sync,
+    Close,
+    End,
+}
+
+/// One of the threads that seek; see [`BigFile::seeker`].
+#[derive(Clone, Debug)]
+pub struct Seeker<'a> {
+    file: &'a BigFile,
+    rank: u64,
+    round: u64,
+    ticket: u64,
+    step: SeekerStep,
+}
+
+impl Seeker<'_> {
+    fn offset(&self) -> u64 {
+        self.file.seeks.chunk(self.ticket) * u64::from(self.file.chunk)
+    }
+
+    /// The next ticket's chunk is read; without a ticket it is the end.
+    fn read(&mut self, op: &mut Op) {
+        let Some(ticket) = self.file.seeks.dealt(self.rank, self.round) else {
+            return self.leave(op);
+        };
+        self.round += 1;
+        self.ticket = ticket;
+        op.call = Call::ReadAt { file: FILE, offset: self.offset(), length: self.file.chunk };
+        if self.file.seeks.update(ticket).is_some() {
+            self.step = SeekerStep::WriteBack;
+        }
+    }
+
+    fn leave(&mut self, op: &mut Op) {
+        if self.file.end_sync {
+            op.call = Call::Fsync { file: FILE };
+            self.step = SeekerStep::Close;
+        } else {
+            op.call = Call::Close { file: FILE };
+            self.step = SeekerStep::End;
+        }
+    }
+}
+
+impl OpSource for Seeker<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            SeekerStep::Open => {
+                self.file.open(op, false);
+                self.step = SeekerStep::Read;
+            }
+            SeekerStep::Read => self.read(op),
+            SeekerStep::WriteBack => {
+                let offset = self.offset();
+                let payload = self.file.payload(Writer::Seeker, offset, u64::from(self.file.chunk));
+                op.call = Call::WriteAt { file: FILE, offset, payload };
+                let sync = self.file.seeks.fsync;
+                self.step = if sync { SeekerStep::Sync } else { SeekerStep::Read };
+            }
+            SeekerStep::Sync => {
+                op.call = Call::Fsync { file: FILE };
+                self.step = SeekerStep::Read;
+            }
+            SeekerStep::Close => {
+                op.call = Call::Close { file: FILE };
+                self.step = SeekerStep::End;
+            }
+            SeekerStep::End => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_ticket_is_dealt_once_and_evenly_and_the_updated_chunks_are_known(
+            tickets in 0u64..2000, seekers in 1u32..12, chunks in 1u64..3000, seed: u64,
+        ) {
+            for rule in [UpdateRule::TenthOfAll, UpdateRule::TenthOfEach] {
+                let seeks = Seeks::new(tickets, seekers, rule, chunks, seed);
+                let mut seen = vec![0; tickets as usize];
+                let mut written = vec![false; chunks as usize];
+                let mut updates = 0;
+                for rank in 0..u64::from(seekers) {
+                    let hand: Vec<u64> = (0..).map_while(|round| seeks.dealt(rank, round)).collect();
+                    prop_assert!(hand.len() as u64 >= tickets / u64::from(seekers));
+                    for (own, ticket) in hand.into_iter().enumerate() {
+                        seen[ticket as usize] += 1;
+                        let chunk = seeks.chunk(ticket);
+                        prop_assert!(chunk < chunks);
+                        let tenth = match rule {
+                            UpdateRule::TenthOfAll => ticket % 10 == 0,
+                            UpdateRule::TenthOfEach => own % 10 == 0,
+                        };
+                        prop_assert_eq!(seeks.update(ticket).is_some(), tenth);
+                        written[chunk as usize] |= tenth;
+                        updates += u64::from(tenth);
+                    }
+                }
+                prop_assert!(seen.iter().all(|times| *times == 1));
+                prop_assert_eq!(seeks.updates(), updates);
+                for (chunk, written) in (0..).zip(written) {
+                    prop_assert_eq!(seeks.updated(chunk), written, "{}", chunk);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_seeker_has_its_part_of_the_updates() {
+        // Dealt without moving on, all tenth tickets would fall to the first of five seekers.
+        let seeks = Seeks::new(8192, 5, UpdateRule::TenthOfAll, 38_400, 1);
+        let updates: Vec<usize> = (0..5)
+            .map(|rank| {
+                let hand = (0..).map_while(|round| seeks.dealt(rank, round));
+                hand.filter(|ticket| seeks.update(*ticket).is_some()).count()
+            })
+            .collect();
+        assert_eq!(updates, [164, 164, 164, 164, 164]);
+    }
+
+    #[test]
+    fn a_block_of_each_writer_is_another_content() {
+        let seeks = Seeks::new(10, 1, UpdateRule::TenthOfAll, 4, 1);
+        let file = BigFile {
+            name: b"big",
+            size: 4 * 8192,
+            chunk: 8192,
+            zeros: false,
+            end_sync: false,
+            seeks,
+        };
+        let contents = crate::Contents::new(1);
+        let writers = [Writer::Char, Writer::Block, Writer::Rewrite, Writer::Seeker];
+        let mut blocks: Vec<&[u8]> =
+            writers.iter().map(|writer| contents.slice(file.payload(*writer, 0, 4096))).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), 4);
+    }
+}

@@ -1,0 +1,581 @@
+//! Many small files, links or symbolic links in one directory or evenly in several: made in order,
+//! asked for and removed in the order in which directories are read, or in a random one.
+
+use std::sync::OnceLock;
+
+use fsdyno_record::OpKind;
+use fsdyno_record::seed::SplitMix64;
+
+use crate::alnum_names::AlnumNames;
+use crate::numbered::Numbered;
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::permutation::Permutation;
+use crate::workload::{Expected, Links, OpCounts, OpSource};
+
+const TOP: DirSlot = DirSlot(1);
+const FILE: FileSlot = FileSlot(0);
+const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const OLD: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// The first subdirectory's slot; each has one of its own where directories are synced.
+const FIRST_SUBDIRECTORY: u16 = 2;
+
+/// What the files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Regular files of sizes drawn from these bounds, in bytes, both included.
+    Regular {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// One empty file, and hard links to it.
+    Link,
+    /// One empty file, and symbolic links that say its path below the top directory.
+    Symlink,
+}
+
+/// The files and how they are made.
+#[derive(Clone, Debug)]
+pub struct FileSet {
+    /// The directory that holds all, below the trial's root.
+    pub top: &'static [u8],
+    /// How many files, the first included that links lead to.
+    pub files: u64,
+    /// How many subdirectories; none where there are fewer than two.
+    pub directories: u64,
+    /// What they are.
+    pub kind: FileKind,
+    /// Files are written and read in calls of at most so many bytes.
+    pub chunk: u32,
+    /// Whether they hold zeros, not what cannot be compressed.
+    pub zeros: bool,
+    /// Whether each file that is made, and its directory after each file that is made or removed, is
+    /// synced.
+    pub fsync: bool,
+    /// Whether a phase that makes or removes ends with syncfs(2).
+    pub end_sync: bool,
+    names: AlnumNames,
+    subdirectories: Numbered,
+    seed: u64,
+    /// Content ids begin here.
+    first_id: u64,
+    order: Permutation,
+    totals: OnceLock<Totals>,
+}
+
+/// What only a pass over all files can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Calls that write or read them.
+    pub chunks: u64,
+    /// Files that are not empty.
+    pub filled: u64,
+}
+
+/// What is done with all files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// The directories and files are made.
+    Create,
+    /// Each is asked for, and read if it is not empty, as the directories are read.
+    StatEach,
+    /// The same in a random order.
+    StatRandom,
+    /// All are removed as the directories are read, and the directories.
+    DeleteEach,
+    /// The same in a random order.
+    DeleteRandom,
+}
+
+impl FileSet {
+    /// So many files of a kind with everything else at its plainest; `letters_first` is the form of
+    /// their names, and `seed` decides names, sizes and orders.
+    pub fn new(
+        top: &'static [u8],
+        files: u64,
+        directories: u64,
+        kind: FileKind,
+        letters_first: bool,
+        seed: u64,
+    ) -> FileSet {
+        FileSet {
+            top,
+            files,
+            directories: if directories < 2 { 0 } else { directories },
+            kind,
+            chunk: 8192,
+            zeros: false,
+            fsync: false,
+            end_sync: false,
+            names: AlnumNames::new(seed, letters_first),
+            subdirectories: Numbered::new("", 5),
+            seed,
+            first_id: if letters_first { files } else { 0 },
+            order: Permutation::new(files, seed, if letters_first { "random" } else { "sequence" }),
+            totals: OnceLock::new(),
+        }
+    }
+
+    fn size_of(&self, file: u64) -> u64 {
+        match self.kind {
+            FileKind::Regular { min, max } if min < max => {
+                min + SplitMix64::new(self.seed ^ file.rotate_left(32)).below(max - min + 1)
+            }
+            FileKind::Regular { min, .. } => min,
+            FileKind::Link | FileKind::Symlink => 0,
+        }
+    }
+
+    /// Whether any file may hold something, so that files are opened and read.
+    fn is_read(&self) -> bool {
+        matches!(self.kind, FileKind::Regular { max: 1.., .. })
+    }
+
+    /// The content of a file from byte `offset` on, one call's worth.
+    fn part(&self, file: u64, offset: u64) -> Payload {
+        let length = (self.size_of(file) - offset).min(u64::from(self.chunk)) as u32;
+        if self.zeros {
+            return Payload::zeros(offset, length);
+        }
+        Payload { id: self.first_id + file, offset, length }
+    }
+
+    /// What all files come to.
+    pub fn totals(&self) -> Totals {
+        *self.totals.get_or_init(|| {
+            let mut totals = Totals::default();
+            if self.is_read() {
+                for size in (0..self.files).map(|file| self.size_of(file)) {
+                    totals.bytes += size;
+                    totals.chunks += size.div_ceil(u64::from(self.chunk));
+                    totals.filled += u64::from(size > 0);
+                }
+            }
+            totals
+        })
+    }
+
+    fn subdirectory_of(&self, file: u64) -> u64 {
+        file * self.directories / self.files
+    }
+
+    /// Writes the file's path below the top: `0000000000Ab` or `00001/0000000200x`.
+    fn name(&self, name: &mut Name, file: u64) {
+        name.clear();
+        if self.directories > 0 {
+            self.subdirectories.push(name, self.subdirectory_of(file));
+            name.push(b"/");
+        }
+        self.names.push(name, file);
+    }
+
+    /// The slot of the directory that holds a file.
+    fn slot_of(&self, file: u64) -> DirSlot {
+        match self.directories {
+            0 => TOP,
+            _ => DirSlot(FIRST_SUBDIRECTORY + self.subdirectory_of(file) as u16),
+        }
+    }
+
+    /// The top directory, or one in it, as a path below the root.
+    fn name_directory(&self, name: &mut Name, subdirectory: Option<u64>) {
+        name.clear();
+        name.push(self.top);
+        if let Some(number) = subdirectory {
+            name.push(b"/");
+            self.subdirectories.push(name, number);
+        }
+    }
+
+    /// What must be at `path` while the files are there.
+    pub fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
+        let rest = path.strip_prefix(self.top)?;
+        if rest.is_empty() {
+            return Some(directory);
+        }
+        let mut name = rest.strip_prefix(b"/")?;
+        let mut subdirectory = 0;
+        if self.directories > 0 {
+            let mut parts = name.splitn(2, |byte| *byte == b'/');
+            subdirectory = self.subdirectories.read(parts.next()?)?;
+            let Some(below) = parts.next() else {
+                return (subdirectory < self.directories).then_some(directory);
+            };
+            name = below;
+        }
+        let file = self.names.read(name).filter(|file| *file < self.files)?;
+        (self.subdirectory_of(file) == subdirectory).then(|| self.expected(file))
+    }
+
+    fn expected(&self, file: u64) -> Expected {
+        let regular = Expected::pieces(self.size_of(file)).with_mode(FILE_MODE);
+        match self.kind {
+            FileKind::Link => regular.with_links(Links { group: 0, count: self.files }),
+            FileKind::Symlink if file > 0 => Expected::SYMLINK,
+            _ => regular,
+        }
+    }
+
+    /// What must be at byte `offset` of the file at `path`.
+    pub fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        let name = path.rsplit(|byte| *byte == b'/').next()?;
+        let file = self.names.read(name).filter(|file| *file < self.files)?;
+        (offset < self.size_of(file)).then(|| self.part(file, offset))
+    }
+
+    /// Where the symbolic links point: to the first file, by its path below the top.
+    pub fn target(&self) -> Vec<u8> {
+        let mut name = Name::default();
+        self.name(&mut name, 0);
+        name.as_bytes().to_vec()
+    }
+
+    /// How many directories there are, the top included.
+    pub fn all_directories(&self) -> u64 {
+        self.directories + 1
+    }
+
+    /// The ops of a task, all by one thread.
+    pub fn ops(&self, task: Task) -> Box<dyn OpSource + Send + '_> {
+        match task {
+            Task::StatEach | Task::DeleteEach => {
+                Box::new(Each { set: self, task, step: EachStep::Directory(0) })
+            }
+            Task::Create | Task::StatRandom | Task::DeleteRandom => {
+                Box::new(OneByOne { set: self, task, place: 0, file: 0, step: Step::first(task) })
+            }
+        }
+    }
+
+    /// The exact number of the ops of a task, without getdents64(2), which only the file system
+    /// knows.
+    pub fn counts(&self, task: Task) -> OpCounts {
+        let (files, all) = (self.files, self.all_directories());
+        let Totals { chunks, filled, .. } = self.totals();
+        let sync = u64::from(self.end_sync);
+        let opened = 1 + if self.fsync { self.directories } else { 0 };
+        let synced = if self.fsync { files } else { 0 };
+        let (made, links) = match self.kind {
+            FileKind::Regular { .. } => (files, 0),
+            FileKind::Link | FileKind::Symlink => (1, files - 1),
+        };
+        let link = if self.kind == FileKind::Link { OpKind::Link } else { OpKind::Symlink };
+        // Directories that hold files: the top, or all below it.
+        let holding = self.directories.max(1);
+        let mut counts = match task {
+            Task::Create => OpCounts::from([
+                (OpKind::Mkdir, all),
+                (OpKind::Open, opened),
+                (OpKind::Create, made),
+                (OpKind::Write, chunks),
+                (link, links),
+                (OpKind::Fsync, if self.fsync { made + files } else { 0 }),
+                (OpKind::Close, made + opened),
+                (OpKind::Sync, sync),
+            ]),
+            Task::StatEach => {
+                // Each file that is read is opened and read once more to see its end.
+                let read = if self.is_read() { files } else { 0 };
+                OpCounts::from([
+                    (OpKind::Open, holding + read),
+                    (OpKind::Stat, files),
+                    (OpKind::Read, chunks + read),
+                    (OpKind::Close, holding + read),
+                ])
+            }
+            Task::StatRandom => OpCounts::from([
+                (OpKind::Open, 1 + filled),
+                (OpKind::Stat, files),
+                (OpKind::Read, chunks),
+                (OpKind::Close, 1 + filled),
+            ]),
+            Task::DeleteEach | Task::DeleteRandom => {
+                let opened = if task == Task::DeleteEach { holding } else { opened };
+                OpCounts::from([
+                    (OpKind::Open, opened),
+                    (OpKind::Unlink, files),
+                    (OpKind::Fsync, synced),
+                    (OpKind::Close, opened),
+                    (OpKind::Rmdir, all),
+                    (OpKind::Sync, sync),
+                ])
+            }
+        };
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EachStep {
+    /// The directory of this number, which holds files.
+    Directory(u64),
+    Top,
+    Sync,
+    End,
+}
+
+/// A task in the order in which directories are read: an op for each directory.
+struct Each<'a> {
+    set: &'a FileSet,
+    task: Task,
+    step: EachStep,
+}
+
+impl Each<'_> {
+    fn directory(&mut self, op: &mut Op, number: u64) {
+        let set = self.set;
+        let (dir, order) = (DirSlot::ROOT, RemoveOrder::Readdir);
+        set.name_directory(&mut op.name, (set.directories > 0).then_some(number));
+        op.call = match (self.task, set.fsync) {
+            (Task::StatEach, _) => Call::StatEach { dir, read: set.is_read().then_some(set.chunk) },
+            (_, true) => Call::RemoveTreeSynced { dir, order },
+            (_, false) => Call::RemoveTree { dir, order },
+        };
+        self.step = match self.task {
+            _ if number + 1 < set.directories => EachStep::Directory(number + 1),
+            Task::StatEach => EachStep::End,
+            _ if set.directories > 0 => EachStep::Top,
+            _ => EachStep::Sync,
+        };
+    }
+}
+
+impl OpSource for Each<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            EachStep::Directory(number) => self.directory(op, number),
+            EachStep::Top => {
+                self.set.name_directory(&mut op.name, None);
+                op.call = Call::Rmdir { dir: DirSlot::ROOT };
+                self.step = EachStep::Sync;
+            }
+            EachStep::Sync if self.set.end_sync => {
+                op.call = Call::Sync;
+                self.step = EachStep::End;
+            }
+            EachStep::Sync | EachStep::End => return false,
+        }
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    MakeTop,
+    OpenTop,
+    MakeSubdirectory(u64),
+    OpenSubdirectory(u64),
+    /// The next file's first call.
+    File,
+    /// The file has so many bytes more or less than nothing: it is opened, or gone on with.
+    Open,
+    /// Writes or reads from this byte on.
+    Move(u64),
+    SyncFile,
+    SyncDirectory,
+    CloseFile,
+    CloseSubdirectory(u64),
+    RemoveSubdirectory(u64),
+    CloseTop,
+    RemoveTop,
+    Sync,
+    End,
+}
+
+impl Step {
+    fn first(task: Task) -> Step {
+        if task == Task::Create { Step::MakeTop } else { Step::OpenTop }
+    }
+}
+
+/// A task whose order is known: an op for each call.
+struct OneByOne<'a> {
+    set: &'a FileSet,
+    task: Task,
+    place: u64,
+    file: u64,
+    step: Step,
+}
+
+impl OneByOne<'_> {
+    /// Creates and asks for files one after the other, or removes them.
+    fn file(&mut self, op: &mut Op) {
+        let set = self.set;
+        self.file = if self.task == Task::Create { self.place } else { set.order.at(self.place) };
+        self.place += 1;
+        set.name(&mut op.name, self.file);
+        let filled = set.size_of(self.file) > 0;
+        let then_synced = if set.fsync { Step::SyncDirectory } else { Step::File };
+        match (self.task, set.kind) {
+            (Task::Create, FileKind::Link) if self.file > 0 => {
+                set.name(&mut op.other, self.file);
+                set.name(&mut op.name, 0);
+                op.call = Call::Link { dir: TOP, to: TOP };
+                self.step = then_synced;
+            }
+            (Task::Create, FileKind::Symlink) if self.file > 0 => {
+                set.name(&mut op.other, 0);
+                op.call = Call::Symlink { dir: TOP };
+                self.step = then_synced;
+            }
+            (Task::Create, _) => {
+                op.call = Call::Create { dir: TOP, file: FILE, flags: NEW, mode: FILE_MODE };
+                self.step = if filled { Step::Move(0) } else { self.after_data() };
+            }
+            (Task::StatRandom, _) => {
+                op.call = Call::Stat { dir: TOP };
+                self.step = if filled { Step::Open } else { Step::File };
+            }
+            _ => {
+                op.call = Call::Unlink { dir: TOP };
+                self.step = then_synced;
+            }
+        }
+    }
+
+    fn after_data(&self) -> Step {
+        let sync = self.task == Task::Create && self.set.fsync;
+        if sync { Step::SyncFile } else { Step::CloseFile }
+    }
+
+    fn data(&mut self, op: &mut Op, offset: u64) {
+        let payload = self.set.part(self.file, offset);
+        op.call = if self.task == Task::Create {
+            Call::Write { file: FILE, payload }
+        } else {
+            Call::Read { file: FILE, length: payload.length }
+        };
+        let end = offset + u64::from(payload.length);
+        let more = end < self.set.size_of(self.file);
+        self.step = if more { Step::Move(end) } else { self.after_data() };
+    }
+
+    /// The calls on directories, before the first file and after the last.
+    fn directory(&mut self, op: &mut Op, number: u64) {
+        let set = self.set;
+        let last = number + 1 == set.directories;
+        let path = DirSlot::ROOT;
+        let slot = DirSlot(FIRST_SUBDIRECTORY + number as u16);
+        let (call, then) = match self.step {
+            Step::MakeSubdirectory(_) => {
+                let then = match set.fsync {
+                    true => Step::OpenSubdirectory(number),
+                    false if last => Step::File,
+                    false => Step::MakeSubdirectory(number + 1),
+                };
+                (Call::Mkdir { dir: path, mode: DIRECTORY_MODE }, then)
+            }
+            Step::OpenSubdirectory(_) => {
+                let then = match self.task {
+                    _ if last => Step::File,
+                    Task::Create => Step::MakeSubdirectory(number + 1),
+                    _ => Step::OpenSubdirectory(number + 1),
+                };
+                (Call::OpenDir { dir: path, slot }, then)
+            }
+            Step::CloseSubdirectory(_) => {
+                let then = match self.task {
+                    _ if !last => Step::CloseSubdirectory(number + 1),
+                    Task::DeleteRandom => Step::RemoveSubdirectory(0),
+                    _ => Step::CloseTop,
+                };
+                (Call::CloseDir { slot }, then)
+            }
+            _ => {
+                let then = if last { Step::CloseTop } else { Step::RemoveSubdirectory(number + 1) };
+                (Call::Rmdir { dir: path }, then)
+            }
+        };
+        set.name_directory(&mut op.name, Some(number));
+        op.call = call;
+        self.step = then;
+    }
+
+    /// The calls on the top directory.
+    fn top(&mut self, op: &mut Op) {
+        let set = self.set;
+        let subdirectories = set.directories > 0;
+        set.name_directory(&mut op.name, None);
+        let root = DirSlot::ROOT;
+        (op.call, self.step) = match (self.step, self.task) {
+            (Step::MakeTop, _) => (Call::Mkdir { dir: root, mode: DIRECTORY_MODE }, Step::OpenTop),
+            (Step::OpenTop, task) => {
+                let then = match task {
+                    Task::Create if subdirectories => Step::MakeSubdirectory(0),
+                    Task::DeleteRandom if subdirectories && set.fsync => Step::OpenSubdirectory(0),
+                    _ => Step::File,
+                };
+                (Call::OpenDir { dir: root, slot: TOP }, then)
+            }
+            (Step::CloseTop, task) => {
+                let then = match task {
+                    Task::DeleteRandom => Step::RemoveTop,
+                    Task::Create => Step::Sync,
+                    _ => Step::End,
+                };
+                (Call::CloseDir { slot: TOP }, then)
+            }
+            _ => (Call::Rmdir { dir: root }, Step::Sync),
+        };
+    }
+
+    /// What follows the last file.
+    fn after_files(&self) -> Step {
+        let set = self.set;
+        match self.task {
+            _ if set.directories == 0 => Step::CloseTop,
+            Task::StatRandom => Step::CloseTop,
+            _ if set.fsync => Step::CloseSubdirectory(0),
+            Task::DeleteRandom => Step::RemoveSubdirectory(0),
+            _ => Step::CloseTop,
+        }
+    }
+}
+
+impl OpSource for OneByOne<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.step == Step::File && self.place == self.set.files {
+            self.step = self.after_files();
+        }
+        match self.step {
+            Step::File => self.file(op),
+            Step::Open => {
+                op.call = Call::Open { dir: TOP, file: FILE, flags: OLD };
+                self.step = Step::Move(0);
+            }
+            Step::Move(offset) => self.data(op, offset),
+            Step::SyncFile => {
+                op.call = Call::Fsync { file: FILE };
+                self.step = Step::SyncDirectory;
+            }
+            Step::SyncDirectory => {
+                op.call = Call::FsyncDir { dir: self.set.slot_of(self.file) };
+                let open = self.task == Task::Create
+                    && (self.file == 0 || matches!(self.set.kind, FileKind::Regular { .. }));
+                self.step = if open { Step::CloseFile } else { Step::File };
+            }
+            Step::CloseFile => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::File;
+            }
+            Step::MakeSubdirectory(number)
+            | Step::OpenSubdirectory(number)
+            | Step::CloseSubdirectory(number)
+            | Step::RemoveSubdirectory(number) => self.directory(op, number),
+            Step::MakeTop | Step::OpenTop | Step::CloseTop | Step::RemoveTop => self.top(op),
+            Step::Sync if self.set.end_sync => {
+                op.call = Call::Sync;
+                self.step = Step::End;
+            }
+            Step::Sync | Step::End => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,557 @@
+//! bonnie: one large file written, rewritten, read and sought in, then many small files, as Tim
+//! Bray's Bonnie of 1996 and Russell Coker's bonnie++ do it.
+
+use fsdyno_record::{Bytes, OpKind, seed};
+
+use crate::alnum_names::AlnumNames;
+use crate::big_file::{BigFile, Pass, PassKind, Seeks, State, UpdateRule, Writer};
+use crate::file_set::{FileKind, FileSet, Task};
+use crate::op::{Call, DirSlot, Op, Payload};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::workload::{
+    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "bonnie",
+    about: "Write, rewrite, read and seek in one large file, then make, stat and remove many files.",
+    source: "T. Bray, Bonnie, 1996; R. Coker, bonnie++ 2.00a",
+    params: PARAMS,
+    doc: DOC,
+    build: |values, setting| Ok(Box::new(Bonnie::new(values, setting.seed)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+Order: program=bonnie++ is char-write, char-unlink, block-write, rewrite, char-read, block-read, \
+seeks, unlink, then create, stat and delete of many files, once with names in sequence and once \
+random [SRC, RUN: bonnie++ 2.00a under strace]. program=bonnie is char-write, rewrite, char-unlink, \
+block-write, char-read, block-read, seeks, unlink [SRC].
+
+What is timed: the originals stop no clock for the two unlinks of the large file; here they are \
+phases of their own [OWN]. The originals make the directories before the clock of `create` starts; \
+here those calls are in the phase, and the report in the original's form takes their time off. \
+bonnie++ ends each pass and each seeker with fsync(2), inside the time, and `create` and `delete` \
+with sync(2) [SRC, RUN], here syncfs(2) of the trial's file system. Bonnie of 1996 never syncs [SRC]: \
+what is still dirty is not in its time, so it can write faster than the disk.
+
+Characters: bonnie++ writes and reads them one by one with write(2) and read(2) [RUN]. Bonnie uses \
+putc and getc, which reach the kernel as calls of 4096 bytes [MEM: st_blksize]; the processor time of \
+stdio is `char-time` a byte.
+
+Seeks: tickets lie in a pipe, and the originals' processes race for them [SRC]. Here they are dealt: \
+each round of tickets to the seekers in turn, each round beginning with the next one [DER], because a \
+race cannot be repeated. Which chunks are drawn is not the originals' random() [OWN]; those that are \
+written back come by a permutation, so that what they hold can be verified. bonnie++ writes every \
+tenth ticket back, Bonnie every tenth of each process, the first included [SRC]. lseek(2) and \
+read(2) are one pread(2) here, lseek(2) and write(2) one pwrite(2).
+
+Files: names, flags, modes, links to the first file, subdirectories and the order of calls are as \
+observed [RUN]. In the sequence part names are asked for and removed as the directory is read; in the \
+random part in a random order, another draw than the original's. Left out: chdir(2); names are \
+resolved below an open directory instead. stat here does not follow symbolic links, the original's \
+does. Reading a file in `stat-seq` takes one more read(2), which finds the end, and there empty files \
+are opened too. Files are spread evenly over subdirectories [DER]; 2.00a was seen to put one more \
+into the first of two [RUN].
+
+Data: the originals write zeros, one int or byte of each chunk counted up [SRC], which flatters file \
+systems that compress. Here data are random unless `data=zeros`; then they are zeros throughout, and a \
+stale chunk cannot be told from a new one. A rewritten chunk is new as a whole.
+
+File size: the originals take at least twice the RAM [SRC], because otherwise reads and seeks measure \
+the page cache. A plan must not depend on the machine, so the default is their least, 300 MiB: set \
+file-size to twice the RAM of the trial, or ask for gap=remount.
+
+Verification: with gap=none reading everything back between two phases would fill the cache for the \
+second, so the file is verified only before it is unlinked and the names before they are removed; \
+with gap=remount after every phase that writes.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "program",
+        default: "bonnie++",
+        domain: Domain::Choice(&["bonnie++", "bonnie"]),
+        about: "Which program's phases, order and defaults: bonnie++ 2.00a, or Bonnie of 1996.",
+        source: "[OWN] linuxinsight-2006 used Bonnie and was asked for bonnie++",
+    },
+    Param {
+        name: "file-size",
+        default: "314572800",
+        domain: Domain::Size { min: 0, max: 16 << 40 },
+        about: "Size of the large file; 0 skips its phases; to measure the disk, not memory, take \
+                twice the RAM.",
+        source: "[SRC] the least that bonnie++ takes, 300 MiB, and twice the RAM where that is more",
+    },
+    Param {
+        name: "chunk",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Size { min: 256, max: 1 << 20 }),
+        about: "Unit of block passes and seeks, a power of two; auto is 8192 of bonnie++, 16384 of \
+                Bonnie.",
+        source: "[SRC] both; 8192 in older builds of Bonnie is [MEM]",
+    },
+    Param {
+        name: "char",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Size { min: 0, max: 16 << 40 }),
+        about: "Bytes of the passes character by character; 0 skips them as -f does; auto is 3 MiB \
+                of bonnie++ (no more than the file), the whole file of Bonnie.",
+        source: "[SRC, RUN] both",
+    },
+    Param {
+        name: "char-time",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 1_000_000 },
+        about: "Processor time of putc and getc, in nanoseconds a character; program=bonnie only.",
+        source: "[OWN] none: the time of another machine's stdio is not ours to invent",
+    },
+    Param {
+        name: "seeks",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 0, max: 1_000_000_000 }),
+        about: "How many seeks; 0 skips them; auto is 8192 of bonnie++, 4000 of Bonnie.",
+        source: "[SRC] both",
+    },
+    Param {
+        name: "seekers",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 256 }),
+        about: "How many seek at once; auto is 5 of bonnie++, 3 of Bonnie.",
+        source: "[SRC] both",
+    },
+    Param {
+        name: "files",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 0, max: 100_000 }),
+        about: "How many times 1024 files (-n); 0 skips their phases; auto is 16 of bonnie++, 0 of \
+                Bonnie, which has no such test.",
+        source: "[SRC] 16",
+    },
+    Param {
+        name: "files-max",
+        default: "0",
+        domain: Domain::Or("link", &Domain::Or("symlink", &Domain::Size { min: 0, max: 1 << 30 })),
+        about: "Size of the largest file; link and symlink make hard and symbolic links (-1 and -2).",
+        source: "[SRC] empty files",
+    },
+    Param {
+        name: "files-min",
+        default: "0",
+        domain: Domain::Size { min: 0, max: 1 << 30 },
+        about: "Size of the smallest file; sizes are drawn evenly between the two.",
+        source: "[SRC]",
+    },
+    Param {
+        name: "files-chunk",
+        default: "8192",
+        domain: Domain::Size { min: 256, max: 1 << 20 },
+        about: "Most bytes that one call writes to or reads from such a file.",
+        source: "[RUN] 8192",
+    },
+    Param {
+        name: "dirs",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 60_000 },
+        about: "How many subdirectories hold the files evenly; 0 and 1 are none.",
+        source: "[SRC] none; [RUN] 1 is none too",
+    },
+    Param {
+        name: "sync",
+        default: "none",
+        domain: Domain::Choice(&["none", "b"]),
+        about: "b is bonnie++ -b: fsync of the file after each chunk that a seeker writes, of file \
+                and directory after each file made, of the directory after each one removed.",
+        source: "[RUN] not after every write, as its manual says",
+    },
+    Param {
+        name: "end-sync",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::YesNo),
+        about: "Whether passes and seekers end with fsync and creations and removals with syncfs, in \
+                their time; auto is yes of bonnie++, no of Bonnie.",
+        source: "[SRC, RUN] both",
+    },
+    Param {
+        name: "data",
+        default: "random",
+        domain: Domain::Choice(&["random", "zeros"]),
+        about: "What the files hold.",
+        source: "[OWN] random; the originals write nearly all zeros [SRC]",
+    },
+    Param {
+        name: "gap",
+        default: "none",
+        domain: Domain::Choice(&["none", "remount"]),
+        about: "Whether the file system is unmounted and mounted between phases.",
+        source: "[SRC] the originals do nothing there",
+    },
+];
+
+/// The large file's name, and that of the directory of files after it; the originals put their
+/// process id where the 1 is.
+const NAME: &[u8] = b"Bonnie.1";
+/// What one unit of `files` is.
+const FILES_UNIT: u64 = 1024;
+/// Bytes that bonnie++ handles one by one unless it is told otherwise.
+const CHARS: u64 = 3 << 20;
+/// What a call of stdio's is.
+const STDIO_BUFFER: u32 = 4096;
+/// With sync=b each directory is held open, and 1024 descriptors are what a process usually may.
+const MOST_SYNCED_DIRECTORIES: u64 = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Pass(&'static str, Pass),
+    Seeks,
+    Unlink(&'static str),
+    Files(&'static str, Task, Names),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Sequence,
+    Random,
+}
+
+/// The two parts, with their parameters bound.
+#[derive(Debug)]
+struct Bonnie {
+    file: BigFile,
+    sequence: FileSet,
+    random: FileSet,
+    gap: GapKind,
+    phases: Vec<Phase>,
+}
+
+/// The parameters that the two programs differ in, settled.
+#[derive(Debug)]
+struct Settled {
+    plus: bool,
+    file_size: u64,
+    chunk: u64,
+    chars: u64,
+    seeks: u64,
+    seekers: u64,
+    files: u64,
+    end_sync: bool,
+}
+
+impl Settled {
+    fn new(values: &Values) -> Settled {
+        let plus = values.text("program") == "bonnie++";
+        let of = |key: &str, ours: u64, bray: u64| {
+            values.number(key).unwrap_or(if plus { ours } else { bray })
+        };
+        let file_size = values.whole("file-size");
+        Settled {
+            plus,
+            file_size,
+            chunk: of("chunk", 8192, 16384),
+            chars: of("char", CHARS.min(file_size), file_size),
+            seeks: of("seeks", 8192, 4000),
+            seekers: of("seekers", 5, 3),
+            files: of("files", 16, 0),
+            end_sync: match values.text("end-sync") {
+                "auto" => plus,
+                word => word == "yes",
+            },
+        }
+    }
+
+    /// What contradicts what, in a line.
+    fn check(&self, values: &Values) -> Result<(), ParamError> {
+        let Settled { plus, file_size, chunk, chars, files, .. } = *self;
+        let dirs = values.whole("dirs");
+        let kind = values.text("files-max");
+        let (min, max) = (values.whole("files-min"), values.whole("files-max"));
+        let wrong = if !chunk.is_power_of_two() {
+            format!("chunk={chunk} is no power of two; use {}", chunk.next_power_of_two())
+        } else if file_size % chunk != 0 {
+            let right = file_size.next_multiple_of(chunk);
+            format!("file-size={file_size} is no whole number of chunks of {chunk}; use {right}")
+        } else if chars > file_size {
+            format!("char={chars} is more than file-size={file_size}; use char={file_size} or less")
+        } else if !plus && file_size == 0 {
+            "file-size=0 leaves program=bonnie nothing to do; use file-size=300M".to_string()
+        } else if !plus && chars != file_size {
+            format!("program=bonnie writes the whole file by characters; leave char={chars} out")
+        } else if !plus && files > 0 {
+            format!("program=bonnie has no test of many files; use files=0, not {files}")
+        } else if !plus && values.text("sync") == "b" {
+            "sync=b is an option of bonnie++; use program=bonnie++ or sync=none".to_string()
+        } else if plus && values.whole("char-time") > 0 {
+            "char-time is for putc and getc, which bonnie++ does not use; leave it out".to_string()
+        } else if file_size == 0 && files == 0 {
+            "file-size=0 and files=0 leave nothing to do; set one of them".to_string()
+        } else if matches!(kind, "link" | "symlink") && min > 0 {
+            format!("files-max={kind} makes links, which have no size; leave files-min={min} out")
+        } else if !matches!(kind, "link" | "symlink") && min > max {
+            format!("files-min={min} is more than files-max={max}; use files-max={min} or more")
+        } else if files > 0 && dirs > files * FILES_UNIT {
+            let most = files * FILES_UNIT;
+            format!("dirs={dirs} is more than there are files; use dirs={most} or fewer")
+        } else if values.text("sync") == "b" && dirs > MOST_SYNCED_DIRECTORIES {
+            format!(
+                "sync=b holds each of dirs={dirs} open; use dirs={MOST_SYNCED_DIRECTORIES} or fewer"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(ParamError::Conflict(wrong))
+    }
+
+    /// The phases in the program's order.
+    fn phases(&self, char_time: u64) -> Vec<Phase> {
+        let unit = if self.plus { 1 } else { STDIO_BUFFER };
+        let chars = |kind| Pass { kind, unit, bytes: self.chars, compute: char_time };
+        let blocks =
+            |kind| Pass { kind, unit: self.chunk as u32, bytes: self.file_size, compute: 0 };
+        let char_write = Phase::Pass("char-write", chars(PassKind::Write(Writer::Char)));
+        let char_unlink = Phase::Unlink("char-unlink");
+        let block_write = Phase::Pass("block-write", blocks(PassKind::Write(Writer::Block)));
+        let rewrite = Phase::Pass("rewrite", blocks(PassKind::Rewrite));
+        let mut phases = match (self.plus, self.chars > 0) {
+            (true, true) => vec![char_write, char_unlink, block_write, rewrite],
+            (true, false) => vec![block_write, rewrite],
+            (false, _) => vec![char_write, rewrite, char_unlink, block_write],
+        };
+        if self.chars > 0 {
+            phases.push(Phase::Pass("char-read", chars(PassKind::Read)));
+        }
+        phases.push(Phase::Pass("block-read", blocks(PassKind::Read)));
+        if self.seeks > 0 {
+            phases.push(Phase::Seeks);
+        }
+        phases.push(Phase::Unlink("unlink"));
+        if self.file_size == 0 {
+            phases.clear();
+        }
+        if self.files > 0 {
+            phases.extend([
+                Phase::Files("create-seq", Task::Create, Names::Sequence),
+                Phase::Files("stat-seq", Task::StatEach, Names::Sequence),
+                Phase::Files("delete-seq", Task::DeleteEach, Names::Sequence),
+                Phase::Files("create-random", Task::Create, Names::Random),
+                Phase::Files("stat-random", Task::StatRandom, Names::Random),
+                Phase::Files("delete-random", Task::DeleteRandom, Names::Random),
+            ]);
+        }
+        phases
+    }
+}
+
+impl Bonnie {
+    fn new(values: &Values, seed: u64) -> Result<Bonnie, ParamError> {
+        let settled = Settled::new(values);
+        settled.check(values)?;
+        let (zeros, fsync) = (values.text("data") == "zeros", values.text("sync") == "b");
+        let rule = if settled.plus { UpdateRule::TenthOfAll } else { UpdateRule::TenthOfEach };
+        let chunks = settled.file_size / settled.chunk;
+        let seekers = settled.seekers as u32;
+        let mut seeks = Seeks::new(settled.seeks, seekers, rule, chunks, seed);
+        seeks.fsync = fsync;
+        let kind = match values.text("files-max") {
+            "link" => FileKind::Link,
+            "symlink" => FileKind::Symlink,
+            _ => {
+                FileKind::Regular { min: values.whole("files-min"), max: values.whole("files-max") }
+            }
+        };
+        let set = |letters_first: bool, name: &str| {
+            let (files, dirs) = (settled.files * FILES_UNIT, values.whole("dirs"));
+            let seed = seed::stream(seed, name).draw();
+            let mut set = FileSet::new(NAME, files, dirs, kind, letters_first, seed);
+            set.chunk = values.whole("files-chunk") as u32;
+            (set.zeros, set.fsync, set.end_sync) = (zeros, fsync, settled.end_sync);
+            set
+        };
+        Ok(Bonnie {
+            sequence: set(false, "sequence"),
+            random: set(true, "random"),
+            gap: if values.text("gap") == "remount" { GapKind::Remount } else { GapKind::None },
+            phases: settled.phases(values.whole("char-time")),
+            file: BigFile {
+                name: NAME,
+                size: settled.file_size,
+                chunk: settled.chunk as u32,
+                zeros,
+                end_sync: settled.end_sync,
+                seeks,
+            },
+        })
+    }
+
+    fn set(&self, names: Names) -> &FileSet {
+        match names {
+            Names::Sequence => &self.sequence,
+            Names::Random => &self.random,
+        }
+    }
+
+    /// What is there after a phase.
+    fn left(&self, phase: usize) -> Left<'_> {
+        let mut left = Left { work: self, file: None, set: None };
+        for phase in self.phases.iter().take(phase + 1) {
+            match *phase {
+                Phase::Pass(_, Pass { kind: PassKind::Write(writer), bytes: size, .. }) => {
+                    left.file = Some(State { writer, size, sought: false });
+                }
+                Phase::Pass(_, Pass { kind: PassKind::Rewrite, bytes: size, .. }) => {
+                    left.file = Some(State { writer: Writer::Rewrite, size, sought: false });
+                }
+                Phase::Pass(..) => {}
+                Phase::Seeks => {
+                    left.file = left.file.map(|file| State { sought: true, ..file });
+                }
+                Phase::Unlink(_) => left.file = None,
+                Phase::Files(_, Task::Create, names) => left.set = Some(self.set(names)),
+                Phase::Files(_, Task::DeleteEach | Task::DeleteRandom, _) => left.set = None,
+                Phase::Files(..) => {}
+            }
+        }
+        left
+    }
+
+    /// Whether the tree is verified after a phase; see the last paragraph of [`DOC`].
+    fn verified(&self, index: usize) -> bool {
+        let writes = match self.phases[index] {
+            Phase::Pass(_, pass) => pass.kind != PassKind::Read,
+            Phase::Seeks | Phase::Unlink(_) => true,
+            Phase::Files(_, task, _) => !matches!(task, Task::StatEach | Task::StatRandom),
+        };
+        let removes = |phase: &Phase| {
+            use Task::{DeleteEach, DeleteRandom};
+            matches!(phase, Phase::Unlink(_) | Phase::Files(_, DeleteEach | DeleteRandom, _))
+        };
+        let before_removal = self.phases.get(index + 1).is_some_and(removes);
+        match self.gap {
+            GapKind::None => before_removal || removes(&self.phases[index]),
+            _ => writes,
+        }
+    }
+}
+
+impl Workload for Bonnie {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |(index, phase): (usize, &Phase)| {
+            let (name, threads) = match *phase {
+                Phase::Pass(name, _) | Phase::Unlink(name) | Phase::Files(name, ..) => {
+                    (name, Threads::One)
+                }
+                Phase::Seeks => ("seeks", Threads::Exactly(self.file.seeks.seekers)),
+            };
+            let gap = if index == 0 { GapKind::None } else { self.gap };
+            PhaseSpec { name, gap, verify: self.verified(index), threads }
+        };
+        self.phases.iter().enumerate().map(spec).collect()
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match self.phases.get(phase) {
+            Some(Phase::Seeks) if share.rank < self.file.seeks.seekers => {
+                Box::new(self.file.seeker(share.rank))
+            }
+            Some(Phase::Pass(_, pass)) if share.rank == 0 => Box::new(self.file.pass(*pass)),
+            Some(Phase::Unlink(_)) if share.rank == 0 => Box::new(Unlink(true)),
+            Some(Phase::Files(_, task, names)) if share.rank == 0 => self.set(*names).ops(*task),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        match self.phases.get(phase) {
+            Some(Phase::Pass(_, pass)) => self.file.pass_counts(*pass),
+            Some(Phase::Seeks) => self.file.seek_counts(),
+            Some(Phase::Unlink(_)) => OpCounts::from([(OpKind::Unlink, 1)]),
+            Some(Phase::Files(_, task, names)) => self.set(*names).counts(*task),
+            None => OpCounts::new(),
+        }
+    }
+
+    /// What the report in the originals' form is made from.
+    fn books(&self, phase: usize) -> Books {
+        match self.phases.get(phase) {
+            Some(Phase::Pass(_, pass)) => Books::from([
+                ("bytes", pass.bytes),
+                ("units", pass.bytes.div_ceil(u64::from(pass.unit))),
+            ]),
+            Some(Phase::Seeks) => {
+                let seeks = &self.file.seeks;
+                Books::from([
+                    ("seeks", seeks.tickets),
+                    ("seekers", u64::from(seeks.seekers)),
+                    ("chunks updated", seeks.updates()),
+                ])
+            }
+            Some(Phase::Files(_, _, names)) => {
+                let set = self.set(*names);
+                Books::from([("files", set.files), ("bytes", set.totals().bytes)])
+            }
+            Some(Phase::Unlink(_)) | None => Books::new(),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        Box::new(self.left(phase))
+    }
+
+    fn needs(&self) -> Needs {
+        let (sequence, random) = (self.sequence.totals().bytes, self.random.totals().bytes);
+        let small = self.sequence.files + self.sequence.all_directories();
+        Needs {
+            bytes: Bytes(self.file.size.max(sequence).max(random)),
+            inodes: if self.sequence.files > 0 { small } else { 1 },
+            longest_name: AlnumNames::LONGEST,
+        }
+    }
+}
+
+/// The large file goes.
+struct Unlink(bool);
+
+impl OpSource for Unlink {
+    fn next(&mut self, op: &mut Op) -> bool {
+        op.name.clear();
+        op.name.push(NAME);
+        op.call = Call::Unlink { dir: DirSlot::ROOT };
+        std::mem::replace(&mut self.0, false)
+    }
+}
+
+/// What a phase leaves: the large file, the small ones, or nothing.
+struct Left<'a> {
+    work: &'a Bonnie,
+    file: Option<State>,
+    set: Option<&'a FileSet>,
+}
+
+impl Tree for Left<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        match self.file {
+            Some(state) if path == NAME => Some(self.work.file.expected(state)),
+            _ => self.set?.lookup(path),
+        }
+    }
+
+    fn files(&self) -> u64 {
+        u64::from(self.file.is_some()) + self.set.map_or(0, |set| set.files)
+    }
+
+    fn directories(&self) -> u64 {
+        self.set.map_or(0, FileSet::all_directories)
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        match self.file {
+            Some(state) if path == NAME => self.work.file.piece(state, offset),
+            _ => self.set?.piece(path, offset),
+        }
+    }
+
+    fn target(&self, _: &[u8]) -> Option<Vec<u8>> {
+        self.set.map(FileSet::target)
+    }
+}
