@@ -2,6 +2,7 @@
 //!
 //! One file for each program; its row here makes `--format original` print it.
 
+mod bonnie;
 mod fdtree;
 mod postmark;
 
@@ -15,6 +16,7 @@ type Form = fn(&Trial) -> String;
 
 /// Workload and the form of its original.
 const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form), ("postmark", postmark::form)];
+const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form), ("bonnie", bonnie::form)];
 
 /// Every trial that ended well, one after the other.
 ///

@@ -1,0 +1,398 @@
+//! bonnie++'s line of CSV, format 1.98, which `bon_csv2html` reads; for Bonnie of 1996 its table.
+//!
+//! Times are until the last call came back, as the originals' are, without the mkdir calls, which
+//! they make before their clocks start. Rates and shares of CPU are cut to whole numbers as theirs.
+//! CPU time is that of the threads that issue ops; it goes on to the phase's last stamp, so it holds
+//! their part of the final sync as well. The longest op is sought among the calls that the phase is
+//! about: the sync that ends it is none of them, as a run of bonnie++ shows, whose rewriting of
+//! 16 MiB, fsync included, has a longest op of 49 us.
+
+use fsdyno_record::trial::Phase;
+use fsdyno_record::{Nanos, OpKind, Trial};
+
+/// The fields of a line.
+const FIELDS: usize = 50;
+/// A phase below this has no rate: the original takes such a time for too short to mean anything.
+const SHORTEST: Nanos = Nanos(500_000_000);
+/// The first field of a rate and of the longest op, the phase, and the calls that it is about.
+const IO: [(usize, usize, &str, &[OpKind]); 5] = [
+    (9, 38, "char-write", &[OpKind::Write]),
+    (11, 39, "block-write", &[OpKind::Write]),
+    (13, 40, "rewrite", &[OpKind::Read, OpKind::Write]),
+    (15, 41, "char-read", &[OpKind::Read]),
+    (17, 42, "block-read", &[OpKind::Read]),
+];
+/// The same of the seeks.
+const SEEKS: (usize, usize, &str, &[OpKind]) = (19, 43, "seeks", &[OpKind::Read, OpKind::Write]);
+/// The same of the many files; what ends a phase is no op of these kinds.
+const FILES: [(usize, usize, &str, &[OpKind]); 6] = [
+    (26, 44, "create-seq", MAKE),
+    (28, 45, "stat-seq", ASK),
+    (30, 46, "delete-seq", REMOVE),
+    (32, 47, "create-random", MAKE),
+    (34, 48, "stat-random", ASK),
+    (36, 49, "delete-random", REMOVE),
+];
+const MAKE: &[OpKind] =
+    &[OpKind::Create, OpKind::Link, OpKind::Symlink, OpKind::Write, OpKind::Fsync, OpKind::Close];
+const ASK: &[OpKind] = &[OpKind::Stat, OpKind::Open, OpKind::Read, OpKind::Close];
+const REMOVE: &[OpKind] = &[OpKind::Unlink, OpKind::Fsync];
+
+/// One trial.
+pub fn form(trial: &Trial) -> String {
+    match trial.plan.workload.params.get("program").map(String::as_str) {
+        Some("bonnie") => table(trial),
+        _ => line(trial),
+    }
+}
+
+/// What is left out in the line of bonnie++ is an empty field.
+fn line(trial: &Trial) -> String {
+    let mut fields: [String; FIELDS] = std::array::from_fn(|_| String::new());
+    fields[0] = "1.98".into();
+    fields[1] = format!("fsdyno {}", trial.version);
+    // Names are not quoted, and the reader takes every comma for the end of a field.
+    fields[2] = trial.plan.label.replace([',', '"', '\n'], " ");
+    fields[3] = "1".into();
+    fields[4] = trial.seed.to_string();
+    large_file(&mut fields, trial);
+    small_files(&mut fields, trial);
+    fields.join(",") + "\n"
+}
+
+fn large_file(fields: &mut [String; FIELDS], trial: &Trial) {
+    let Some(blocks) = phase(trial, "block-write") else { return };
+    let (bytes, units) = (books(blocks, "bytes"), books(blocks, "units"));
+    fields[5] = size(bytes);
+    fields[6] = match bytes.checked_div(units) {
+        None | Some(8192) => String::new(),
+        Some(chunk) => size(chunk),
+    };
+    for (rate, longest, name, kinds) in IO {
+        let Some(phase) = phase(trial, name) else { continue };
+        let kib = per_second(books(phase, "bytes"), phase) / 1024.0;
+        fields[rate] = unless_short(phase, "+++++", format!("{}", kib as u64));
+        fields[rate + 1] = unless_short(phase, "+++", format!("{}", cpu(phase) as u64));
+        fields[longest] = longest_of(phase, kinds);
+    }
+    let (rate, longest, name, kinds) = SEEKS;
+    let Some(phase) = phase(trial, name) else { return };
+    let seeks = per_second(books(phase, "seeks"), phase);
+    let text = if seeks < 1000.0 { format!("{seeks:.1}") } else { format!("{}", seeks as u64) };
+    fields[7] = books(phase, "seeks").to_string();
+    fields[8] = books(phase, "seekers").to_string();
+    fields[rate] = unless_short(phase, "+++++", text);
+    fields[rate + 1] = unless_short(phase, "+++", format!("{}", cpu(phase) as u64));
+    fields[longest] = longest_of(phase, kinds);
+}
+
+fn small_files(fields: &mut [String; FIELDS], trial: &Trial) {
+    let Some(created) = phase(trial, "create-seq") else { return };
+    let param = |key: &str| trial.plan.workload.params.get(key).map_or("", String::as_str);
+    // What has its default is empty.
+    let unless = |key: &str, default: &str| match param(key) {
+        value if value == default => String::new(),
+        value => value.to_string(),
+    };
+    fields[21] = (books(created, "files") / 1024).to_string();
+    fields[22] = unless("files-max", "0");
+    fields[23] = unless("files-min", "0");
+    fields[24] = unless("dirs", "0");
+    fields[25] = unless("files-chunk", "8192");
+    for (rate, longest, name, kinds) in FILES {
+        let Some(phase) = phase(trial, name) else { continue };
+        let files = per_second(books(phase, "files"), phase);
+        fields[rate] = unless_short(phase, "+++++", format!("{}", files as u64));
+        fields[rate + 1] = unless_short(phase, "+++", format!("{}", cpu(phase) as u64));
+        fields[longest] = longest_of(phase, kinds);
+    }
+}
+
+/// The table of Bonnie, whose columns are rates in KiB per second and shares of CPU.
+fn table(trial: &Trial) -> String {
+    let mut out = String::from(
+        "              -------Sequential Output-------- ---Sequential Input-- --Random--\n\
+         \x20             -Per Char- --Block--- -Rewrite-- -Per Char- --Block--- --Seeks---\n\
+         Machine    MB K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU  /sec %CPU\n",
+    );
+    let bytes = phase(trial, "block-write").map_or(0, |phase| books(phase, "bytes"));
+    let machine: String = trial.plan.label.chars().take(8).collect();
+    out.push_str(&format!("{machine:<8} {:>4}", bytes >> 20));
+    for (.., name, _) in IO {
+        if let Some(phase) = phase(trial, name) {
+            let kib = per_second(books(phase, "bytes"), phase) / 1024.0;
+            out.push_str(&format!(" {:>5} {:>4.1}", kib as u64, cpu(phase)));
+        }
+    }
+    if let Some(phase) = phase(trial, "seeks") {
+        let seeks = per_second(books(phase, "seeks"), phase);
+        out.push_str(&format!(" {seeks:>5.1} {:>4.1}", cpu(phase)));
+    }
+    out.push('\n');
+    out
+}
+
+fn phase<'a>(trial: &'a Trial, name: &str) -> Option<&'a Phase> {
+    trial.measured.phases.iter().find(|phase| phase.name == name)
+}
+
+fn books(phase: &Phase, what: &str) -> u64 {
+    phase.books.get(what).copied().unwrap_or(0)
+}
+
+/// The time that the original would have seen.
+fn time(phase: &Phase) -> Nanos {
+    let made = phase.ops.get(&OpKind::Mkdir).map_or(Nanos(0), |mkdir| mkdir.total_ns);
+    phase.returned_ns - made
+}
+
+fn per_second(count: u64, phase: &Phase) -> f64 {
+    let seconds = time(phase).seconds();
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+/// Per cent of the time.
+fn cpu(phase: &Phase) -> f64 {
+    let seconds = time(phase).seconds();
+    if seconds > 0.0 { 100.0 * phase.cpu_ns.seconds() / seconds } else { 0.0 }
+}
+
+fn unless_short(phase: &Phase, plus: &str, text: String) -> String {
+    if time(phase) < SHORTEST { plus.to_string() } else { text }
+}
+
+/// The longest op of these kinds in the unit that fits, as `4072us`.
+fn longest_of(phase: &Phase, kinds: &[OpKind]) -> String {
+    let longest = kinds.iter().filter_map(|kind| phase.ops.get(kind)).map(|ops| ops.max_ns).max();
+    match longest.map(|ns| ns.0 / 1000) {
+        None => String::new(),
+        Some(us @ ..=99_999) => format!("{us}us"),
+        Some(us @ ..=99_999_999) => format!("{}ms", us / 1000),
+        Some(us) => format!("{}s", us / 1_000_000),
+    }
+}
+
+/// A size in the largest unit that it is a whole number of.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")];
+    match units.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0) {
+        Some((unit, letter)) => format!("{}{letter}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
+    use std::process::{Command, Stdio};
+
+    use fsdyno_record::trial::OpStats;
+
+    use super::*;
+    use crate::fixture;
+
+    /// Name, milliseconds, what it counts, kinds with their longest op in microseconds.
+    type Row<'a> = (&'a str, u64, &'a [(&'a str, u64)], &'a [(OpKind, u64)]);
+
+    const MIB: u64 = 1 << 20;
+    const BIG: [Row<'_>; 6] = [
+        ("char-write", 1000, &[("bytes", 3 * MIB), ("units", 3 * MIB)], &[(OpKind::Write, 6205)]),
+        (
+            "block-write",
+            10_000,
+            &[("bytes", 300 * MIB), ("units", 38_400)],
+            &[(OpKind::Write, 99_999), (OpKind::Fsync, 900_000)],
+        ),
+        (
+            "rewrite",
+            20_000,
+            &[("bytes", 300 * MIB), ("units", 38_400)],
+            &[(OpKind::Read, 100_000), (OpKind::Write, 7)],
+        ),
+        ("char-read", 600, &[("bytes", 3 * MIB), ("units", 3 * MIB)], &[(OpKind::Read, 16_475)]),
+        (
+            "block-read",
+            499,
+            &[("bytes", 300 * MIB), ("units", 38_400)],
+            &[(OpKind::Read, 145), (OpKind::Close, 99_000)],
+        ),
+        (
+            "seeks",
+            50_000,
+            &[("seeks", 8192), ("seekers", 5)],
+            &[(OpKind::Read, 120_000_000), (OpKind::Write, 3)],
+        ),
+    ];
+    const COUNT: &[(&str, u64)] = &[("files", 16_384)];
+    const SMALL: [Row<'_>; 6] = [
+        ("create-seq", 2000, COUNT, &[(OpKind::Create, 12), (OpKind::Sync, 4000)]),
+        ("stat-seq", 400, COUNT, &[(OpKind::Stat, 35)]),
+        ("delete-seq", 1000, COUNT, &[(OpKind::Unlink, 3952), (OpKind::Rmdir, 5000)]),
+        ("create-random", 3000, COUNT, &[(OpKind::Create, 4251)]),
+        ("stat-random", 800, COUNT, &[(OpKind::Stat, 32)]),
+        ("delete-random", 4000, COUNT, &[(OpKind::Unlink, 3770)]),
+    ];
+
+    fn trial(rows: &[Row<'_>], params: &[(&str, &str)]) -> Trial {
+        let mut trial = fixture::single().remove(0);
+        trial.plan.workload.name = "bonnie".into();
+        let all = [("program", "bonnie++"), ("files-max", "0"), ("files-min", "0"), ("dirs", "0")];
+        let params = all.iter().chain(&[("files-chunk", "8192")]).chain(params);
+        trial.plan.workload.params =
+            params.map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let stats = |us: u64| OpStats { max_ns: Nanos(us * 1000 + 999), ..OpStats::default() };
+        let phase = |(name, ms, books, ops): &Row<'_>| Phase {
+            name: (*name).into(),
+            returned_ns: Nanos(ms * 1_000_000),
+            cpu_ns: Nanos(ms * 250_000),
+            books: books.iter().map(|(what, n)| (what.to_string(), *n)).collect(),
+            ops: ops.iter().map(|(kind, us)| (*kind, stats(*us))).collect(),
+            ..Phase::default()
+        };
+        trial.measured.phases = rows.iter().map(phase).collect();
+        trial
+    }
+
+    fn fields(text: &str) -> Vec<&str> {
+        text.trim_end().split(',').collect()
+    }
+
+    #[test]
+    fn a_line_has_fifty_fields_each_where_the_format_has_it() {
+        let text = form(&trial(&[BIG, SMALL].concat(), &[]));
+        // 300 MiB in 10 s are 30,720 KiB/s; 8,192 seeks in 50 s 163.8/s; 16,384 files in 2 s 8,192/s.
+        assert_eq!(
+            text,
+            "1.98,fsdyno 0.1.0,ext4,1,1,300M,,8192,5,\
+             3072,25,30720,25,15360,25,5120,25,+++++,+++,163.8,25,\
+             16,,,,,8192,25,+++++,+++,16384,25,5461,25,20480,25,4096,25,\
+             6205us,99999us,100ms,16475us,145us,120s,12us,35us,3952us,4251us,32us,3770us\n"
+        );
+        assert_eq!(fields(&text).len(), 50);
+    }
+
+    #[test]
+    fn what_was_skipped_is_empty_and_still_a_field() {
+        let only_files = form(&trial(&SMALL, &[("files-max", "link"), ("dirs", "3")]));
+        let fields_of_files = fields(&only_files);
+        assert_eq!(fields_of_files.len(), 50);
+        assert!(fields_of_files[5..21].iter().all(|field| field.is_empty()));
+        assert_eq!(fields_of_files[21..26], ["16", "link", "", "3", ""]);
+        assert!(fields_of_files[38..44].iter().all(|field| field.is_empty()));
+        let only_file = form(&trial(&BIG, &[]));
+        let fields_of_file = fields(&only_file);
+        assert_eq!(fields_of_file.len(), 50);
+        assert!(fields_of_file[21..38].iter().all(|field| field.is_empty()));
+        assert!(fields_of_file[44..].iter().all(|field| field.is_empty()));
+    }
+
+    #[test]
+    fn directories_are_made_before_the_original_starts_its_clock() {
+        let mut trial = trial(&SMALL, &[]);
+        let mkdir = OpStats { total_ns: Nanos(1_000_000_000), ..OpStats::default() };
+        trial.measured.phases[0].ops.insert(OpKind::Mkdir, mkdir);
+        assert_eq!(fields(&form(&trial))[26], "16384");
+    }
+
+    #[test]
+    fn a_name_cannot_break_the_line() {
+        let mut trial = trial(&BIG, &[]);
+        trial.plan.label = "ext4, \"x\"".into();
+        assert_eq!(fields(&form(&trial)).len(), 50);
+    }
+
+    #[test]
+    fn sizes_are_told_in_the_unit_that_fits() {
+        for (bytes, text) in
+            [(2 << 30, "2G"), (1800 << 20, "1800M"), (16 << 10, "16k"), (256, "256"), (0, "0")]
+        {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn bonnie_of_1996_has_its_table() {
+        let text = form(&trial(&BIG, &[("program", "bonnie")]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[..3].iter().all(|line| line.len() == 79), "{text}");
+        let heads: Vec<&str> = lines[2].split_whitespace().collect();
+        let numbers: Vec<&str> = lines[3].split_whitespace().collect();
+        assert_eq!(heads.len(), numbers.len());
+        assert_eq!(
+            numbers,
+            [
+                "ext4", "300", "3072", "25.0", "30720", "25.0", "15360", "25.0", "5120", "25.0",
+                "615631", "25.0", "163.8", "25.0"
+            ]
+        );
+    }
+
+    /// Runs a program of bonnie++'s with this on its input; none, and a printed reason, where it is
+    /// not installed.
+    fn original(program: &str, args: &[&str], input: &str) -> Option<String> {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                eprintln!("skipped: {program}: {error}; it is in the package bonnie++");
+                return None;
+            }
+        };
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program}: {errors}");
+        Some(String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn the_original_reader_takes_the_line_and_shows_its_numbers() {
+        let text = form(&trial(&[BIG, SMALL].concat(), &[]));
+        let Some(page) = original("/usr/bin/bon_csv2html", &[], &text) else { return };
+        let cells: Vec<&str> =
+            page.split('<').filter_map(|part| part.split_once('>')).map(|(_, cell)| cell).collect();
+        // It shows block rates in MiB/s: 30,720 KiB/s are 30, 15,360 are 15.
+        for number in
+            ["ext4", "300M", "3072", "30", "15", "5120", "163.8", "8192", "5461", "20480", "4096"]
+        {
+            assert!(cells.contains(&number), "{number} is not in {cells:?}");
+        }
+        for longest in ["6205us", "99999us", "100ms", "120s", "3770us"] {
+            assert!(cells.contains(&longest), "{longest} is not in {cells:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_original_has_its_fields_filled_and_empty_where_ours_has() {
+        let small = [&["-n", "1"], &["-n", "0"], &["-n", "1:-1"]];
+        let rows: [(&[&str], Vec<Row<'_>>, &[(&str, &str)]); 3] = [
+            (
+                &["-s", "1M", "-f"],
+                [vec![BIG[1], BIG[2], BIG[4], BIG[5]], SMALL.to_vec()].concat(),
+                &[],
+            ),
+            (&["-s", "1M"], BIG.to_vec(), &[]),
+            (&["-s", "0"], SMALL.to_vec(), &[("files-max", "link")]),
+        ];
+        for ((args, rows, params), files) in rows.into_iter().zip(small) {
+            let folder = tempfile::tempdir().unwrap();
+            let at = folder.path().to_str().unwrap();
+            let start = ["-q", "-r", "0", "-m", "lab", "-d", at];
+            // It refuses to run as root unless it is told to.
+            let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+            let user: &[&str] = if root { &["-u", "root"] } else { &[] };
+            let all: Vec<&str> =
+                start.iter().chain(user).chain(args).chain(files).copied().collect();
+            let Some(theirs) = original("/usr/sbin/bonnie++", &all, "") else { return };
+            let ours = form(&trial(&rows, params));
+            let (theirs, ours) = (fields(&theirs), fields(&ours));
+            assert_eq!(theirs.len(), ours.len());
+            for (at, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
+                assert_eq!(theirs.is_empty(), ours.is_empty(), "field {at}: {theirs}, {ours}");
+            }
+        }
+    }
+}
