@@ -21,6 +21,7 @@ pub const KIND: Kind = Kind {
     source: "T. Bray, Bonnie, 1996; R. Coker, bonnie++ 2.00a",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, setting| Ok(Box::new(Bonnie::new(values, setting.seed)?)),
 };
 
