@@ -10,6 +10,7 @@ pub mod curve;
 pub mod file_set;
 pub mod forest;
 pub mod input;
+mod mail;
 pub mod mt19937;
 pub mod numbered;
 pub mod op;

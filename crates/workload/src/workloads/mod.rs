@@ -12,6 +12,8 @@ use crate::workload::Workload;
 pub mod bonnie;
 pub mod dirops;
 pub mod fdtree;
+pub mod maildir;
+pub mod maildir_read;
 pub mod many_files;
 pub mod postmark;
 pub mod source_tree;
@@ -22,6 +24,8 @@ pub const ALL: &[Kind] = &[
     dirops::KIND,
     tarball::KIND,
     source_tree::KIND,
+    maildir::KIND,
+    maildir_read::KIND,
     fdtree::KIND,
     bonnie::KIND,
     many_files::KIND,

@@ -1,0 +1,311 @@
+//! Jobs: what is done to one message as a list of steps, each of which is one call or repeats one.
+
+use fsdyno_record::{Nanos, OpKind};
+
+use crate::mail::office::Office;
+use crate::op::{After, Call, Expect, Op, OpenFlags};
+use crate::workload::{Books, OpCounts, OpSource};
+
+/// Where a message lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the directory of messages that it is copied from.
+    Store,
+    /// `tmp` of a maildir, while it is written.
+    Temporary,
+    /// `new` of a maildir.
+    New,
+    /// `cur` of a maildir, with the flag that says it was seen.
+    Seen,
+}
+
+/// A directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// Messages to write from.
+    WriteStore,
+    /// Messages to read.
+    ReadStore,
+    /// A maildir.
+    Maildir,
+    /// Its `tmp`.
+    Temporary,
+    /// Its `new`.
+    New,
+    /// Its `cur`.
+    Current,
+}
+
+/// One call, or one call again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// mkdir.
+    Mkdir(Folder),
+    /// Opens the maildir, and paths begin there until [`Step::Leave`]; stands for chdir.
+    Enter,
+    /// Closes the maildir.
+    Leave,
+    /// Reads a directory to its end.
+    Scan(Folder),
+    /// Opens a directory, to sync it.
+    OpenFolder(Folder),
+    /// fsync of the directory opened last.
+    FsyncFolder(Folder),
+    /// Closes it.
+    CloseFolder(Folder),
+    /// stat, which must find nothing.
+    Absent(Place),
+    /// Opens a new file to write.
+    Create(Place, OpenFlags, u32),
+    /// Opens a file to read.
+    Open(Place),
+    /// fstat.
+    StatFile,
+    /// write until the whole message is written, in parts as the job's [`Cut`] says.
+    Write,
+    /// read until nothing comes.
+    Read,
+    /// futimens to this second.
+    Utimes(i64),
+    /// fchown.
+    Chown,
+    /// fchmod.
+    Chmod(u32),
+    /// fsync.
+    Fsync,
+    /// close.
+    Close,
+    /// link.
+    Link(Place, Place),
+    /// rename.
+    Rename(Place, Place),
+    /// unlink.
+    Unlink(Place),
+}
+
+/// Into what parts a message is cut to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// A call for each line.
+    Lines,
+    /// A buffer of so many bytes.
+    Blocks(u32),
+    /// The records of a tar archive, in which the member's header lies at this place.
+    Records(u64),
+}
+
+/// The block of an archive: headers and padding come in such.
+pub const BLOCK: u64 = 512;
+/// GNU tar's default record of 20 blocks, which is also its buffer.
+pub const RECORD: u64 = 20 * BLOCK;
+/// Reads are of so many bytes, the buffer of perl 5.8 [MEM] (5.36 reads 8,192 [RUN]).
+pub const READ: u32 = 4096;
+
+/// What is done to one message.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// The calls.
+    pub steps: &'static [Step],
+    /// Which message, by its number in the stores.
+    pub message: u64,
+    /// The number that its name in a maildir is made of.
+    pub number: u64,
+    /// Which maildir.
+    pub maildir: u64,
+    /// Bytes before the message in a maildir, such as `Return-Path`; zero in a store.
+    pub lead: u32,
+    /// How it is written.
+    pub cut: Cut,
+    /// What the first call waits for.
+    pub after: After,
+    /// What is computed before the first call.
+    pub compute: Nanos,
+}
+
+impl Job {
+    /// Steps on nothing in particular.
+    pub fn new(steps: &'static [Step]) -> Job {
+        Job {
+            steps,
+            message: 0,
+            number: 0,
+            maildir: 0,
+            lead: 0,
+            cut: Cut::Blocks(READ),
+            after: After::default(),
+            compute: Nanos(0),
+        }
+    }
+}
+
+/// How far a step has come that repeats its call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Calls made.
+    pub part: u64,
+    /// Bytes done.
+    pub offset: u64,
+    /// Bytes to do.
+    pub rest: u64,
+}
+
+impl Progress {
+    /// At the start of so many bytes.
+    pub fn start(length: u64) -> Progress {
+        Progress { part: 0, offset: 0, rest: length }
+    }
+
+    fn advance(&mut self, most: u64) {
+        let done = most.min(self.rest);
+        self.part += 1;
+        self.offset += done;
+        self.rest -= done;
+    }
+}
+
+/// The calls of jobs and their bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Calls by kind; of [`Step::Scan`] open and close only.
+    pub counts: OpCounts,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes read.
+    pub read: u64,
+}
+
+impl Sums {
+    /// The sums over all jobs.
+    pub fn of(office: &Office, jobs: impl Iterator<Item = Job>) -> Sums {
+        let mut sums = Sums::default();
+        for job in jobs {
+            for step in job.steps {
+                sums.add(office, &job, *step);
+            }
+        }
+        sums.counts.retain(|_, count| *count > 0);
+        sums
+    }
+
+    /// Bytes and what else there is to count, as the books have it; nothing of what is zero.
+    pub fn books<const N: usize>(&self, units: [(&'static str, u64); N]) -> Books {
+        let bytes = [("bytes written", self.written), ("bytes read", self.read)];
+        units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn add(&mut self, office: &Office, job: &Job, step: Step) {
+        let length = office.length(job);
+        match step {
+            Step::Write => self.written += length,
+            Step::Read => self.read += length,
+            _ => {}
+        }
+        match office.call(job, step, Progress::start(length), false).kind() {
+            Some(kind) => *self.counts.entry(kind).or_default() += repeats(office, job, step),
+            None => {
+                for kind in [OpKind::Open, OpKind::Close] {
+                    *self.counts.entry(kind).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+/// How many calls a step is; the steps of a job without [`Step::Scan`] are as many as these together.
+pub fn repeats(office: &Office, job: &Job, step: Step) -> u64 {
+    let length = office.length(job);
+    match (step, job.cut) {
+        (Step::Read, _) => length.div_ceil(u64::from(READ)) + 1,
+        (Step::Write, Cut::Blocks(block)) => length.div_ceil(u64::from(block)),
+        (Step::Write, _) => {
+            let mut progress = Progress::start(length);
+            while progress.rest > 0 {
+                progress.advance(office.part(job, progress).into());
+            }
+            progress.part
+        }
+        _ => 1,
+    }
+}
+
+/// The place of the next header in its record, behind a member of so many bytes.
+pub fn next_header(position: u64, length: u64) -> u64 {
+    (position + BLOCK + length.next_multiple_of(BLOCK)) % RECORD
+}
+
+/// The ops of jobs, one after the other.
+pub struct Runner<'a, J> {
+    office: &'a Office,
+    jobs: J,
+    job: Job,
+    /// The length of its file.
+    length: u64,
+    /// The step of the job that comes next, and how far it has come.
+    at: usize,
+    progress: Progress,
+    /// Between [`Step::Enter`] and [`Step::Leave`].
+    inside: bool,
+}
+
+impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
+    /// The ops of `jobs`.
+    pub fn new(office: &'a Office, jobs: J) -> Runner<'a, J> {
+        let (job, progress) = (Job::new(&[]), Progress::default());
+        Runner { office, jobs, job, length: 0, at: 0, progress, inside: false }
+    }
+
+    /// The step that has a call to make; none at the end of all jobs.
+    fn step(&mut self) -> Option<Step> {
+        loop {
+            match self.job.steps.get(self.at) {
+                // An empty message is not written.
+                Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.at + 1),
+                Some(step) => return Some(*step),
+                None => {
+                    self.job = self.jobs.next()?;
+                    self.length = self.office.length(&self.job);
+                    self.go_to(0);
+                }
+            }
+        }
+    }
+
+    fn go_to(&mut self, step: usize) {
+        self.at = step;
+        self.progress = Progress::start(self.length);
+    }
+
+    /// Counts the call; a step that repeats stays until it has come to its end, of which a read is
+    /// told by the call that gives nothing.
+    fn advance(&mut self, step: Step, call: Call) {
+        match call {
+            Call::Write { payload, .. } => self.progress.advance(payload.length.into()),
+            Call::Read { length, .. } if self.progress.rest > 0 => {
+                return self.progress.advance(length.into());
+            }
+            _ => {}
+        }
+        if step != Step::Write || self.progress.rest == 0 {
+            self.go_to(self.at + 1);
+        }
+    }
+}
+
+impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let Some(step) = self.step() else { return false };
+        let first = self.at == 0 && self.progress.part == 0;
+        op.after = if first { self.job.after } else { After::default() };
+        op.compute = if first { self.job.compute } else { Nanos(0) };
+        op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
+        op.call = self.office.call(&self.job, step, self.progress, self.inside);
+        self.office.name(&self.job, step, self.inside, op);
+        match step {
+            Step::Enter => self.inside = true,
+            Step::Leave => self.inside = false,
+            _ => {}
+        }
+        self.advance(step, op.call);
+        true
+    }
+}

@@ -1,0 +1,136 @@
+//! The messages of a mail workload: how long each is, how it is cut into lines, its bytes.
+
+use fsdyno_record::seed::{SplitMix64, mix};
+
+use crate::op::Payload;
+
+/// The median length of a synthetic message is 2 to the power of this, in units of 2^-16, with the
+/// fraction taken linearly: 2^11 and three quarters of the way to 2^12, 3.5 KiB [OWN].
+const MEDIAN: i64 = (11 << 16) + (3 << 14);
+/// A standard deviation of 1.4 octaves [OWN]; the sum of four even draws has one of 0.577.
+const OCTAVES_PER_1000: i64 = 2425;
+/// One message in so many carries an attachment, which makes it longer by four octaves [OWN].
+const ATTACHMENTS: u64 = 64;
+/// One line in so many is empty: its newline and nothing else [OWN].
+const EMPTY_LINES: u64 = 8;
+/// The shortest and the longest of the others, in bytes with the newline; 50 on average over all
+/// lines [OWN].
+const LINE: (u64, u64) = (20, 95);
+/// Messages by number, from zero. Synthetic mail is the same under every seed, as the mail of the
+/// original was; there is no end of it.
+#[derive(Debug)]
+pub struct Messages(Source);
+
+#[derive(Debug)]
+enum Source {
+    /// Lengths from the mix.
+    Mix,
+    /// All of one length.
+    Fixed(u64),
+}
+
+impl Messages {
+    /// Messages of so many bytes, or of many lengths.
+    pub fn synthetic(length: Option<u64>) -> Messages {
+        Messages(length.map_or(Source::Mix, Source::Fixed))
+    }
+
+    /// Length of a message in bytes.
+    pub fn length(&self, message: u64) -> u64 {
+        match &self.0 {
+            Source::Mix => mixed_length(message),
+            Source::Fixed(length) => *length,
+        }
+    }
+
+    /// Length of the message's line `number`, with `rest` bytes to the message's end, in bytes with
+    /// its newline.
+    ///
+    /// Lines of synthetic mail are cut by rule: there is no newline where one ends.
+    pub fn line(&self, message: u64, number: u64, rest: u64) -> u32 {
+        synthetic_line(message, number).min(rest) as u32
+    }
+
+    /// How many lines a message has.
+    pub fn lines(&self, message: u64) -> u64 {
+        let (length, mut offset, mut number) = (self.length(message), 0, 0);
+        while offset < length {
+            offset += u64::from(self.line(message, number, length - offset));
+            number += 1;
+        }
+        number
+    }
+
+    /// `length` bytes from `offset` on of a file that holds the message, behind whatever lead: that,
+    /// too, is bytes by rule.
+    pub fn payload(&self, message: u64, offset: u64, length: u32) -> Payload {
+        Payload { id: message, offset, length }
+    }
+}
+
+/// Log-normal within the means of whole numbers: the logarithm is the sum of four even draws
+/// (Irwin and Hall), which ends 3.5 standard deviations away, and an attachment now and then.
+fn mixed_length(message: u64) -> u64 {
+    let mut draws = SplitMix64::new(mix(message ^ 0x6d61_696c));
+    let draw = draws.draw();
+    let sum: i64 = (0..4).map(|word| ((draw >> (16 * word)) & 0xffff) as i64).sum();
+    let logarithm = (MEDIAN + (sum - (2 << 16)) * OCTAVES_PER_1000 / 1000) as u64;
+    let whole = 1 << (logarithm >> 16);
+    let length = whole + ((whole * (logarithm & 0xffff)) >> 16);
+    if draws.below(ATTACHMENTS) == 0 { length << 4 } else { length }
+}
+
+fn synthetic_line(message: u64, number: u64) -> u64 {
+    let draw = mix(mix(message) ^ number);
+    if draw % EMPTY_LINES == 0 {
+        return 1;
+    }
+    LINE.0 + (((draw >> 32) * (LINE.1 - LINE.0 + 1)) >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_mix_is_what_it_says() {
+        let mail = Messages::synthetic(None);
+        let mut lengths: Vec<u64> = (0..77_133).map(|message| mail.length(message)).collect();
+        lengths.sort_unstable();
+        let count = lengths.len() as f64;
+        // By hand: one in 64 is longer by four octaves; that moves the median of 3,584 bytes by the
+        // 1.1 % of the others that are then above it, about 40 bytes.
+        let median = lengths[lengths.len() / 2];
+        assert!((3_550..3_710).contains(&median), "median {median}");
+        // A log-normal mean is the median times exp(0.97^2 / 2) = 1.60, attachments make it 1.23
+        // times that, 7,080; its shortened tail and the linear fraction take some of it away.
+        let mean = lengths.iter().sum::<u64>() as f64 / count;
+        assert!((6_600.0..7_200.0).contains(&mean), "mean {mean}");
+        // Above 64 KiB: 0.016 % without an attachment (the corner 0.2474^4/24 of four even draws),
+        // 42.9 % of those with one; four standard deviations are 0.0012.
+        let long = lengths.iter().filter(|length| **length > 64 << 10).count() as f64 / count;
+        assert!((long - 0.0069).abs() < 0.0013, "{long} are long");
+        assert!(lengths[0] >= 100 && lengths[lengths.len() - 1] < 2 << 20, "{:?}", lengths[0]);
+    }
+
+    #[test]
+    fn lines_are_fifty_bytes_long_on_average_and_together_the_message() {
+        let mail = Messages::synthetic(None);
+        let (mut bytes, mut lines) = (0, 0);
+        for message in 0..2_000 {
+            let (mut offset, mut number) = (0, 0);
+            let length = mail.length(message);
+            while offset < length {
+                let line = mail.line(message, number, length - offset);
+                assert!((1..=95).contains(&line), "{line}");
+                (offset, number) = (offset + u64::from(line), number + 1);
+            }
+            assert_eq!(offset, length);
+            assert_eq!(number, mail.lines(message));
+            (bytes, lines) = (bytes + offset, lines + number);
+        }
+        // 1/8 of 1 byte and 7/8 of 57.5 on average are 50.4; last lines are shorter.
+        let mean = bytes as f64 / lines as f64;
+        assert!((49.0..51.0).contains(&mean), "{mean}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Mail as files: messages, their names, the calls that deliver and read them.
+
+pub mod job;
+pub mod messages;
+pub mod names;
+pub mod office;
+pub mod protocol;
+pub mod store;
+pub mod tree;

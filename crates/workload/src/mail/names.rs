@@ -1,0 +1,130 @@
+//! Maildir names in closed form: a number is a moment, a process, an inode, and back.
+//!
+//! Mail comes at ten messages a second, so the time that a name begins with leaves ten numbers that
+//! it may be of; a reader tries them. No table of names is kept.
+
+use std::ops::Range;
+
+use crate::op::Name;
+
+/// 2004-11-01 00:00 UTC, the year of the original.
+pub const TIME: u64 = 1_099_267_200;
+/// No name of a message is longer: the longest, Dovecot's, has 10 digits of time, 2 + 6 of the moment,
+/// 1 + 5 of the process, 5 of the host, twice 3 + 10 of sizes and 4 of the flag; numbers in names
+/// have 10 digits at most.
+pub const LONGEST: usize = 10 + 8 + 6 + 5 + 26 + 4;
+/// Messages a second [OWN].
+const RATE: u64 = 10;
+const HOST: &[u8] = b"mail";
+
+/// How a name follows from the number of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `<time>.<pid>_<number>.<host>`: one process counts its messages.
+    Sequence,
+    /// `<time>.<pid>.<host>`: a process for each message (qmail).
+    Process,
+    /// `<time>.P<pid>.<host>` (Postfix, in tmp).
+    PrefixedProcess,
+    /// `<time>.V<device>I<inode>.<host>`, in hexadecimal (Postfix, in new). Which inode a file gets
+    /// is the file system's affair, so the number stands for it.
+    Inode,
+    /// `<time>.M<microseconds>P<pid>.<host>` (Dovecot).
+    Microseconds,
+}
+
+impl Form {
+    /// Appends the name of `number`.
+    pub fn push(self, name: &mut Name, number: u64) {
+        name.push_number(TIME + number / RATE, 1);
+        name.push(b".");
+        match self {
+            Form::Sequence => {
+                name.push(b"2119_");
+                name.push_number(number, 1);
+            }
+            Form::Process => name.push_number(process(number), 1),
+            Form::PrefixedProcess => {
+                name.push(b"P");
+                name.push_number(process(number), 1);
+            }
+            Form::Inode => {
+                name.push(b"V801I");
+                push_hexadecimal(name, 0x8000 + number);
+            }
+            Form::Microseconds => {
+                name.push(b"M");
+                name.push_number(number % RATE * (1_000_000 / RATE) + number % 99_991, 1);
+                name.push(b"P");
+                name.push_number(process(number), 1);
+            }
+        }
+        name.push(b".");
+        name.push(HOST);
+    }
+}
+
+/// The numbers whose names begin as this one does.
+pub fn candidates(name: &[u8]) -> Range<u64> {
+    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let time = std::str::from_utf8(&name[..digits]).ok().and_then(|time| time.parse::<u64>().ok());
+    let seconds = time.and_then(|time| time.checked_sub(TIME));
+    seconds
+        .and_then(|seconds| seconds.checked_mul(RATE))
+        .map_or(0..0, |first| first..first.saturating_add(RATE))
+}
+
+/// Ids of processes rise by three a message and begin again below 32,768, as in the Linux of 2004;
+/// two messages of one second never share one.
+fn process(number: u64) -> u64 {
+    300 + 3 * number % 32_400
+}
+
+fn push_hexadecimal(name: &mut Name, number: u64) {
+    let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        name.push(&[b"0123456789abcdef"[((number >> (4 * digit)) & 0xf) as usize]]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    const FORMS: [Form; 5] =
+        [Form::Sequence, Form::Process, Form::PrefixedProcess, Form::Inode, Form::Microseconds];
+
+    fn name(form: Form, number: u64) -> String {
+        let mut name = Name::default();
+        form.push(&mut name, number);
+        name.display()
+    }
+
+    #[test]
+    fn names_look_as_those_of_their_programs() {
+        let right = [
+            "1099267212.2119_123.mail",
+            "1099267212.669.mail",
+            "1099267212.P669.mail",
+            "1099267212.V801I807b.mail",
+            "1099267212.M300123P669.mail",
+        ];
+        assert_eq!(FORMS.map(|form| name(form, 123)), right);
+    }
+
+    #[test]
+    fn no_two_messages_share_a_name_and_each_name_leads_back_to_its_number() {
+        for form in FORMS {
+            let mut seen = HashSet::new();
+            for number in (0..70_000).chain(9_999_990..10_000_010) {
+                let name = name(form, number);
+                assert!(candidates(name.as_bytes()).contains(&number), "{name}");
+                assert!(seen.insert(name), "{form:?} of {number}");
+            }
+        }
+        for wrong in ["", "x", "12.P3.mail", "99999999999999999999999", "18446744073709551615.x"] {
+            assert_eq!(candidates(wrong.as_bytes()), 0..0, "{wrong}");
+        }
+    }
+}

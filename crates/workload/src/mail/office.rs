@@ -1,0 +1,191 @@
+//! The office: which messages there are, by which protocol they are delivered, where they lie.
+
+use crate::mail::job::{BLOCK, Cut, Folder, Job, Place, Progress, READ, RECORD, Step};
+use crate::mail::messages::Messages;
+use crate::mail::names::Form;
+use crate::mail::protocol::{LEAD_LINES, Layout};
+use crate::numbered::Numbered;
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+
+/// The directory of messages to write from.
+pub const WRITE_STORE: &[u8] = b"write_src";
+/// The directory of messages to read.
+pub const READ_STORE: &[u8] = b"read_src";
+/// What a message in a store is named.
+pub const STORE_NAMES: Form = Form::Sequence;
+/// What the name in `cur` of a message ends in that was read, and only read.
+pub const SEEN: &[u8] = b":2,S";
+
+/// The maildir that was entered.
+const ENTERED: DirSlot = DirSlot(1);
+/// The directory that is synced.
+const SYNCED: DirSlot = DirSlot(2);
+/// The file that is open.
+const FILE: FileSlot = FileSlot(0);
+const READ_ONLY: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+
+/// Turns the steps of jobs into calls and names.
+#[derive(Debug)]
+pub struct Office {
+    /// The messages: those of the write store, then those of the read store.
+    pub messages: Messages,
+    /// How many messages the write store holds.
+    pub write_store: u64,
+    /// How many messages the read store holds.
+    pub read_store: u64,
+    /// The directories of the maildirs.
+    pub maildirs: Numbered,
+    /// What messages in maildirs are like.
+    pub layout: Layout,
+}
+
+impl Office {
+    /// Length of the file that the job works on, in bytes.
+    pub fn length(&self, job: &Job) -> u64 {
+        u64::from(job.lead) + self.messages.length(job.message)
+    }
+
+    /// Length of the part of the job's file that is written next.
+    pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
+        match job.cut {
+            Cut::Lines if job.lead == 0 => self.messages.line(job.message, part, rest),
+            Cut::Lines => match LEAD_LINES.get(part as usize) {
+                Some(line) => *line,
+                None => {
+                    let line = part - LEAD_LINES.len() as u64;
+                    self.messages.line(job.message, line, rest)
+                }
+            },
+            Cut::Blocks(block) => rest.min(u64::from(block)) as u32,
+            // The first write ends where the record ends that the member's header lies in.
+            Cut::Records(header) if offset == 0 => {
+                rest.min(RECORD - (header + BLOCK) % RECORD) as u32
+            }
+            Cut::Records(_) => rest.min(RECORD) as u32,
+        }
+    }
+
+    /// The call that `step` makes; `inside` the maildir, paths begin there.
+    pub fn call(&self, job: &Job, step: Step, progress: Progress, inside: bool) -> Call {
+        let dir = if inside { ENTERED } else { DirSlot::ROOT };
+        let file = FILE;
+        match step {
+            Step::Mkdir(_) => Call::Mkdir { dir, mode: 0o755 },
+            Step::Enter => Call::OpenDir { dir: DirSlot::ROOT, slot: ENTERED },
+            Step::Leave => Call::CloseDir { slot: ENTERED },
+            Step::Scan(_) => Call::Scan { dir },
+            Step::OpenFolder(_) => Call::OpenDir { dir, slot: SYNCED },
+            Step::FsyncFolder(_) => Call::FsyncDir { dir: SYNCED },
+            Step::CloseFolder(_) => Call::CloseDir { slot: SYNCED },
+            Step::Absent(_) => Call::Stat { dir },
+            Step::Create(_, flags, mode) => Call::Create { dir, file, flags, mode },
+            Step::Open(_) => Call::Open { dir, file, flags: READ_ONLY },
+            Step::StatFile => Call::StatFile { file },
+            Step::Write => {
+                let length = self.part(job, progress);
+                Call::Write { file, payload: self.payload(job, progress.offset, length) }
+            }
+            Step::Read => Call::Read { file, length: READ },
+            Step::Utimes(mtime) => Call::UtimesFile { file, mtime },
+            Step::Chown => Call::ChownFile { file },
+            Step::Chmod(mode) => Call::ChmodFile { file, mode },
+            Step::Fsync => Call::Fsync { file },
+            Step::Close => Call::Close { file },
+            Step::Link(..) => Call::Link { dir, to: dir },
+            Step::Rename(..) => Call::Rename { dir, to: dir },
+            Step::Unlink(_) => Call::Unlink { dir },
+        }
+    }
+
+    fn payload(&self, job: &Job, offset: u64, length: u32) -> Payload {
+        self.messages.payload(job.message, offset, length)
+    }
+
+    /// The whole content of the job's file.
+    pub fn content(&self, job: &Job) -> Payload {
+        self.payload(job, 0, self.length(job) as u32)
+    }
+
+    /// Writes the names of the call that `step` makes; calls on an open file keep that of its open.
+    pub fn name(&self, job: &Job, step: Step, inside: bool, op: &mut Op) {
+        match step {
+            Step::Mkdir(folder)
+            | Step::Scan(folder)
+            | Step::OpenFolder(folder)
+            | Step::FsyncFolder(folder)
+            | Step::CloseFolder(folder) => self.folder(&mut op.name, job, folder, inside),
+            Step::Enter | Step::Leave => self.folder(&mut op.name, job, Folder::Maildir, false),
+            Step::Absent(place)
+            | Step::Create(place, ..)
+            | Step::Open(place)
+            | Step::Unlink(place) => self.path(&mut op.name, job, place, inside),
+            Step::Link(from, to) | Step::Rename(from, to) => {
+                self.path(&mut op.name, job, from, inside);
+                self.path(&mut op.other, job, to, inside);
+            }
+            Step::StatFile
+            | Step::Write
+            | Step::Read
+            | Step::Utimes(_)
+            | Step::Chown
+            | Step::Chmod(_)
+            | Step::Fsync
+            | Step::Close => {}
+        }
+    }
+
+    fn folder(&self, name: &mut Name, job: &Job, folder: Folder, inside: bool) {
+        name.clear();
+        let last: &[u8] = match folder {
+            Folder::WriteStore => return name.push(WRITE_STORE),
+            Folder::ReadStore => return name.push(READ_STORE),
+            Folder::Maildir => return self.maildirs.push(name, job.maildir),
+            Folder::Temporary => b"tmp",
+            Folder::New => b"new",
+            Folder::Current => b"cur",
+        };
+        if !inside {
+            self.maildirs.push(name, job.maildir);
+            name.push(b"/");
+        }
+        name.push(last);
+    }
+
+    /// Writes where the job's message lies: `maildir07/new/1099267212.669.mail`.
+    pub fn path(&self, name: &mut Name, job: &Job, place: Place, inside: bool) {
+        let folder = match place {
+            Place::Store if job.message < self.write_store => Folder::WriteStore,
+            Place::Store => Folder::ReadStore,
+            Place::Temporary => Folder::Temporary,
+            Place::New => Folder::New,
+            Place::Seen => Folder::Current,
+        };
+        self.folder(name, job, folder, inside);
+        name.push(b"/");
+        match place {
+            Place::Store => {
+                let before = if folder == Folder::ReadStore { self.write_store } else { 0 };
+                STORE_NAMES.push(name, job.message - before);
+            }
+            Place::Temporary => self.layout.temporary.push(name, job.number),
+            Place::New | Place::Seen => {
+                self.layout.delivered.push(name, job.number);
+                if self.layout.sizes {
+                    self.push_sizes(name, job);
+                }
+            }
+        }
+        if place == Place::Seen {
+            name.push(SEEN);
+        }
+    }
+
+    /// Dovecot's `,S=<bytes>,W=<bytes with CR LF for LF>`.
+    fn push_sizes(&self, name: &mut Name, job: &Job) {
+        let size = self.length(job);
+        name.push(b",S=");
+        name.push_number(size, 1);
+        name.push(b",W=");
+        name.push_number(size + self.messages.lines(job.message), 1);
+    }
+}

@@ -1,0 +1,63 @@
+//! The stores of messages: unpacking them, and what messages a workload is about.
+
+use crate::mail::job::{Cut, Job, next_header};
+use crate::mail::messages::Messages;
+use crate::mail::office::Office;
+use crate::mail::protocol::{MAKE_READ_STORE, MAKE_WRITE_STORE, UNPACK};
+use crate::params::{Domain, Param, Values};
+use crate::workload::GapKind;
+
+/// The parameter `size`.
+pub const SIZE: Param = Param {
+    name: "size",
+    default: "mix",
+    domain: Domain::Or("mix", &Domain::Size { min: 0, max: 1 << 30 }),
+    about: "Size of every message; mix is log-normal, 3.5 KiB in the middle, a standard deviation \
+            of 1.4 octaves, and one in 64 sixteen times as long for its attachment.",
+    source: "[OWN] the sizes of the original's mail are not published",
+};
+
+/// The parameter `gap`.
+pub const GAP: Param = Param {
+    name: "gap",
+    default: "sync",
+    domain: Domain::Choice(&["none", "sync", "drop", "remount"]),
+    about: "What lies between unpacking the messages and using them.",
+    source: "[OWN] the state of the original's cache is not published",
+};
+
+/// What the parameter `gap` says.
+pub fn gap(values: &Values) -> GapKind {
+    match values.text("gap") {
+        "sync" => GapKind::Sync,
+        "drop" => GapKind::Drop,
+        "remount" => GapKind::Remount,
+        _ => GapKind::None,
+    }
+}
+
+/// The messages that the parameter `size` says.
+pub fn messages(values: &Values) -> Messages {
+    Messages::synthetic(values.number("size"))
+}
+
+/// The jobs that unpack the stores of an office from an archive: the directory of messages to write
+/// from, its messages, then the other, if there are such.
+pub fn unpack(office: &Office) -> impl Iterator<Item = Job> + Send + '_ {
+    let (writes, reads) = (office.write_store, office.read_store);
+    let mut header = 0;
+    [(MAKE_WRITE_STORE, 0..writes), (MAKE_READ_STORE, writes..writes + reads)]
+        .into_iter()
+        .filter(|(_, messages)| !messages.is_empty())
+        .flat_map(|(make, messages)| {
+            let folder = Job::new(make);
+            let files = messages.map(|message| Job { message, ..Job::new(UNPACK) });
+            std::iter::once(folder).chain(files)
+        })
+        .map(move |job| {
+            let cut = Cut::Records(header);
+            let is_file = job.steps == UNPACK;
+            header = next_header(header, if is_file { office.length(&job) } else { 0 });
+            Job { cut, ..job }
+        })
+}

@@ -1,0 +1,573 @@
+//! maildir: deliver and read mail in maildirs, as the script of 2004 did or as mail programs do.
+
+use fsdyno_record::seed::{SplitMix64, mix, stream};
+use fsdyno_record::{Bytes, Nanos};
+
+use crate::input::Setting;
+use crate::mail::job::Place;
+use crate::mail::job::{Cut, Job, Runner, Step, Sums, repeats};
+use crate::mail::names::LONGEST;
+use crate::mail::office::Office;
+use crate::mail::protocol::{
+    LIST_READ_STORE, LIST_WRITE_STORE, MAKE_MAILDIR, Protocol, READ_MESSAGE, RETRIEVE,
+    RETRIEVE_AND_DELETE,
+};
+use crate::mail::store::{GAP, SIZE, gap, messages, unpack};
+use crate::mail::tree::{Boxes, MailTree};
+use crate::numbered::Numbered;
+use crate::op::After;
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::workload::{
+    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "maildir",
+    about: "Write and read random messages in maildirs: the script of 2004, or deliveries by the \
+            protocols of mail programs beside a reader.",
+    source: "Maildir benchmark of file systems for qmail, thesmbexchange.com, 2004",
+    params: PARAMS,
+    doc: DOC,
+    build: |values, setting| Ok(Box::new(Maildir::new(values, setting)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+The maildir benchmark of 2004: 10,000 ops on 100 maildirs, four of five of them writes. Its perl \
+scripts are lost; this is a model of what they printed [DER].
+
+Phase `unpack` makes write_src (77,133 messages in one directory) and read_src (1,177) with the calls \
+of GNU tar as root [RUN, see workload tarball]; the original's unpacking was timed too [PUB]. Each \
+directory comes before its messages, and these by number [OWN].
+
+Phase `setup` makes the maildirs, each a directory with tmp, new and cur. `fill` copies that many \
+messages of read_src into each. The original's set-up took 64 to 202 s for 100 units [PUB], far more \
+than directories take; fill=1177 would fit [DER]; the default is 0 [OWN].
+
+Phase `mixed` draws for every op by itself whether it writes (probability 0.80: eight published runs \
+had 8,006 of 10,000 on average, all within 2.1 standard deviations), the message and the maildir, \
+evenly; so the number of writes differs from seed to seed as it did. A write lists write_src \
+(list-source=each: system time of 7 to 99 ms a write and user time of 43 to 50 ms are those of a \
+readdir of 77,133 entries for each [DER]), opens a message of write_src, asks for its status as perl \
+does [RUN], reads it in calls of 4,096 bytes (perl 5.8's buffer [MEM]) until nothing comes, closes \
+it, and delivers it by `protocol`. A read does the same with a message of read_src (or it was a \
+maildir: the original's output does not tell) and delivers nothing. perl reads and writes by turns \
+[RUN], here the reads come first [OWN]. read_src is listed once, when the phase begins [DER].
+
+Protocols: copy is the script: open in `new`, fstat, a write(2) for every line (printflush [RUN]) or \
+for 4,096 bytes, close, no fsync. qmail [SRC]: enter the maildir (an open and a close stand for \
+chdir), stat of tmp/<time>.<pid>.<host> that fails, open O_EXCL, two lines of its own and the message \
+in writes of 1,024 bytes, fsync, close, link to new, unlink. postfix [SRC of a derivative; buffer \
+MEM]: open O_EXCL, fstat, write, fsync, close, link, unlink; the inode in its name is a number of \
+ours. fsbench [PUB]: write, fsync, close, rename to new, fsync of new. dovecot [MEM]: write, fsync \
+(optimized, always), close, rename to new under a name with sizes, fsync of new (always). That a name \
+was taken and is tried again does not happen.
+
+With `deliverers` there is no script: phase `deliver-N` has so many threads that deliver `ops` \
+messages by turns (from memory, as from a socket) and one that retrieves each when its delivery is \
+complete: it lists new, renames the message to cur/...:2,S, opens, reads and closes it, and with \
+retrieve=delete unlinks it. Guenter's fsbench had one deliverer and one retrieval simulator, then 2, \
+4, 8 and 16, with sync between [PUB]: deliverers=sweep. How his simulator looked for mail is not \
+published; one listing for each message is [OWN].
+
+Messages: sizes and line lengths are a mix of our own [OWN], the same under every seed; contents are \
+bytes by rule, so lines are cut by rule and no newline is there. Files are found again by their names; nothing is stored for a message. getdents64(2) calls are not \
+counted: how many a directory takes is the file system's affair.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "ops",
+        default: "10000",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "How many ops, writes and reads together; with deliverers the deliveries of a phase.",
+        source: "[PUB]",
+    },
+    Param {
+        name: "writes",
+        default: "80",
+        domain: Domain::Whole { min: 0, max: 100 },
+        about: "Of 100 ops so many write, on average.",
+        source: "[DER] 80.06 in eight published runs",
+    },
+    Param {
+        name: "maildirs",
+        default: "100",
+        domain: Domain::Whole { min: 1, max: 10_000 },
+        about: "How many maildirs.",
+        source: "[DER] 10,100 units of work with set-up, 10,000 without",
+    },
+    Param {
+        name: "store",
+        default: "77133",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "How many messages the directory holds that is written from.",
+        source: "[PUB]",
+    },
+    Param {
+        name: "read-store",
+        default: "1177",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "How many messages the directory holds that is read.",
+        source: "[PUB]",
+    },
+    Param {
+        name: "fill",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 100_000 },
+        about: "How many messages of the read store each maildir is filled with at set-up.",
+        source: "[OWN] not published; 1177 fits the published set-up times [DER]",
+    },
+    Param {
+        name: "protocol",
+        default: "copy",
+        domain: Domain::Choice(&["copy", "qmail", "postfix", "dovecot", "fsbench"]),
+        about: "By which calls a message comes into a maildir; copy is the script, without fsync.",
+        source: "[DER] copy; the others are what mail programs do, see above",
+    },
+    Param {
+        name: "mail-fsync",
+        default: "optimized",
+        domain: Domain::Choice(&["never", "optimized", "always"]),
+        about: "What protocol=dovecot syncs: nothing, the file, the file and its directory.",
+        source: "[MEM] Dovecot's setting mail_fsync",
+    },
+    Param {
+        name: "flush",
+        default: "auto",
+        domain: Domain::Choice(&["auto", "line", "none"]),
+        about: "Whether every line is a write(2) of its own or a buffer is filled; auto is line for \
+                copy and none for the others.",
+        source: "[PUB] line on the single disk, none on the RAID",
+    },
+    Param {
+        name: "list-source",
+        default: "auto",
+        domain: Domain::Choice(&["auto", "each", "once", "none"]),
+        about: "Whether the directory that is written from is listed before each write, once, or \
+                never; auto is each, and none with deliverers.",
+        source: "[DER] each, from the published system time",
+    },
+    Param {
+        name: "think",
+        default: "off",
+        domain: Domain::Choice(&["off", "original"]),
+        about: "Whether the script's own computing is done: 46 ms before each write, 0.15 ms before \
+                each read.",
+        source: "[DER] 344 to 403 s of user time for about 8,000 writes",
+    },
+    Param {
+        name: "deliverers",
+        default: "0",
+        domain: Domain::Choice(&["0", "1", "2", "4", "8", "16", "sweep"]),
+        about: "How many threads deliver beside one that retrieves; 0 is the script, sweep is a \
+                phase for each number.",
+        source: "[PUB] fsbench: 1, then 2, 4, 8, 16",
+    },
+    Param {
+        name: "retrieve",
+        default: "read",
+        domain: Domain::Choice(&["read", "delete"]),
+        about: "Whether what is retrieved is kept or deleted.",
+        source: "[OWN] not published",
+    },
+    GAP,
+    SIZE,
+];
+
+/// User time of the script for a write.
+const WRITE_COMPUTE: Nanos = Nanos(46_000_000);
+/// User time of the script for a read.
+const READ_COMPUTE: Nanos = Nanos(150_000);
+
+/// The phases of `deliverers=sweep`.
+const SWEEP: [(u64, &str); 5] =
+    [(1, "deliver-1"), (2, "deliver-2"), (4, "deliver-4"), (8, "deliver-8"), (16, "deliver-16")];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Unpack,
+    Setup,
+    Mixed,
+    /// So many deliverers; the messages are numbered from `first`.
+    Deliver {
+        deliverers: u64,
+        first: u64,
+    },
+}
+
+/// How often the directory that is written from is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listing {
+    Each,
+    Once,
+    Never,
+}
+
+/// The script or the deliveries; with its parameters bound.
+#[derive(Debug)]
+struct Maildir {
+    office: Office,
+    protocol: Protocol,
+    cut: Cut,
+    phases: Vec<(&'static str, Phase)>,
+    ops: u64,
+    /// Of 100.
+    writes: u64,
+    maildirs: u64,
+    /// Messages in each maildir after set-up.
+    fill: u64,
+    listing: Listing,
+    /// The script's own computing for a write and for a read.
+    compute: (Nanos, Nanos),
+    retrieval: &'static [Step],
+    gap: GapKind,
+    draws: u64,
+}
+
+impl Maildir {
+    fn new(values: &Values, setting: &Setting) -> Result<Maildir, ParamError> {
+        contradictions(values)?;
+        let (maildirs, fill) = (values.whole("maildirs"), values.whole("fill"));
+        let protocol = Protocol::named(values.text("protocol"), values.text("mail-fsync"));
+        let office = Office {
+            messages: messages(values),
+            write_store: values.whole("store"),
+            read_store: values.whole("read-store"),
+            maildirs: Numbered::for_count("maildir", maildirs),
+            layout: protocol.layout,
+        };
+        let lines = match values.text("flush") {
+            "auto" => protocol.name == "copy",
+            flush => flush == "line",
+        };
+        let thinks = values.text("think") == "original";
+        Ok(Maildir {
+            office,
+            cut: if lines { Cut::Lines } else { Cut::Blocks(protocol.buffer) },
+            protocol,
+            phases: phases(values, maildirs * fill),
+            ops: values.whole("ops"),
+            writes: values.whole("writes"),
+            maildirs,
+            fill,
+            listing: match values.text("list-source") {
+                "none" => Listing::Never,
+                "once" => Listing::Once,
+                _ => Listing::Each,
+            },
+            compute: if thinks { (WRITE_COMPUTE, READ_COMPUTE) } else { (Nanos(0), Nanos(0)) },
+            retrieval: match values.text("retrieve") {
+                "delete" => RETRIEVE_AND_DELETE,
+                _ => RETRIEVE,
+            },
+            gap: gap(values),
+            draws: stream(setting.seed, "maildir").draw(),
+        })
+    }
+
+    /// The delivery of a message into a maildir.
+    fn delivery(&self, number: u64, message: u64, maildir: u64) -> Job {
+        Job {
+            number,
+            message,
+            maildir,
+            lead: self.office.layout.lead,
+            cut: self.cut,
+            ..Job::new(self.protocol.steps)
+        }
+    }
+
+    /// The messages that maildirs are filled with have the first numbers.
+    fn filled(&self) -> u64 {
+        self.maildirs * self.fill
+    }
+
+    /// The delivery of a number below [`Maildir::filled`].
+    fn filling(&self, number: u64) -> Job {
+        let message = self.office.write_store + number % self.fill;
+        self.delivery(number, message, number / self.fill)
+    }
+
+    /// Draws of one op or delivery, so that any can be asked for without those before it.
+    fn draws(&self, number: u64) -> SplitMix64 {
+        SplitMix64::new(mix(self.draws ^ number))
+    }
+
+    /// What the mixed phase does under a number: a delivery, or reading a message of the read store.
+    fn mixed(&self, number: u64) -> Job {
+        let mut draws = self.draws(number);
+        if draws.below(100) < self.writes {
+            let message = draws.below(self.office.write_store);
+            return self.delivery(number, message, draws.below(self.maildirs));
+        }
+        let message = self.office.write_store + draws.below(self.office.read_store);
+        Job { message, ..Job::new(READ_MESSAGE) }
+    }
+
+    fn is_write(&self, number: u64) -> bool {
+        self.draws(number).below(100) < self.writes
+    }
+
+    /// What a deliverer delivers under a number.
+    fn delivered(&self, number: u64) -> Job {
+        let mut draws = self.draws(number);
+        let message = draws.below(self.office.write_store);
+        self.delivery(number, message, draws.below(self.maildirs))
+    }
+
+    /// The maildirs, each with what it is filled with; the script copies these from their store.
+    fn setup_jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
+        let copies = self.has_stores();
+        (0..self.maildirs).flat_map(move |maildir| {
+            let make = Job { maildir, ..Job::new(MAKE_MAILDIR) };
+            let numbers = maildir * self.fill..(maildir + 1) * self.fill;
+            let filling = numbers.flat_map(move |number| {
+                let job = self.filling(number);
+                let read = Job { message: job.message, ..Job::new(READ_MESSAGE) };
+                [copies.then_some(read), Some(job)].into_iter().flatten()
+            });
+            std::iter::once(make).chain(filling)
+        })
+    }
+
+    fn mixed_jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
+        let begin = [
+            (self.listing != Listing::Never).then_some(Job::new(LIST_READ_STORE)),
+            (self.listing == Listing::Once).then_some(Job::new(LIST_WRITE_STORE)),
+        ];
+        let first = self.filled();
+        let ops = (first..first + self.ops).flat_map(|number| self.mixed_op(number));
+        begin.into_iter().flatten().chain(ops)
+    }
+
+    /// The jobs of one op; the script computes before the first.
+    fn mixed_op(&self, number: u64) -> impl Iterator<Item = Job> + Send + use<> {
+        let job = self.mixed(number);
+        let writes = job.steps != READ_MESSAGE;
+        let compute = if writes { self.compute.0 } else { self.compute.1 };
+        let lists = writes && self.listing == Listing::Each;
+        let read = Job { message: job.message, ..Job::new(READ_MESSAGE) };
+        let mut jobs =
+            [lists.then_some(Job::new(LIST_WRITE_STORE)), writes.then_some(read), Some(job)];
+        if let Some(first) = jobs.iter_mut().flatten().next() {
+            first.compute = compute;
+        }
+        jobs.into_iter().flatten()
+    }
+
+    /// What falls to one of so many deliverers, who take the messages by turns.
+    fn deliverer_jobs(
+        &self,
+        first: u64,
+        deliverers: u64,
+        rank: u64,
+    ) -> impl Iterator<Item = Job> + Send + '_ {
+        (rank..self.ops).step_by(deliverers as usize).map(move |turn| self.delivered(first + turn))
+    }
+
+    /// Retrieves message by message, each after the last call of its delivery: the calls of each
+    /// deliverer are added up as they come.
+    fn retriever_jobs(&self, first: u64, deliverers: u64) -> impl Iterator<Item = Job> + Send + '_ {
+        let mut calls = vec![0; deliverers as usize];
+        (0..self.ops).map(move |turn| {
+            let job = self.delivered(first + turn);
+            let thread = turn % deliverers;
+            let calls = &mut calls[thread as usize];
+            *calls += job.steps.iter().map(|step| repeats(&self.office, &job, *step)).sum::<u64>();
+            let after = After { thread: thread as u32, ops: *calls };
+            Job { steps: self.retrieval, after, ..job }
+        })
+    }
+
+    fn sums(&self, phase: Phase) -> Sums {
+        let office = &self.office;
+        match phase {
+            Phase::Unpack => Sums::of(office, unpack(office)),
+            Phase::Setup => Sums::of(office, self.setup_jobs()),
+            Phase::Mixed => Sums::of(office, self.mixed_jobs()),
+            Phase::Deliver { deliverers, first } => {
+                let deliveries = self.deliverer_jobs(first, 1, 0);
+                Sums::of(office, deliveries.chain(self.retriever_jobs(first, deliverers)))
+            }
+        }
+    }
+
+    fn phase(&self, phase: usize) -> Option<Phase> {
+        self.phases.get(phase).map(|(_, phase)| *phase)
+    }
+
+    /// With deliverers there are no stores: what they deliver comes from elsewhere.
+    fn has_stores(&self) -> bool {
+        self.phases.first().is_some_and(|(_, phase)| *phase == Phase::Unpack)
+    }
+
+    fn deletes(&self) -> bool {
+        self.retrieval == RETRIEVE_AND_DELETE
+    }
+
+    /// How many of the mixed phase's ops write.
+    fn writes(&self) -> u64 {
+        let first = self.filled();
+        (first..first + self.ops).filter(|number| self.is_write(*number)).count() as u64
+    }
+
+    /// The maildirs after a phase.
+    fn boxes(&self, phase: Phase) -> Boxes<'_> {
+        let filled = self.filled();
+        let (numbers, messages) = match phase {
+            Phase::Unpack => return Boxes::none(),
+            Phase::Setup => (filled, filled),
+            Phase::Mixed => (filled + self.ops, filled + self.writes()),
+            Phase::Deliver { first, .. } if self.deletes() => (first + self.ops, filled),
+            Phase::Deliver { first, .. } => (first + self.ops, first + self.ops),
+        };
+        let delivered = move |number: u64| match phase {
+            _ if number < filled => Some((self.filling(number), Place::New)),
+            Phase::Mixed => self.is_write(number).then(|| (self.mixed(number), Place::New)),
+            _ if self.deletes() => None,
+            _ => Some((self.delivered(number), Place::Seen)),
+        };
+        Boxes { maildirs: self.maildirs, numbers, messages, delivered: Box::new(delivered) }
+    }
+}
+
+/// The phases that the parameters ask for; so many messages have been numbered before them.
+fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
+    let deliverers = values.text("deliverers");
+    if deliverers == "0" {
+        return vec![("unpack", Phase::Unpack), ("setup", Phase::Setup), ("mixed", Phase::Mixed)];
+    }
+    let asked = SWEEP
+        .into_iter()
+        .filter(|(number, _)| deliverers == "sweep" || values.whole("deliverers") == *number);
+    let deliver = asked.zip(0..).map(|((deliverers, name), step)| {
+        (name, Phase::Deliver { deliverers, first: filled + step * values.whole("ops") })
+    });
+    std::iter::once(("setup", Phase::Setup)).chain(deliver).collect()
+}
+
+/// Refuses what could only be ignored.
+fn contradictions(values: &Values) -> Result<(), ParamError> {
+    let refuse = |message: String| Err(ParamError::Conflict(message));
+    let (fill, read_store) = (values.whole("fill"), values.whole("read-store"));
+    if fill > read_store {
+        return refuse(format!(
+            "fill={fill} is more than read-store={read_store}, which the maildirs are filled from; \
+             use fill={read_store} or less, or a larger read-store"
+        ));
+    }
+    let (protocol, mail_fsync) = (values.text("protocol"), values.text("mail-fsync"));
+    if protocol != "dovecot" && mail_fsync != "optimized" {
+        return refuse(format!(
+            "mail-fsync={mail_fsync} is a setting of protocol=dovecot and means nothing with \
+             protocol={protocol}; leave it out"
+        ));
+    }
+    let deliverers = values.text("deliverers");
+    if deliverers == "0" {
+        return match values.text("retrieve") {
+            "delete" => refuse(
+                "retrieve=delete needs deliverers: the script retrieves nothing; use deliverers=1 \
+                 or more"
+                    .to_string(),
+            ),
+            _ => Ok(()),
+        };
+    }
+    for (key, right) in
+        [("list-source", ["auto", "none"]), ("think", ["off", "off"]), ("writes", ["80", "80"])]
+    {
+        let value = values.text(key);
+        if !right.contains(&value) {
+            return refuse(format!(
+                "{key}={value} is for the script; with deliverers={deliverers} leave it out"
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl Workload for Maildir {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |(name, phase): &(&'static str, Phase)| {
+            let (gap, threads) = match phase {
+                Phase::Setup if self.has_stores() => (self.gap, Threads::One),
+                Phase::Deliver { deliverers, .. } => {
+                    (GapKind::Sync, Threads::Exactly(*deliverers as u32 + 1))
+                }
+                _ => (GapKind::None, Threads::One),
+            };
+            PhaseSpec { name, gap, verify: true, threads }
+        };
+        self.phases.iter().map(spec).collect()
+    }
+
+    /// The script is one process; of a delivery phase the last rank retrieves.
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let (office, rank) = (&self.office, u64::from(share.rank));
+        match self.phase(phase) {
+            Some(Phase::Unpack) if rank == 0 => Box::new(Runner::new(office, unpack(office))),
+            Some(Phase::Setup) if rank == 0 => Box::new(Runner::new(office, self.setup_jobs())),
+            Some(Phase::Mixed) if rank == 0 => Box::new(Runner::new(office, self.mixed_jobs())),
+            Some(Phase::Deliver { deliverers, first }) if rank < deliverers => {
+                Box::new(Runner::new(office, self.deliverer_jobs(first, deliverers, rank)))
+            }
+            Some(Phase::Deliver { deliverers, first }) if rank == deliverers => {
+                Box::new(Runner::new(office, self.retriever_jobs(first, deliverers)))
+            }
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        self.phase(phase).map(|phase| self.sums(phase).counts).unwrap_or_default()
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        let Some(phase) = self.phase(phase) else { return Books::new() };
+        let sums = self.sums(phase);
+        match phase {
+            Phase::Unpack => {
+                sums.books([("messages", self.office.write_store + self.office.read_store)])
+            }
+            Phase::Setup => {
+                sums.books([("maildirs", self.maildirs), ("deliveries", self.filled())])
+            }
+            Phase::Mixed => {
+                let writes = self.writes();
+                sums.books([("writes", writes), ("reads", self.ops - writes)])
+            }
+            Phase::Deliver { .. } => {
+                sums.books([("deliveries", self.ops), ("retrievals", self.ops)])
+            }
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let boxes = self.phase(phase).map_or_else(Boxes::none, |phase| self.boxes(phase));
+        Box::new(MailTree { office: &self.office, unpacked: self.has_stores(), boxes })
+    }
+
+    /// As if nothing were deleted: how far the reader is behind is not known. While a message is in
+    /// tmp and in new it has two names.
+    fn needs(&self) -> Needs {
+        let stores = self.office.write_store + self.office.read_store + 2;
+        let written: u64 = self.phases.iter().map(|(_, phase)| self.sums(*phase).written).sum();
+        let drawn = self
+            .phases
+            .iter()
+            .filter(|(_, phase)| matches!(phase, Phase::Mixed | Phase::Deliver { .. }));
+        let messages = self.filled() + drawn.count() as u64 * self.ops;
+        let twice = SWEEP[SWEEP.len() - 1].0;
+        Needs {
+            bytes: Bytes(written),
+            inodes: 4 * self.maildirs
+                + messages
+                + twice
+                + if self.has_stores() { stores } else { 0 },
+            longest_name: LONGEST,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! maildir-read: read random messages of a directory, as the random-read script of 2004 did.
+
+use fsdyno_record::seed::stream;
+use fsdyno_record::{Bytes, Nanos};
+
+use crate::mail::job::{Job, Runner, Sums};
+use crate::mail::names::LONGEST;
+use crate::mail::office::Office;
+use crate::mail::protocol::{COPY, LIST_READ_STORE, READ_MESSAGE};
+use crate::mail::store::{GAP, SIZE, gap, messages, unpack};
+use crate::mail::tree::{Boxes, MailTree};
+use crate::numbered::Numbered;
+use crate::params::{Domain, Param, Values};
+use crate::workload::{
+    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "maildir-read",
+    about: "Unpack a directory of mail, then read random messages of it.",
+    source: "Maildir benchmark of file systems for qmail, thesmbexchange.com, 2004",
+    params: PARAMS,
+    doc: DOC,
+    build: |values, setting| Ok(Box::new(MaildirRead::new(values, setting.seed))),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+The random-read script of the maildir benchmark of 2004: 10,000 reads of random messages out of a \
+directory of 1,177, no writes [PUB]. The script is lost; this is a model of what it printed [DER].
+
+Phase `unpack` makes the directory read_src with the calls of GNU tar as root [RUN, see workload \
+tarball]; the directory is the archive's first member and the messages follow by number [OWN].
+
+Phase `read` lists the directory once [DER: user time of 0.1 to 0.2 ms a read leaves no room for \
+more], then for each read opens a message, asks for its status as perl does [RUN], reads it in calls \
+of 4,096 bytes (perl 5.8's buffer [MEM]) until nothing comes, and closes it. Each message is drawn \
+by itself, evenly, so some are read often. The getdents64(2) calls of the listing are not counted: \
+how many there are is the file system's affair.
+
+What does not fit [DER]: the original took 74 to 140 s on the single disk, 7 to 14 ms a read. 1,177 \
+messages are in memory after their first read, so either it read from more, of which read-store=77133 \
+is the plausible number, or its memory was very small.
+
+Messages: sizes and line lengths are a mix of our own [OWN], the same under every seed; contents are \
+bytes by rule.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "reads",
+        default: "10000",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "How many messages are read.",
+        source: "[PUB]",
+    },
+    Param {
+        name: "read-store",
+        default: "1177",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "How many messages the directory holds.",
+        source: "[PUB] 1,177; the published times fit more, see above [DER]",
+    },
+    Param { default: "remount", ..GAP },
+    Param {
+        name: "think",
+        default: "off",
+        domain: Domain::Choice(&["off", "original"]),
+        about: "Whether the script's own computing is done before each read: 0.15 ms.",
+        source: "[DER] 0.96 to 2.45 s of user time for 10,000 reads",
+    },
+    SIZE,
+];
+
+/// User time of the script for a read.
+pub const COMPUTE: Nanos = Nanos(150_000);
+
+const UNPACK_PHASE: usize = 0;
+const READ_PHASE: usize = 1;
+
+/// Unpack and read; with its parameters bound.
+#[derive(Debug)]
+struct MaildirRead {
+    office: Office,
+    reads: u64,
+    gap: GapKind,
+    compute: Nanos,
+    seed: u64,
+}
+
+impl MaildirRead {
+    fn new(values: &Values, seed: u64) -> MaildirRead {
+        let office = Office {
+            messages: messages(values),
+            write_store: 0,
+            read_store: values.whole("read-store"),
+            maildirs: Numbered::for_count("maildir", 1),
+            layout: COPY.layout,
+        };
+        MaildirRead {
+            office,
+            reads: values.whole("reads"),
+            gap: gap(values),
+            compute: if values.text("think") == "original" { COMPUTE } else { Nanos(0) },
+            seed,
+        }
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
+        let mut draws = stream(self.seed, "maildir-read");
+        let reads = (0..self.reads).map(move |_| Job {
+            message: draws.below(self.office.read_store),
+            compute: self.compute,
+            ..Job::new(READ_MESSAGE)
+        });
+        std::iter::once(Job::new(LIST_READ_STORE)).chain(reads)
+    }
+
+    fn sums(&self, phase: usize) -> Sums {
+        match phase {
+            UNPACK_PHASE => Sums::of(&self.office, unpack(&self.office)),
+            READ_PHASE => Sums::of(&self.office, self.jobs()),
+            _ => Sums::default(),
+        }
+    }
+}
+
+impl Workload for MaildirRead {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let phase = |name, gap, verify| PhaseSpec { name, gap, verify, threads: Threads::One };
+        vec![phase("unpack", GapKind::None, true), phase("read", self.gap, false)]
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match (phase, share.rank) {
+            (UNPACK_PHASE, 0) => Box::new(Runner::new(&self.office, unpack(&self.office))),
+            (READ_PHASE, 0) => Box::new(Runner::new(&self.office, self.jobs())),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        self.sums(phase).counts
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        let sums = self.sums(phase);
+        match phase {
+            UNPACK_PHASE => sums.books([("messages", self.office.read_store)]),
+            READ_PHASE => sums.books([("reads", self.reads)]),
+            _ => Books::new(),
+        }
+    }
+
+    fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
+        Box::new(MailTree { office: &self.office, unpacked: true, boxes: Boxes::none() })
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            bytes: Bytes(self.sums(UNPACK_PHASE).written),
+            inodes: self.office.read_store + 1,
+            longest_name: LONGEST,
+        }
+    }
+}
