@@ -30,6 +30,7 @@ pub const KIND: Kind = Kind {
     source: "Maildir benchmark of file systems for qmail, thesmbexchange.com, 2004",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, setting| Ok(Box::new(Maildir::new(values, setting)?)),
 };
 
