@@ -22,6 +22,8 @@ pub mod postmark_pool;
 pub mod postmark_tree;
 pub mod scrambled;
 pub mod stdio;
+pub mod sizes;
+pub mod weights;
 pub mod widths;
 pub mod workload;
 pub mod workloads;

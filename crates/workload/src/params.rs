@@ -7,6 +7,8 @@ use std::str::FromStr;
 use fsdyno_record::{Bytes, suggest};
 
 use crate::curve::Curve;
+use crate::sizes::{self, Sizes};
+use crate::weights::Weights;
 use crate::widths::Widths;
 
 /// One row of a workload's table of parameters.
@@ -68,6 +70,10 @@ pub enum Domain {
         /// How many there may be.
         most: usize,
     },
+    /// A distribution of sizes, as [`Sizes`] reads it.
+    Sizes,
+    /// Weights of these words, as [`Weights`] reads them.
+    Weights(&'static [&'static str]),
     /// This one word, or what the other domain takes.
     Or(&'static str, &'static Domain),
 }
@@ -142,6 +148,9 @@ impl Domain {
                 let numbers: Option<Vec<String>> =
                     typed.split(',').map(|number| bounded(digits(number), *min, *max)).collect();
                 numbers.filter(|numbers| numbers.len() <= *most).map(|numbers| numbers.join(","))
+            Domain::Sizes => typed.parse().ok().map(|sizes: Sizes| sizes.to_string()),
+            Domain::Weights(words) => {
+                Weights::parse(typed, words).ok().map(|weights| weights.show(words))
             }
             Domain::Or(word, _) if *word == typed => Some(typed.to_string()),
             Domain::Or(_, other) => other.canonical(typed),
@@ -173,6 +182,17 @@ impl Domain {
             Domain::Wholes { min, max, most } => {
                 format!("1 to {most} whole numbers from {min} to {max} with commas, such as 1,3")
             }
+            Domain::Sizes => format!(
+                "a size such as 4K, evenly LOW-HIGH such as 1K-64K, lognormal:MEDIAN:SIGMA such as \
+                 lognormal:8K:1.5, or mix, none above {}",
+                Bytes(sizes::LARGEST)
+            ),
+            Domain::Weights(words) => format!(
+                "WORD:WEIGHT with commas between them, such as {}:2,{}:1, of {}; what is not named \
+                 is never done",
+                words.first().unwrap_or(&""),
+                words.last().unwrap_or(&""),
+                words.join(", ")
             Domain::Or(word, other) => format!("'{word}' or {}", other.describe()),
         }
     }
@@ -182,6 +202,10 @@ impl Domain {
             Domain::Choice(words) => match suggest::nearest(typed, words.iter().copied()) {
                 Some(word) => format!("{} (did you mean '{word}'?)", self.describe()),
                 None => self.describe(),
+            },
+            Domain::Weights(words) => match Weights::parse(typed, words) {
+                Err(wrong) => format!("{} ({wrong})", self.describe()),
+                Ok(_) => self.describe(),
             },
             _ => self.describe(),
         }

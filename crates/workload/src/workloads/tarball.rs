@@ -23,6 +23,7 @@ use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::{Order, Permutation};
+use crate::sizes;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -167,20 +168,13 @@ impl Tarball {
         })
     }
 
-    /// Size of a file in bytes: of the draw's words the first decides the class, the rest the size.
+    /// Size of a file in bytes.
     #[inline]
     fn size_of(&self, file: u64) -> u64 {
         if let Some(size) = self.size {
             return size;
         }
-        let draw = mix(file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed);
-        let within = draw & 0xffff_ffff;
-        if ((draw >> 32) * 100) >> 32 < 85 {
-            return 1 + ((within * 4096) >> 32);
-        }
-        // Four octaves, 4 KiB to 64 KiB, each as likely, evenly within: log-uniform in whole numbers.
-        let octave = 4096 << (within >> 30);
-        octave + 1 + (((within & 0x3fff_ffff) * octave) >> 30)
+        sizes::mix(mix(file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed))
     }
 
     /// The directory of a file: neighbours by number share one.

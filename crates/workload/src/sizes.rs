@@ -1,0 +1,272 @@
+//! Distributions of file sizes, in whole numbers only, so that all machines draw the same sizes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::seed::SplitMix64;
+
+/// No size is larger than this many bytes.
+pub const LARGEST: u64 = 1 << 30;
+
+/// Bits behind the point of the fractions that powers of two are computed in.
+const POINT: u32 = 62;
+
+/// How many bits of a logarithm's fraction count: a size is right to a part in 2^24.
+const STEPS: usize = 24;
+
+/// `2^(1/2), 2^(1/4), 2^(1/8) ...`, each the square root of the one before it.
+const ROOTS: [u64; STEPS] = {
+    let mut roots = [0; STEPS];
+    let mut root = 2u128 << POINT;
+    let mut at = 0;
+    while at < STEPS {
+        root = (root << POINT).isqrt();
+        roots[at] = root as u64;
+        at += 1;
+    }
+    roots
+};
+
+/// log2(e) with 32 bits behind the point.
+const LOG2_E: i128 = 6_196_328_019;
+
+/// Where the sizes of files come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// All are of so many bytes: `4096`.
+    Fixed(u64),
+    /// 85 % of 1 to 4,096 bytes, each as likely; 15 % log-uniform from there to 64 KiB: `mix`.
+    Mix,
+    /// Each size from `low` to `high` is as likely: `1K-64K`.
+    Uniform {
+        /// The least.
+        low: u64,
+        /// The most.
+        high: u64,
+    },
+    /// The logarithm is normal: `lognormal:8K:1.5`. At least 1 byte, at most [`LARGEST`].
+    Lognormal {
+        /// Half of all files are smaller.
+        median: u64,
+        /// Standard deviation of the natural logarithm, in thousandths.
+        sigma: u64,
+    },
+}
+
+impl Sizes {
+    /// A size in bytes.
+    pub fn draw(&self, draws: &mut SplitMix64) -> u64 {
+        match *self {
+            Sizes::Fixed(size) => size,
+            Sizes::Mix => mix(draws.draw()),
+            Sizes::Uniform { low, high } => low + draws.below(high - low + 1),
+            Sizes::Lognormal { median, sigma } => lognormal(median, sigma, draws),
+        }
+    }
+
+    /// The largest size that can be drawn, in bytes.
+    pub fn largest(&self) -> u64 {
+        match *self {
+            Sizes::Fixed(size) | Sizes::Uniform { high: size, .. } => size,
+            Sizes::Mix => 1 << 16,
+            Sizes::Lognormal { .. } => LARGEST,
+        }
+    }
+}
+
+/// A size of the mix from a random word: its upper half decides the class, its lower the size.
+///
+/// Four octaves, 4 KiB to 64 KiB, each as likely and evenly within: log-uniform in whole numbers.
+#[inline]
+pub fn mix(draw: u64) -> u64 {
+    let within = draw & 0xffff_ffff;
+    if ((draw >> 32) * 100) >> 32 < 85 {
+        return 1 + ((within * 4096) >> 32);
+    }
+    let octave = 4096 << (within >> 30);
+    octave + 1 + (((within & 0x3fff_ffff) * octave) >> 30)
+}
+
+/// The normal number is the sum of twelve uniform ones of 16 bits each, less its mean: its standard
+/// deviation is 1 to the last bit, its distribution function within 0.003 of the normal one, and it
+/// ends at six standard deviations (Irwin and Hall, Biometrika 1927).
+fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
+    let sum: u64 = (0..3)
+        .map(|_| draws.draw())
+        .map(|word| (0..4).map(|part| (word >> (16 * part)) & 0xffff).sum::<u64>())
+        .sum();
+    let normal = i128::from(sum) - 12 * 0xffff / 2;
+    // In bits, with 32 + 16 bits behind the point, of which 16 are dropped.
+    let bits = (normal * i128::from(sigma) * LOG2_E / 1000) >> 16;
+    let (whole, fraction) = (bits >> 32, (bits & 0xffff_ffff) as u32);
+    let scaled = (u128::from(median) * u128::from(power(fraction))) as i128;
+    let shift = i128::from(POINT) - whole;
+    let size = match shift {
+        ..32 => i128::from(LARGEST),
+        32..127 => scaled >> shift,
+        _ => 0,
+    };
+    size.clamp(1, i128::from(LARGEST)) as u64
+}
+
+/// 2 to the power of a fraction of 32 bits, with [`POINT`] bits behind the point.
+fn power(fraction: u32) -> u64 {
+    ROOTS.iter().enumerate().fold(1 << POINT, |power, (at, root)| match fraction >> (31 - at) & 1 {
+        0 => power,
+        _ => ((u128::from(power) * u128::from(*root)) >> POINT) as u64,
+    })
+}
+
+/// A size of at most [`LARGEST`].
+fn size(text: &str) -> Result<u64, ()> {
+    text.parse().ok().map(|Bytes(bytes)| bytes).filter(|bytes| *bytes <= LARGEST).ok_or(())
+}
+
+/// Thousandths, typed as `1`, `1.5` or `0.125`, up to 9.999.
+fn thousandths(text: &str) -> Result<u64, ()> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str, most: usize| {
+        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !digits(whole, 1) || !digits(fraction, 3) {
+        return Err(());
+    }
+    format!("{whole}{fraction:0<3}").parse().map_err(drop)
+}
+
+impl FromStr for Sizes {
+    type Err = ();
+
+    fn from_str(typed: &str) -> Result<Sizes, ()> {
+        if typed == "mix" {
+            return Ok(Sizes::Mix);
+        }
+        if let Some(rest) = typed.strip_prefix("lognormal:") {
+            let (median, sigma) = rest.split_once(':').ok_or(())?;
+            let median = size(median).ok().filter(|median| *median > 0).ok_or(())?;
+            return Ok(Sizes::Lognormal { median, sigma: thousandths(sigma)? });
+        }
+        let Some((low, high)) = typed.split_once('-') else { return size(typed).map(Sizes::Fixed) };
+        let (low, high) = (size(low)?, size(high)?);
+        if low > high { Err(()) } else { Ok(Sizes::Uniform { low, high }) }
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sizes::Fixed(size) => write!(f, "{size}"),
+            Sizes::Mix => f.write_str("mix"),
+            Sizes::Uniform { low, high } => write!(f, "{low}-{high}"),
+            Sizes::Lognormal { median, sigma } => {
+                let sigma = format!("{}.{:03}", sigma / 1000, sigma % 1000);
+                let sigma = sigma.trim_end_matches('0').trim_end_matches('.');
+                write!(f, "lognormal:{median}:{sigma}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(typed: &str, count: usize) -> Vec<u64> {
+        let sizes: Sizes = typed.parse().unwrap();
+        let mut draws = SplitMix64::new(7);
+        let mut drawn: Vec<u64> = (0..count).map(|_| sizes.draw(&mut draws)).collect();
+        drawn.sort_unstable();
+        drawn
+    }
+
+    #[test]
+    fn what_is_typed_has_one_spelling_and_a_mistake_none() {
+        let shown = |typed: &str| typed.parse::<Sizes>().map(|sizes| sizes.to_string());
+        for (typed, right) in [
+            ("4K", "4096"),
+            ("0", "0"),
+            ("mix", "mix"),
+            ("1K-64K", "1024-65536"),
+            ("5-5", "5-5"),
+            ("lognormal:8K:1.50", "lognormal:8192:1.5"),
+            ("lognormal:1:0", "lognormal:1:0"),
+            ("lognormal:1:0.125", "lognormal:1:0.125"),
+            ("1073741824", "1073741824"),
+        ] {
+            assert_eq!(shown(typed).as_deref(), Ok(right), "{typed}");
+        }
+        for wrong in [
+            "",
+            "-",
+            "5-",
+            "-5",
+            "9-3",
+            "1G-2G",
+            "2G",
+            "mixed",
+            "lognormal",
+            "lognormal:8K",
+            "lognormal:0:1",
+            "lognormal:8K:-1",
+            "lognormal:8K:1.2345",
+            "lognormal:8K:10",
+            "lognormal:8K:1e3",
+            "lognormal:8K:.5",
+            "lognormal:8K:1.",
+        ] {
+            assert_eq!(shown(wrong), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_lognormal_size_has_the_quantiles_of_its_law() {
+        let sizes = drawn("lognormal:8192:1.5", 200_000);
+        // Quantiles of the standard normal law, from any table.
+        for (share, normal) in [
+            (0.01, -2.326),
+            (0.1, -1.2816),
+            (0.25, -0.6745),
+            (0.5, 0.0),
+            (0.75, 0.6745),
+            (0.9, 1.2816),
+            (0.99, 2.326),
+        ] {
+            let right = 8192.0 * (1.5f64 * normal).exp();
+            let found = sizes[(200_000.0 * share) as usize] as f64;
+            // Of the logarithm: the law of twelve sums is 0.05 off at 1 %, the draws another 0.02.
+            assert!((found / right).ln().abs() < 1.5 * 0.07, "{share}: {found}, not {right}");
+        }
+        assert!(drawn("lognormal:100:0", 100).iter().all(|size| *size == 100));
+        let wide = drawn("lognormal:1G:9", 10_000);
+        assert_eq!((wide[0] >= 1, wide[9_999]), (true, LARGEST));
+    }
+
+    #[test]
+    fn powers_of_two_are_right_to_seven_digits() {
+        for step in 0..1000u32 {
+            let fraction = step * 4_294_967;
+            let right = 2f64.powf(f64::from(fraction) / 2f64.powi(32));
+            let found = power(fraction) as f64 / 2f64.powi(62);
+            assert!((found / right - 1.0).abs() < 1e-7, "{fraction}: {found}, not {right}");
+        }
+    }
+
+    #[test]
+    fn the_sizes_of_a_seed_are_these_on_every_machine() {
+        // From a few lines of Python with its own SplitMix64 and floating point.
+        assert_eq!(drawn("lognormal:8K:1.5", 4), [2990, 5478, 5666, 12_712]);
+        assert_eq!(drawn("1K-64K", 4), [2107, 26_173, 38_630, 59_134]);
+        assert_eq!(drawn("mix", 4), [1428, 1652, 3908, 31_410]);
+    }
+
+    #[test]
+    fn uniform_sizes_reach_both_ends_evenly() {
+        let sizes = drawn("3-6", 40_000);
+        for size in 3..=6 {
+            let count = sizes.iter().filter(|found| **found == size).count();
+            // Binomial: four standard deviations are 346.
+            assert!((9_650..=10_350).contains(&count), "{size}: {count}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Weights of words: how often each of several things is done, typed as `create:20,read:80`.
+
+use fsdyno_record::suggest;
+
+/// The largest weight.
+const MOST: u64 = 1_000_000;
+
+/// A weight for each word of a table, in its order; at least one is not zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights(Vec<u64>);
+
+impl Weights {
+    /// Reads `WORD:WEIGHT,WORD:WEIGHT...`; a word that is not named has the weight zero.
+    ///
+    /// # Errors
+    /// What is wrong, in a few words.
+    pub fn parse(typed: &str, words: &[&str]) -> Result<Weights, String> {
+        let mut weights = vec![None; words.len()];
+        for part in typed.split(',') {
+            let (word, weight) =
+                part.split_once(':').ok_or_else(|| format!("'{part}' is not WORD:WEIGHT"))?;
+            let at = words.iter().position(|known| *known == word).ok_or_else(|| {
+                format!("'{word}' is none of them; {}", suggest::hint(word, words.to_vec()))
+            })?;
+            let digits = !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit());
+            let number: Option<u64> = digits.then(|| weight.parse().ok()).flatten();
+            let number = number
+                .filter(|number| *number <= MOST)
+                .ok_or_else(|| format!("'{weight}' is no whole number from 0 to {MOST}"))?;
+            if weights[at].replace(number).is_some() {
+                return Err(format!("'{word}' is there twice"));
+            }
+        }
+        let weights: Vec<u64> = weights.into_iter().map(Option::unwrap_or_default).collect();
+        match weights.iter().any(|weight| *weight > 0) {
+            true => Ok(Weights(weights)),
+            false => Err("nothing has a weight".to_string()),
+        }
+    }
+
+    /// The one spelling of these weights: the words in their order, without those of weight zero.
+    pub fn show(&self, words: &[&str]) -> String {
+        let parts: Vec<String> = words
+            .iter()
+            .zip(&self.0)
+            .filter(|(_, weight)| **weight > 0)
+            .map(|(word, weight)| format!("{word}:{weight}"))
+            .collect();
+        parts.join(",")
+    }
+
+    /// The weight of the word at `at`; zero beyond the table.
+    pub fn of(&self, at: usize) -> u64 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
+
+    /// The sum of all weights, at least one.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The place of the word that `number`, below the total, falls to.
+    #[inline]
+    pub fn pick(&self, mut number: u64) -> usize {
+        for (at, weight) in self.0.iter().enumerate() {
+            if number < *weight {
+                return at;
+            }
+            number -= weight;
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: &[&str] = &["create", "read", "unlink"];
+
+    #[test]
+    fn weights_are_read_in_any_order_and_shown_in_one() {
+        let weights = Weights::parse("unlink:3,create:007,read:0", WORDS).unwrap();
+        assert_eq!(weights.show(WORDS), "create:7,unlink:3");
+        assert_eq!((weights.of(0), weights.of(1), weights.of(2), weights.of(3)), (7, 0, 3, 0));
+        assert_eq!(weights.total(), 10);
+        let picked: Vec<usize> = (0..10).map(|number| weights.pick(number)).collect();
+        assert_eq!(picked, [0, 0, 0, 0, 0, 0, 0, 2, 2, 2]);
+    }
+
+    #[test]
+    fn each_mistake_says_what_it_is() {
+        let wrong = |typed| Weights::parse(typed, WORDS).unwrap_err();
+        assert_eq!(wrong("create"), "'create' is not WORD:WEIGHT");
+        assert_eq!(wrong(""), "'' is not WORD:WEIGHT");
+        assert_eq!(wrong("creat:1"), "'creat' is none of them; did you mean 'create'?");
+        assert_eq!(wrong("create:-1"), "'-1' is no whole number from 0 to 1000000");
+        assert_eq!(wrong("create:1000001"), "'1000001' is no whole number from 0 to 1000000");
+        assert_eq!(wrong("create:1,read:2,create:1"), "'create' is there twice");
+        assert_eq!(wrong("create:0,read:0"), "nothing has a weight");
+    }
+}
