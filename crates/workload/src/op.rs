@@ -28,6 +28,11 @@ pub struct Op {
     /// How long its caller computes before it: processor time, as of the program that the workload
     /// stands for. Neither of the two is part of a latency.
     pub compute: Nanos,
+    /// When it is to be issued, counted from the start of the phase: not before, and its latency is
+    /// counted from then, also where it could only be issued later because its thread was still at
+    /// the op before. So an op that waits for a slow one is as slow as its caller would find it
+    /// (G. Tene, "coordinated omission"). Zero is at once, and its latency its own.
+    pub due: Nanos,
     /// How the call must end.
     pub expect: Expect,
 }
@@ -284,6 +289,7 @@ impl Default for Op {
             after: After::default(),
             think: Nanos(0),
             compute: Nanos(0),
+            due: Nanos(0),
             expect: Expect::Success,
         }
     }

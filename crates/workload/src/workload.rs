@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::{Bytes, OpKind};
+use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::op::{Op, Payload};
 
@@ -93,6 +93,17 @@ pub type Books = BTreeMap<&'static str, u64>;
 pub trait OpSource {
     /// Rewrites `op` into the next one; false at the end.
     fn next(&mut self, op: &mut Op) -> bool;
+
+    /// Asks it to end soon, as the phase's time is up: it goes on until no file of it is open and
+    /// what it began is done, then [`OpSource::next`] is false. Only a source of a phase with a
+    /// [`Workload::limit`] heeds it.
+    fn finish(&mut self) {}
+
+    /// How much is done of the phase, in units of its own that [`Workload::tree_after`] and its like
+    /// understand; right once [`OpSource::next`] was false.
+    fn done(&self) -> u64 {
+        0
+    }
 }
 
 /// No ops: the share of a rank that has nothing to do.
@@ -228,4 +239,28 @@ pub trait Workload: Send + Sync {
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_>;
     /// What it needs.
     fn needs(&self) -> Needs;
+
+    /// After how long a phase is to be stopped, by [`OpSource::finish`]; none if it ends by itself.
+    ///
+    /// Nobody knows beforehand what such a phase will have done: of it [`Workload::counts`] and
+    /// [`Workload::books`] are empty and [`Workload::tree`] is the tree before it. What is true of it
+    /// afterwards is asked for with what each rank's source says that it has done.
+    fn limit(&self, _phase: usize) -> Option<Nanos> {
+        None
+    }
+
+    /// [`Workload::counts`] of a phase of which rank `r` has done `done[r]` ([`OpSource::done`]).
+    fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {
+        self.counts(phase, done.len() as u32)
+    }
+
+    /// [`Workload::books`] of a phase of which rank `r` has done `done[r]`.
+    fn books_after(&self, phase: usize, _done: &[u64]) -> Books {
+        self.books(phase)
+    }
+
+    /// [`Workload::tree`] after a phase of which rank `r` has done `done[r]`.
+    fn tree_after(&self, phase: usize, _done: &[u64]) -> Box<dyn Tree + '_> {
+        self.tree(phase)
+    }
 }
