@@ -23,6 +23,7 @@ pub mod postmark_tree;
 pub mod scrambled;
 pub mod stdio;
 pub mod sizes;
+pub mod steady;
 pub mod weights;
 pub mod widths;
 pub mod workload;

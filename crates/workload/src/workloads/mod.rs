@@ -10,6 +10,7 @@ use crate::postmark_config::ReadFile;
 use crate::workload::Workload;
 
 pub mod bonnie;
+pub mod churn;
 pub mod dirops;
 pub mod fdtree;
 pub mod maildir;
@@ -20,17 +21,8 @@ pub mod source_tree;
 pub mod tarball;
 
 /// Every workload.
-pub const ALL: &[Kind] = &[
-    dirops::KIND,
-    tarball::KIND,
-    source_tree::KIND,
-    maildir::KIND,
-    maildir_read::KIND,
-    fdtree::KIND,
-    bonnie::KIND,
-    many_files::KIND,
-    postmark::KIND,
-];
+pub const ALL: &[Kind] =
+    &[dirops::KIND, tarball::KIND, source_tree::KIND, maildir::KIND, maildir_read::KIND, fdtree::KIND, bonnie::KIND, many_files::KIND, postmark::KIND, churn::KIND];
 
 /// One row of the table: what a workload is before its parameters are bound.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,107 @@
+//! What operations come to: exact counts, in calls and in the words of the books.
+
+use fsdyno_record::OpKind;
+
+use crate::steady::population::{Action, Operation, Population};
+use crate::workload::{Books, OpCounts};
+
+/// What operations come to: how many there are of each, their calls and bytes, and what they leave.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// By action.
+    operations: [u64; 9],
+    /// Calls that move data, and bytes, by action.
+    calls: [u64; 9],
+    bytes: [u64; 9],
+    fsyncs: u64,
+    /// Files, names and bytes that live at the end.
+    live: (u64, u64, u64),
+}
+
+impl Account {
+    /// An operation that moves so many bytes in calls of at most `block`.
+    pub fn data(&mut self, action: Action, length: u64, block: u32) {
+        let at = action as usize;
+        self.operations[at] += 1;
+        match action {
+            Action::Create | Action::Write | Action::Append => {
+                self.calls[at] += length.div_ceil(u64::from(block));
+            }
+            // The last call finds the end.
+            Action::Read => self.calls[at] += length.div_ceil(u64::from(block)) + 1,
+            _ => return,
+        }
+        self.bytes[at] += length;
+    }
+
+    /// One more operation.
+    pub fn operation(&mut self, operation: &Operation, block: u32) {
+        self.data(operation.action, u64::from(operation.payload.length), block);
+        self.fsyncs += u64::from(operation.fsync);
+    }
+
+    /// What lives at the end in one more part.
+    pub fn leave(&mut self, population: &Population) {
+        self.live.0 += population.files().len() as u64;
+        self.live.1 += population.names();
+        self.live.2 += population.bytes();
+    }
+
+    /// The calls by kind, those left out that the file system decides.
+    pub fn counts(&self) -> OpCounts {
+        let of = |action: Action| self.operations[action as usize];
+        let calls = |action: Action| self.calls[action as usize];
+        let opened = [Action::Write, Action::Append, Action::Read, Action::Readdir].map(of);
+        let opened = opened.iter().sum::<u64>();
+        OpCounts::from([
+            (OpKind::Create, of(Action::Create)),
+            (OpKind::Open, opened),
+            (OpKind::Close, opened + of(Action::Create)),
+            (OpKind::Write, calls(Action::Create) + calls(Action::Write)),
+            (OpKind::Append, calls(Action::Append)),
+            (OpKind::Read, calls(Action::Read)),
+            (OpKind::Fsync, self.fsyncs),
+            (OpKind::Stat, of(Action::Stat)),
+            (OpKind::Rename, of(Action::Rename)),
+            (OpKind::Link, of(Action::Link)),
+            (OpKind::Unlink, of(Action::Unlink)),
+        ])
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect()
+    }
+
+    /// Bytes that live at the end.
+    pub fn live_bytes(&self) -> u64 {
+        self.live.2
+    }
+
+    /// The books.
+    pub fn books(&self) -> Books {
+        let names = [
+            "files created",
+            "files overwritten",
+            "files appended to",
+            "files read",
+            "status asked for",
+            "names renamed",
+            "names linked",
+            "names unlinked",
+            "directories read",
+        ];
+        let bytes = |actions: &[Action]| -> u64 {
+            actions.iter().map(|action| self.bytes[*action as usize]).sum()
+        };
+        let mut books: Books = names.into_iter().zip(self.operations).collect();
+        books.extend([
+            ("operations", self.operations.iter().sum()),
+            ("files fsynced", self.fsyncs),
+            ("bytes written", bytes(&[Action::Create, Action::Write, Action::Append])),
+            ("bytes read", bytes(&[Action::Read])),
+            ("live files", self.live.0),
+            ("live names", self.live.1),
+            ("live bytes", self.live.2),
+        ]);
+        books
+    }
+}

@@ -1,0 +1,230 @@
+//! The calls of operations: what a rank issues to fill its parts and to keep them in their state.
+
+use fsdyno_record::Nanos;
+
+use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::steady::names::Path;
+use crate::steady::parts::{Parts, Walk};
+use crate::steady::population::{Action, Operation, Population};
+use crate::workload::{OpSource, Share};
+
+const FILE: FileSlot = FileSlot(0);
+const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
+const CREATE: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
+const APPEND: OpenFlags = OpenFlags { append: true, ..WRITE };
+const TRUNCATE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
+const NEW: Call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: CREATE, mode: 0o644 };
+
+/// What the next op of an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    First,
+    Data,
+    Fsync,
+    Close,
+}
+
+/// The calls between open and close, of a new file and of one of the working set.
+struct Moving {
+    action: Action,
+    payload: Payload,
+    fsync: bool,
+    /// Bytes done.
+    done: u32,
+    step: Step,
+}
+
+impl Moving {
+    const NONE: Moving = Moving {
+        action: Action::Stat,
+        payload: Payload { id: 0, offset: 0, length: 0 },
+        fsync: false,
+        done: 0,
+        step: Step::First,
+    };
+
+    fn begin(action: Action, payload: Payload, fsync: bool) -> Moving {
+        let mut moving = Moving { action, payload, fsync, done: 0, step: Step::Data };
+        if payload.length == 0 && action != Action::Read {
+            moving.settle();
+        }
+        moving
+    }
+
+    /// The data is done.
+    fn settle(&mut self) {
+        self.step = if self.fsync { Step::Fsync } else { Step::Close };
+    }
+
+    /// The next call, where the file is open.
+    fn call(&mut self, block: u32) -> Option<Call> {
+        Some(match self.step {
+            Step::First => return None,
+            Step::Data => self.data(block),
+            Step::Fsync => {
+                self.step = Step::Close;
+                Call::Fsync { file: FILE }
+            }
+            Step::Close => {
+                self.step = Step::First;
+                Call::Close { file: FILE }
+            }
+        })
+    }
+
+    fn data(&mut self, block: u32) -> Call {
+        let left = self.payload.length - self.done;
+        let length = left.min(block);
+        let offset = self.payload.offset + u64::from(self.done);
+        let payload = Payload { offset, length, ..self.payload };
+        self.done += length;
+        if left == 0 || (left == length && self.action != Action::Read) {
+            self.settle();
+        }
+        match self.action {
+            Action::Read => Call::Read { file: FILE, length: block },
+            Action::Append => Call::Append { file: FILE, payload },
+            _ => Call::Write { file: FILE, payload },
+        }
+    }
+}
+
+/// Fills the parts of a rank: of each the directories, then the files.
+pub struct Fill<'a> {
+    parts: &'a Parts,
+    share: Share,
+    part: u32,
+    population: Option<Population>,
+    directory: u64,
+    file: usize,
+    moving: Moving,
+}
+
+impl<'a> Fill<'a> {
+    /// The parts of a rank, from none done.
+    pub fn new(parts: &'a Parts, share: Share) -> Fill<'a> {
+        let part = share.rank;
+        let directory = parts.directories_of(part.min(parts.count)).0;
+        Fill { parts, share, part, population: None, directory, file: 0, moving: Moving::NONE }
+    }
+
+    /// The next call in the current part, if there is one.
+    fn in_part(&mut self, op: &mut Op) -> bool {
+        let (parts, part) = (self.parts, self.part);
+        if self.directory < parts.directories_of(part).1 {
+            parts.names.write(Path::Directory(self.directory), &mut op.name);
+            op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
+            self.directory += 1;
+            return true;
+        }
+        let population = self.population.get_or_insert_with(|| parts.population(part));
+        let Some(file) = population.files().get(self.file).copied() else { return false };
+        self.file += 1;
+        parts.write_path((part, population), file.born, file.name(0), &mut op.name);
+        op.call = NEW;
+        self.moving = Moving::begin(Action::Create, population.content(file, 0), false);
+        true
+    }
+}
+
+impl OpSource for Fill<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if let Some(call) = self.moving.call(self.parts.block) {
+            op.call = call;
+            return true;
+        }
+        while self.part < self.parts.count {
+            if self.in_part(op) {
+                return true;
+            }
+            let rank = self.part.saturating_add(self.share.ranks);
+            *self = Fill::new(self.parts, Share { rank, ..self.share });
+        }
+        false
+    }
+}
+
+/// The operations of a rank's parts, call by call.
+pub struct Operations<'a> {
+    parts: &'a Parts,
+    walk: Walk<'a>,
+    moving: Moving,
+    ending: bool,
+}
+
+impl<'a> Operations<'a> {
+    /// The parts of a rank, from none done.
+    pub fn new(parts: &'a Parts, share: Share) -> Operations<'a> {
+        Operations { parts, walk: Walk::new(parts, share), moving: Moving::NONE, ending: false }
+    }
+
+    /// The first call of the next operation; of many operations the only one.
+    fn begin(&mut self, op: &mut Op) -> bool {
+        if self.ending {
+            return false;
+        }
+        let Some((at, operation)) = self.walk.step() else { return false };
+        let Operation { action, file, payload, .. } = operation;
+        let (parts, turn) = (self.parts, &self.walk.turns[at]);
+        let place = (turn.part, &turn.population);
+        op.due = parts.due(turn.part, turn.number - 1);
+        op.call = first(&operation);
+        match action {
+            Action::Readdir => {
+                let directory = parts.directory(turn.part, operation.word);
+                parts.names.write(Path::Directory(directory), &mut op.name);
+            }
+            _ => parts.write_path(place, file.born, operation.name, &mut op.name),
+        }
+        match action {
+            Action::Rename | Action::Link => {
+                parts.write_path(place, file.born, operation.new_name, &mut op.other);
+            }
+            Action::Create | Action::Write | Action::Append | Action::Read => {
+                self.moving = Moving::begin(action, payload, operation.fsync);
+            }
+            Action::Stat | Action::Unlink | Action::Readdir => {}
+        }
+        true
+    }
+}
+
+impl OpSource for Operations<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        match self.moving.call(self.parts.block) {
+            Some(call) => {
+                op.call = call;
+                op.due = Nanos(0);
+                true
+            }
+            None => self.begin(op),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.ending = true;
+    }
+
+    fn done(&self) -> u64 {
+        self.walk.done
+    }
+}
+
+/// The call that an operation begins with.
+fn first(operation: &Operation) -> Call {
+    let dir = DirSlot::ROOT;
+    let open = |flags| Call::Open { dir, file: FILE, flags };
+    match operation.action {
+        Action::Create => NEW,
+        Action::Write if operation.truncate => open(TRUNCATE),
+        Action::Write => open(WRITE),
+        Action::Append => open(APPEND),
+        Action::Read => open(READ),
+        Action::Stat => Call::Stat { dir },
+        Action::Rename => Call::Rename { dir, to: dir },
+        Action::Link => Call::Link { dir, to: dir },
+        Action::Unlink => Call::Unlink { dir },
+        Action::Readdir => Call::Scan { dir },
+    }
+}

@@ -1,0 +1,120 @@
+//! Paths of a working set: `d01/f123.4` is the name number 4 of the file that was born as number 123.
+
+use crate::numbered::Numbered;
+use crate::op::Name;
+
+/// The longest name of a file: the largest numbers of 32 and of 24 bits.
+const LONGEST_FILE: usize = "f4294967295.16777215".len();
+
+/// What a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// The directory of this number.
+    Directory(u64),
+    /// A name of a file.
+    File {
+        /// Number of the directory.
+        directory: u64,
+        /// Number of the file within its part.
+        born: u32,
+        /// Number of the name.
+        name: u32,
+    },
+}
+
+/// The paths of so many directories and of what lies in them.
+#[derive(Clone, Debug)]
+pub struct Names {
+    count: u64,
+    directories: Numbered,
+    files: Numbered,
+    numbers: Numbered,
+}
+
+impl Names {
+    /// Paths in `count` directories.
+    pub fn new(count: u64) -> Names {
+        Names {
+            count,
+            directories: Numbered::for_count("d", count),
+            files: Numbered::new("f", 1),
+            numbers: Numbered::new(".", 1),
+        }
+    }
+
+    /// Length of the longest name that there can be, in bytes.
+    pub fn longest(&self) -> usize {
+        self.directories.length_of(self.count.saturating_sub(1)).max(LONGEST_FILE)
+    }
+
+    /// Writes the path.
+    pub fn write(&self, path: Path, into: &mut Name) {
+        into.clear();
+        match path {
+            Path::Directory(directory) => self.directories.push(into, directory),
+            Path::File { directory, born, name } => {
+                self.directories.push(into, directory);
+                into.push(b"/");
+                self.files.push(into, u64::from(born));
+                self.numbers.push(into, u64::from(name));
+            }
+        }
+    }
+
+    /// What the path is; none if it is none of these.
+    pub fn read(&self, path: &[u8]) -> Option<Path> {
+        let slash = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
+        let (directory, file) = path.split_at(slash);
+        let directory = self.directories.read(directory).filter(|number| *number < self.count)?;
+        let Some(file) = file.strip_prefix(b"/") else { return Some(Path::Directory(directory)) };
+        let point = file.iter().position(|byte| *byte == b'.')?;
+        let (born, name) = file.split_at(point);
+        let born = u32::try_from(self.files.read(born)?).ok()?;
+        let name = u32::try_from(self.numbers.read(name)?).ok()?;
+        Some(Path::File { directory, born, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_read_back_and_nothing_else_is() {
+        let names = Names::new(12);
+        let file = |directory, born, name| Path::File { directory, born, name };
+        for (path, text) in [
+            (Path::Directory(0), "d00"),
+            (Path::Directory(11), "d11"),
+            (file(7, 0, 0), "d07/f0.0"),
+            (file(11, u32::MAX, 16_777_215), "d11/f4294967295.16777215"),
+        ] {
+            let mut name = Name::default();
+            names.write(path, &mut name);
+            assert_eq!(name.display(), text);
+            assert_eq!(names.read(text.as_bytes()), Some(path));
+        }
+        for wrong in [
+            "",
+            "/",
+            "d",
+            "d1",
+            "d12",
+            "d01/",
+            "d01/f1",
+            "d01/f1.",
+            "d01/f.1",
+            "d01/f01.1",
+            "d01/f1.01",
+            "d01/f1.1.1",
+            "d01/f1.1/",
+            "d01/f1.1/x",
+            "d01/f4294967296.0",
+            "f1.1",
+            "d01//",
+        ] {
+            assert_eq!(names.read(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert_eq!(names.longest(), 20);
+    }
+}

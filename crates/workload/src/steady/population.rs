@@ -1,0 +1,409 @@
+//! The live files of a steady state: who they are and what they hold, at 16 bytes a file.
+//!
+//! What happens to them is drawn operation by operation, each from its own number, so that whoever
+//! goes through the same numbers finds the same files: the generator, the counts, the verifier.
+
+use fsdyno_record::seed::{SplitMix64, mix};
+
+use crate::op::Payload;
+use crate::sizes::{LARGEST, Sizes};
+use crate::weights::Weights;
+
+/// The words of a mix of operations, in the order of [`Action`].
+pub const WORDS: &[&str] =
+    &["create", "write", "append", "read", "stat", "rename", "link", "unlink", "readdir"];
+
+/// How much of a file its head is: one block of most file systems.
+pub const HEAD: u32 = 4096;
+
+/// The most names of one file; file systems differ in what they allow, the poorest 250.
+const MOST_NAMES: u32 = 100;
+
+/// Names of one file are numbered modulo this.
+const NAMES: u32 = 1 << 24;
+
+/// The golden ratio's odd number nearest to 2^64: neighbouring numbers get far seeds (Knuth 3, 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Sets the draws of the beginning apart from those of operations.
+const BIRTH: u64 = 0x6269_7274_6800;
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A new file.
+    Create,
+    /// A file is overwritten.
+    Write,
+    /// A file grows.
+    Append,
+    /// A file is read from its beginning to its end.
+    Read,
+    /// The status of a name is asked for.
+    Stat,
+    /// A file's oldest name becomes a new one.
+    Rename,
+    /// A file gets one more name.
+    Link,
+    /// A file loses its oldest name, and with its last one its life.
+    Unlink,
+    /// A directory is read.
+    Readdir,
+}
+
+impl Action {
+    /// Every action, in the order of [`WORDS`].
+    pub const ALL: [Action; 9] = [
+        Action::Create,
+        Action::Write,
+        Action::Append,
+        Action::Read,
+        Action::Stat,
+        Action::Rename,
+        Action::Link,
+        Action::Unlink,
+        Action::Readdir,
+    ];
+}
+
+/// How a file is overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Cut to nothing and written anew, with a size of its own.
+    Truncate,
+    /// Written in place from beginning to end.
+    Whole,
+    /// Its first [`HEAD`] bytes are written in place; the whole of a shorter one.
+    Head,
+}
+
+/// The laws that all populations of a workload share.
+#[derive(Clone, Debug)]
+pub struct Laws {
+    /// How often each action is drawn.
+    pub mix: Weights,
+    /// Sizes of new files and of those written anew.
+    pub sizes: Sizes,
+    /// Sizes of what is appended.
+    pub appends: Sizes,
+    /// How files are overwritten.
+    pub overwrite: Overwrite,
+    /// Of a hundred creations, overwrites and appends so many are followed by fsync(2).
+    pub fsync: u64,
+    /// `(files, accesses)`: so many of a hundred accesses go to so many of a hundred files; none is
+    /// without preference.
+    pub hot: Option<(u64, u64)>,
+}
+
+/// One live file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// How many files of its population were born before it.
+    pub born: u32,
+    /// Number of its oldest name, times 256, and how many names it has: they are numbered in
+    /// sequence.
+    names: u32,
+    /// How often it was written from beginning to end, modulo 2^16.
+    version: u16,
+    /// How often its head was written since, modulo 2^16 but never zero again.
+    head: u16,
+    /// In bytes.
+    pub length: u32,
+}
+
+/// The most that a live file may take of a generator's memory.
+const _: () = assert!(size_of::<File>() <= 16);
+
+impl File {
+    fn new(born: u32, length: u32) -> File {
+        File { born, names: 1, version: 0, head: 0, length }
+    }
+
+    /// How many names it has.
+    pub fn links(self) -> u32 {
+        self.names & 0xff
+    }
+
+    /// The number of its name at `place`, the oldest at zero.
+    pub fn name(self, place: u32) -> u32 {
+        ((self.names >> 8) + place) % NAMES
+    }
+
+    /// Whether it has the name of this number.
+    pub fn has(self, name: u32) -> bool {
+        name < NAMES && name.wrapping_sub(self.names >> 8) % NAMES < self.links()
+    }
+
+    /// Whether its head is of another content than the rest.
+    pub fn has_head(self) -> bool {
+        self.head > 0
+    }
+
+    /// Written from beginning to end.
+    fn renew(&mut self) {
+        self.version = self.version.wrapping_add(1);
+        self.head = 0;
+    }
+
+    fn set_names(&mut self, first: u32, links: u32) {
+        self.names = (first % NAMES) << 8 | links;
+    }
+}
+
+/// What is done, with all that its calls need.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What is done.
+    pub action: Action,
+    /// To which file: as it is afterwards, but its names as they were before a name went.
+    pub file: File,
+    /// By which of the file's names.
+    pub name: u32,
+    /// The number of the new name.
+    pub new_name: u32,
+    /// What is written, appended or read, from the offset in the file that it has in the content.
+    pub payload: Payload,
+    /// The file is cut to nothing first.
+    pub truncate: bool,
+    /// fsync(2) follows.
+    pub fsync: bool,
+    /// A random word: which directory is read.
+    pub word: u64,
+}
+
+/// Live files of which one thread at a time has charge.
+#[derive(Clone, Debug)]
+pub struct Population {
+    seed: u64,
+    /// Fewest and most live names.
+    low: u64,
+    high: u64,
+    /// Most bytes of all live files.
+    room: u64,
+    files: Vec<File>,
+    names: u64,
+    bytes: u64,
+    born: u32,
+}
+
+impl Population {
+    /// Files that have just been born, all of them number by number; `files` is at least one. The
+    /// number of names stays within `swing` percent of it (upwards one name at least), and the bytes
+    /// grow by at most `extra`, without which they at most double.
+    pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, laws: &Laws) -> Population {
+        let count = u64::from(files);
+        let away = count * swing / 100;
+        let mut population = Population {
+            seed,
+            low: (count - away).max(1),
+            high: count + away.max(1),
+            room: 0,
+            files: Vec::with_capacity((count + away.max(1)) as usize),
+            names: count,
+            bytes: 0,
+            born: files,
+        };
+        for born in 0..files {
+            let mut draws = SplitMix64::new(mix(seed ^ BIRTH ^ u64::from(born) << 32));
+            let length = laws.sizes.draw(&mut draws);
+            population.files.push(File::new(born, length as u32));
+            population.bytes += length;
+        }
+        population.room = population.bytes + extra.unwrap_or(population.bytes);
+        population
+    }
+
+    /// The live files, in no order that means anything.
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// How many names there are.
+    pub fn names(&self) -> u64 {
+        self.names
+    }
+
+    /// How many bytes the live files have.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most names and the most bytes that there can be.
+    pub fn bounds(&self) -> (u64, u64) {
+        (self.high, self.room)
+    }
+
+    /// Puts the files in the order of their birth, for [`Population::find`]; what is drawn after
+    /// that is not what would have been.
+    pub fn sort(&mut self) {
+        self.files.sort_unstable_by_key(|file| file.born);
+    }
+
+    /// The file with this name, after [`Population::sort`].
+    pub fn find(&self, born: u32, name: u32) -> Option<File> {
+        let at = self.files.binary_search_by_key(&born, |file| file.born).ok()?;
+        self.files.get(at).copied().filter(|file| file.has(name))
+    }
+
+    /// A random word that belongs to the name: what decides its directory.
+    pub fn word_of(&self, born: u32, name: u32) -> u64 {
+        mix(self.seed ^ mix((u64::from(born) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
+    }
+
+    /// The content of the file, from `offset` on as far as it is one payload.
+    pub fn content(&self, file: File, offset: u32) -> Payload {
+        let head = file.has_head() && offset < HEAD;
+        let id = self.content_id(file, head);
+        let end = if head { HEAD } else { file.length };
+        Payload { id, offset: u64::from(offset), length: end.saturating_sub(offset) }
+    }
+
+    fn content_id(&self, file: File, head: bool) -> u64 {
+        let version = u64::from(if head { file.head } else { file.version });
+        let packed = u64::from(head) << 48 | u64::from(file.born) << 16 | version;
+        // Halved, so that no id is one of those that mean something else.
+        mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN))) >> 1
+    }
+
+    /// Operation `number`: draws it, does it to the files, and says what it is.
+    pub fn operate(&mut self, number: u64, laws: &Laws) -> Operation {
+        let mut draws = SplitMix64::new(mix(self.seed ^ number.wrapping_mul(GOLDEN)));
+        let drawn = laws.mix.pick(draws.below(laws.mix.total()));
+        let mut operation = match Action::ALL.get(drawn).copied().unwrap_or(Action::Stat) {
+            Action::Create | Action::Link if self.names >= self.high => self.unlink(&mut draws),
+            Action::Unlink if self.names <= self.low => self.create(laws, &mut draws),
+            Action::Create => self.create(laws, &mut draws),
+            Action::Unlink => self.unlink(&mut draws),
+            action @ (Action::Rename | Action::Link) => self.name_anew(action, &mut draws),
+            Action::Write => self.write(laws, &mut draws),
+            Action::Append => self.append(laws, &mut draws),
+            action @ (Action::Read | Action::Stat | Action::Readdir) => {
+                let at = self.accessed(laws, &mut draws);
+                self.on(action, at, &mut draws)
+            }
+        };
+        let writes = matches!(operation.action, Action::Create | Action::Write | Action::Append);
+        operation.fsync = draws.below(100) < laws.fsync && writes;
+        operation
+    }
+
+    /// Which file is accessed; the hot ones are those that come first.
+    fn accessed(&self, laws: &Laws, draws: &mut SplitMix64) -> usize {
+        let all = self.files.len() as u64;
+        let Some((files, accesses)) = laws.hot else { return draws.below(all) as usize };
+        let hot = (all * files / 100).clamp(1, all);
+        let at = match draws.below(100) < accesses || hot == all {
+            true => draws.below(hot),
+            false => hot + draws.below(all - hot),
+        };
+        at as usize
+    }
+
+    /// An operation on the file at `at`, by any of its names.
+    fn on(&self, action: Action, at: usize, draws: &mut SplitMix64) -> Operation {
+        let file = self.files[at];
+        Operation {
+            action,
+            file,
+            name: file.name(draws.below(u64::from(file.links())) as u32),
+            new_name: 0,
+            payload: Payload { length: file.length, ..self.content(file, 0) },
+            truncate: false,
+            fsync: false,
+            word: draws.draw(),
+        }
+    }
+
+    /// A new file; where there is no room for it a name goes, and where none may go it gets what
+    /// room there is.
+    fn create(&mut self, laws: &Laws, draws: &mut SplitMix64) -> Operation {
+        let (length, left) = (laws.sizes.draw(draws), self.room - self.bytes);
+        if length > left && self.names > self.low {
+            return self.unlink(draws);
+        }
+        let length = length.min(left);
+        self.files.push(File::new(self.born, length as u32));
+        self.born = self.born.wrapping_add(1);
+        self.names += 1;
+        self.bytes += length;
+        self.on(Action::Create, self.files.len() - 1, draws)
+    }
+
+    /// The oldest name of any file goes; a file without names goes, and the last takes its place.
+    fn unlink(&mut self, draws: &mut SplitMix64) -> Operation {
+        let at = draws.below(self.files.len() as u64) as usize;
+        let operation = self.on(Action::Unlink, at, draws);
+        let file = operation.file;
+        match file.links() {
+            1 => {
+                self.files.swap_remove(at);
+                self.bytes -= u64::from(file.length);
+            }
+            links => self.files[at].set_names(file.name(1), links - 1),
+        }
+        self.names -= 1;
+        Operation { name: file.name(0), ..operation }
+    }
+
+    /// The oldest name of any file becomes a new one, or stays and a new one comes.
+    fn name_anew(&mut self, action: Action, draws: &mut SplitMix64) -> Operation {
+        let at = draws.below(self.files.len() as u64) as usize;
+        let file = self.files[at];
+        let links = file.links();
+        let linked = action == Action::Link && links < MOST_NAMES;
+        match linked {
+            true => self.files[at].set_names(file.name(0), links + 1),
+            false => self.files[at].set_names(file.name(1), links),
+        }
+        self.names += u64::from(linked);
+        let action = if linked { Action::Link } else { Action::Rename };
+        let operation = self.on(action, at, draws);
+        Operation { file, name: file.name(0), new_name: file.name(links), ..operation }
+    }
+
+    fn write(&mut self, laws: &Laws, draws: &mut SplitMix64) -> Operation {
+        let at = self.accessed(laws, draws);
+        match laws.overwrite {
+            Overwrite::Truncate => self.rewrite(at, laws, draws),
+            Overwrite::Head if self.files[at].length >= HEAD => {
+                let file = &mut self.files[at];
+                file.head = file.head.checked_add(1).unwrap_or(1);
+                let operation = self.on(Action::Write, at, draws);
+                Operation { payload: self.content(operation.file, 0), ..operation }
+            }
+            Overwrite::Head | Overwrite::Whole => {
+                self.files[at].renew();
+                self.on(Action::Write, at, draws)
+            }
+        }
+    }
+
+    /// A file is cut to nothing and written with another size; where there is no room for that,
+    /// with at most the size that it had.
+    fn rewrite(&mut self, at: usize, laws: &Laws, draws: &mut SplitMix64) -> Operation {
+        let drawn = laws.sizes.draw(draws);
+        let had = u64::from(self.files[at].length);
+        let fits = self.bytes - had + drawn <= self.room;
+        let length = if fits { drawn } else { drawn.min(had) };
+        self.bytes = self.bytes - had + length;
+        self.files[at].renew();
+        self.files[at].length = length as u32;
+        Operation { truncate: true, ..self.on(Action::Write, at, draws) }
+    }
+
+    /// A file grows; where there is no room for that it is rewritten, as a full log is.
+    fn append(&mut self, laws: &Laws, draws: &mut SplitMix64) -> Operation {
+        let at = self.accessed(laws, draws);
+        let (more, had) = (laws.appends.draw(draws), self.files[at].length);
+        if self.bytes + more > self.room || u64::from(had) + more > LARGEST {
+            return self.rewrite(at, laws, draws);
+        }
+        self.bytes += more;
+        self.files[at].length += more as u32;
+        let operation = self.on(Action::Append, at, draws);
+        let payload = Payload { offset: u64::from(had), length: more as u32, ..operation.payload };
+        // Behind the head, whatever the head is.
+        let id = self.content_id(operation.file, false);
+        Operation { payload: Payload { id, ..payload }, ..operation }
+    }
+}

@@ -1,0 +1,65 @@
+//! The tree of a working set: what lives at some time, looked up by name.
+
+use crate::op::Payload;
+use crate::steady::names::Path;
+use crate::steady::parts::Parts;
+use crate::steady::population::{File, Population};
+use crate::workload::{Expected, Links, Tree};
+
+/// The files that live at some time.
+pub struct Living<'a> {
+    parts: &'a Parts,
+    populations: Vec<Population>,
+    names: u64,
+}
+
+impl<'a> Living<'a> {
+    /// The files of all parts, in their order.
+    pub fn new(parts: &'a Parts, mut populations: Vec<Population>) -> Living<'a> {
+        populations.iter_mut().for_each(Population::sort);
+        let names = populations.iter().map(Population::names).sum();
+        Living { parts, populations, names }
+    }
+
+    fn find(&self, path: Path) -> Option<(u32, &Population, File)> {
+        let Path::File { directory, born, name } = path else { return None };
+        let part = self.parts.part_of(directory);
+        let population = self.populations.get(part as usize)?;
+        let right = self.parts.directory(part, population.word_of(born, name));
+        let file = population.find(born, name).filter(|_| right == directory)?;
+        Some((part, population, file))
+    }
+}
+
+impl Tree for Living<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let path = self.parts.names.read(path)?;
+        if let Path::Directory(_) = path {
+            return Some(Expected::DIRECTORY);
+        }
+        let (part, population, file) = self.find(path)?;
+        let expected = match file.has_head() {
+            true => Expected::pieces(u64::from(file.length)),
+            false => Expected::file(population.content(file, 0)),
+        };
+        // A file with one name says nothing of links: a verifier remembers each group it is told of.
+        let group = u64::from(part) << 32 | u64::from(file.born);
+        match file.links() {
+            1 => Some(expected),
+            count => Some(expected.with_links(Links { group, count: u64::from(count) })),
+        }
+    }
+
+    fn files(&self) -> u64 {
+        self.names
+    }
+
+    fn directories(&self) -> u64 {
+        self.parts.directories
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        let (_, population, file) = self.find(self.parts.names.read(path)?)?;
+        Some(population.content(file, u32::try_from(offset).ok()?))
+    }
+}

@@ -1,0 +1,397 @@
+//! churn: a working set in a steady state, files born and gone, read and written by weights.
+
+use std::sync::OnceLock;
+
+use fsdyno_record::seed::stream;
+use fsdyno_record::{Bytes, Nanos, OpKind};
+
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::sizes::Sizes;
+use crate::steady::account::Account;
+use crate::steady::calls::{Fill, Operations};
+use crate::steady::names::Names;
+use crate::steady::parts::{MOST_OPS, Parts};
+use crate::steady::population::{Action, Laws, Overwrite, WORDS};
+use crate::steady::tree::Living;
+use crate::weights::Weights;
+use crate::workload::{
+    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "churn",
+    about: "Keep a working set in a steady state: files born and gone, read and written by weights.",
+    source: "our own; the kind of work that filebench's file servers and fio's file ops stand for",
+    params: PARAMS,
+    doc: DOC,
+    build: |values, setting| Ok(Box::new(Churn::new(values, setting.seed)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+Phase `fill` makes `directories` and in them `files`. Phase `churn` then does `ops` operations, or as \
+many as `seconds` allow, each drawn by the weights of `mix`. All of it is ours [OWN]; no other program's \
+numbers are to be had with it.
+
+Operations, and their calls: create (open with O_CREAT and O_EXCL, writes, close); write (open, with \
+O_TRUNC for overwrite=truncate, writes, close); append (open with O_APPEND, writes, close); read (open, \
+reads until one gives nothing, close); stat, rename, link, unlink (one call each); readdir (open a \
+directory, read it to its end, close). Writes and reads are of `block` bytes. Of creations, overwrites \
+and appends `fsync` percent are followed by fsync before the close.
+
+Steady: there are never more than files + swing % names (one more at least) nor fewer than files - \
+swing % (one at least); a name is a directory entry, so a file with two hard links counts twice. A \
+create or link at the upper bound is an unlink instead, an unlink at the lower one a create. Nor are \
+there ever more bytes than `space`: a create beyond it is an unlink instead (at the lower bound of \
+names: a file of the bytes that are left), an append beyond it or beyond 1 GiB a write with O_TRUNC \
+(a log that is full), and a write that would go beyond it is no larger than the file was. A file has at \
+most 100 names; a link to such a file is a rename instead.
+
+Which file: unlink, rename and link take any file, each as likely, by its oldest name; the new name may \
+be in any directory. Accesses (write, append, read, stat) take any file and any of its names; with \
+locality=hot, hot-share % of them go to the hot % of the files, at first the ones made first; when a file \
+goes, the youngest takes its place.
+
+Names are d01/f123.4: the file that was born as number 123 of its part, its name number 4 (modulo \
+2^24), in the directory that a hash of both says.
+
+Threads: working set and operations are divided into `parts`, each with directories and draws of its \
+own; a thread serves its parts in turn, one operation each. So the work is the same however many \
+threads share it, to the last byte; more threads than parts have nothing to do.
+
+Time: with `seconds` each thread ends at the end of the operation in which the time was up; counts, books \
+and tree are then those of exactly the operations that were done. With `rate` operation k is due k / \
+rate seconds after the start and no sooner issued; its first latency is counted from when it was due.
+
+Books: every operation by what became of it, bytes, and what lives at the end. All draws are whole \
+numbers from the seed, the same on every machine; 16 bytes of memory a live file. link fails on file \
+systems without hard links (vfat, exfat): leave it out of `mix` there.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "files",
+        default: "10000",
+        domain: Domain::Whole { min: 1, max: 100_000_000 },
+        about: "How many files live, about, from fill on.",
+        source: "[OWN] a second or so of filling",
+    },
+    Param {
+        name: "directories",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000 }),
+        about: "How many directories hold them, all in one; auto is one per 100 files, but at least 1.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "mix",
+        default: "create:17,write:5,append:8,read:25,stat:20,rename:3,link:2,unlink:19,readdir:1",
+        domain: Domain::Weights(WORDS),
+        about: "How often each operation is drawn: weights, no percentages.",
+        source: "[OWN] what comes and what goes in balance",
+    },
+    Param {
+        name: "ops",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: MOST_OPS }),
+        about: "How many operations; auto is 100000, or as many as `seconds` allow.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "seconds",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 86_400 },
+        about: "For how long, instead of `ops`; 0 is without limit.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "rate",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 100_000_000 },
+        about: "Operations a second of all threads together, each due at its time; 0 is one after the \
+                other without pause.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "size",
+        default: "mix",
+        domain: Domain::Sizes,
+        about: "Size of a file when it is made and when it is written anew; mix is 85 % of 1 to 4,096 \
+                bytes and 15 % to 64 KiB, as likely in each octave.",
+        source: "[DER] as tarball's: mostly of one block, about 15 % of more",
+    },
+    Param {
+        name: "append",
+        default: "1-4096",
+        domain: Domain::Sizes,
+        about: "How many bytes are appended.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "overwrite",
+        default: "truncate",
+        domain: Domain::Choice(&["truncate", "whole", "head"]),
+        about: "How write overwrites: cut and anew with another size, all of it in place, or the first \
+                4 KiB in place (all of a shorter file).",
+        source: "[OWN] truncate as most programs save files",
+    },
+    Param {
+        name: "block",
+        default: "65536",
+        domain: Domain::Size { min: 512, max: 1 << 20 },
+        about: "Most bytes of one write or read call.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "fsync",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 100 },
+        about: "Percent of creations, overwrites and appends that end in fsync.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "locality",
+        default: "uniform",
+        domain: Domain::Choice(&["uniform", "hot"]),
+        about: "Whether some files are accessed more often than others.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "hot",
+        default: "20",
+        domain: Domain::Whole { min: 1, max: 99 },
+        about: "Percent of the files that are hot, with locality=hot.",
+        source: "[OWN] as the rule of thumb has it",
+    },
+    Param {
+        name: "hot-share",
+        default: "80",
+        domain: Domain::Whole { min: 1, max: 100 },
+        about: "Percent of the accesses that go to hot files, with locality=hot.",
+        source: "[OWN] as the rule of thumb has it",
+    },
+    Param {
+        name: "swing",
+        default: "10",
+        domain: Domain::Whole { min: 0, max: 50 },
+        about: "By how many percent the number of names may differ from `files`.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "space",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Size { min: 0, max: 1 << 50 }),
+        about: "Most bytes of all files at once; auto is twice what fill writes.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "parts",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 512 }),
+        about: "Into how many parts the working set is divided, the most threads that can work; auto is \
+                64, but no more than files or directories.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "cache",
+        default: "hot",
+        domain: Domain::Choice(&["hot", "cold"]),
+        about: "Whether fill is only synced or the file system unmounted and mounted before churn.",
+        source: "[OWN] a steady state is a warm one",
+    },
+];
+
+const FILL: usize = 0;
+const CHURN: usize = 1;
+
+/// Fill and churn; with their parameters bound.
+#[derive(Debug)]
+struct Churn {
+    parts: Parts,
+    /// For how long; zero is without limit.
+    limit: Nanos,
+    gap: GapKind,
+    filled: OnceLock<Account>,
+    churned: OnceLock<Account>,
+}
+
+impl Churn {
+    fn new(values: &Values, seed: u64) -> Result<Churn, ParamError> {
+        let files = values.whole("files");
+        let directories = values.number("directories").unwrap_or((files / 100).max(1));
+        let seconds = values.whole("seconds");
+        let mut parts = Parts {
+            files,
+            directories,
+            count: count(values, files.min(directories))?,
+            ops: operations(values.number("ops"), seconds)?,
+            rate: values.whole("rate"),
+            block: values.whole("block") as u32,
+            swing: values.whole("swing"),
+            free: None,
+            laws: laws(values)?,
+            seed: stream(seed, "churn").draw(),
+            names: Names::new(directories),
+        };
+        if let Some(space) = values.number("space") {
+            let filled = parts.filled().live_bytes();
+            parts.free = Some(space.checked_sub(filled).ok_or_else(|| {
+                ParamError::Conflict(format!(
+                    "space={space} is less than the {filled} bytes that fill writes; use \
+                     space={filled} or more, or smaller or fewer files"
+                ))
+            })?);
+        }
+        Ok(Churn {
+            parts,
+            limit: Nanos(seconds * 1_000_000_000),
+            gap: if values.text("cache") == "hot" { GapKind::Sync } else { GapKind::Remount },
+            filled: OnceLock::new(),
+            churned: OnceLock::new(),
+        })
+    }
+
+    fn filled(&self) -> &Account {
+        self.filled.get_or_init(|| self.parts.filled())
+    }
+
+    /// What all operations come to; none of them where there is a limit of time.
+    fn churned(&self) -> &Account {
+        self.churned.get_or_init(|| self.parts.replay(&self.all()).0)
+    }
+
+    /// All that is done without a limit of time, by one rank.
+    fn all(&self) -> [u64; 1] {
+        [self.parts.ops.unwrap_or(0)]
+    }
+
+    /// Whether the ranks have together done all that there is: then it is the same, whoever did it.
+    fn is_all(&self, done: &[u64]) -> bool {
+        self.parts.ops == Some(done.iter().sum())
+    }
+}
+
+/// How many parts there are, of at most `most`.
+fn count(values: &Values, most: u64) -> Result<u32, ParamError> {
+    let count = values.number("parts").unwrap_or(most.min(64));
+    if count > most {
+        return Err(ParamError::Conflict(format!(
+            "parts={count} is too many: each part has at least one file and one directory; use \
+             parts={most} or fewer"
+        )));
+    }
+    Ok(count as u32)
+}
+
+/// All operations; none with a limit of time.
+fn operations(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError> {
+    match (ops, seconds) {
+        (ops, 0) => Ok(Some(ops.unwrap_or(100_000))),
+        (None, _) => Ok(None),
+        (Some(ops), _) => Err(ParamError::Conflict(format!(
+            "ops={ops} and seconds={seconds} both say when churn ends; set one of them"
+        ))),
+    }
+}
+
+/// The laws of all parts.
+fn laws(values: &Values) -> Result<Laws, ParamError> {
+    let mix = Weights::parse(values.text("mix"), WORDS).map_err(ParamError::Conflict)?;
+    let of = |action: Action| mix.of(action as usize) > 0;
+    let (creates, links, unlinks) = (of(Action::Create), of(Action::Link), of(Action::Unlink));
+    if creates != unlinks || (links && !unlinks) {
+        return Err(ParamError::Conflict(format!(
+            "mix={} is no steady state: what comes must go and what goes must come; give a weight to \
+             both create and unlink, or to neither of them nor link",
+            mix.show(WORDS)
+        )));
+    }
+    let sizes = |key: &str| values.text(key).parse().unwrap_or(Sizes::Mix);
+    let hot = (values.whole("hot"), values.whole("hot-share"));
+    Ok(Laws {
+        mix,
+        sizes: sizes("size"),
+        appends: sizes("append"),
+        overwrite: match values.text("overwrite") {
+            "whole" => Overwrite::Whole,
+            "head" => Overwrite::Head,
+            _ => Overwrite::Truncate,
+        },
+        fsync: values.whole("fsync"),
+        hot: (values.text("locality") == "hot").then_some(hot),
+    })
+}
+
+impl Workload for Churn {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |name, gap| PhaseSpec { name, gap, verify: true, threads: Threads::Any };
+        vec![spec("fill", GapKind::None), spec("churn", self.gap)]
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match phase {
+            FILL => Box::new(Fill::new(&self.parts, share)),
+            CHURN => Box::new(Operations::new(&self.parts, share)),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        match phase {
+            FILL => {
+                let mut counts = self.filled().counts();
+                counts.insert(OpKind::Mkdir, self.parts.directories);
+                counts
+            }
+            CHURN => self.churned().counts(),
+            _ => OpCounts::new(),
+        }
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        match phase {
+            FILL => self.filled().books(),
+            CHURN if self.parts.ops.is_some() => self.churned().books(),
+            _ => Books::new(),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        self.tree_after(phase, &self.all())
+    }
+
+    fn needs(&self) -> Needs {
+        let parts = &self.parts;
+        let bounds = (0..parts.count).map(|part| parts.population(part).bounds());
+        let (names, bytes) = bounds.fold((0, 0), |sum, bound| (sum.0 + bound.0, sum.1 + bound.1));
+        Needs {
+            bytes: Bytes(bytes),
+            inodes: names + parts.directories,
+            longest_name: parts.names.longest(),
+        }
+    }
+
+    fn limit(&self, phase: usize) -> Option<Nanos> {
+        (phase == CHURN && self.limit > Nanos(0)).then_some(self.limit)
+    }
+
+    fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {
+        match phase {
+            CHURN if !self.is_all(done) => self.parts.replay(done).0.counts(),
+            _ => self.counts(phase, done.len() as u32),
+        }
+    }
+
+    fn books_after(&self, phase: usize, done: &[u64]) -> Books {
+        match phase {
+            CHURN if !self.is_all(done) => self.parts.replay(done).0.books(),
+            _ => self.books(phase),
+        }
+    }
+
+    fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {
+        let done = if phase == CHURN { done } else { &[0] };
+        Box::new(Living::new(&self.parts, self.parts.replay(done).1))
+    }
+}

@@ -1,0 +1,431 @@
+//! churn: the steady state holds, the books are exact whenever it is stopped, and the work is the
+//! same however many threads share it.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod memory;
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::{Nanos, OpKind};
+use fsdyno_workload::{
+    Books, Call, DirSlot, Expect, Op, OpSource, Setting, Share, Workload, workloads,
+};
+use memory::{Memory, Node, build, prove};
+use proptest::prelude::*;
+
+const CHURN: usize = 1;
+
+/// What the test sees of the ops, counted without the generator's help.
+#[derive(Default)]
+struct Seen {
+    memory: Memory,
+    books: BTreeMap<&'static str, u64>,
+    directories: u64,
+    most_names: u64,
+    fewest_names: u64,
+}
+
+impl Seen {
+    fn book(&mut self, name: &'static str) {
+        *self.books.entry(name).or_default() += 1;
+    }
+
+    fn names(&self) -> u64 {
+        self.memory.names.len() as u64 - self.directories
+    }
+
+    fn live(&self) -> (u64, u64) {
+        let mut inodes: Vec<usize> = self.memory.names.values().copied().collect();
+        inodes.sort_unstable();
+        inodes.dedup();
+        inodes.iter().fold((0, 0), |(files, bytes), inode| match self.memory.nodes[*inode] {
+            Node::File { size, .. } => (files + 1, bytes + size),
+            _ => (files, bytes),
+        })
+    }
+
+    fn apply(&mut self, op: &Op) {
+        assert_eq!(self.memory.apply(op), Expect::Success, "{:?} {:?}", op.call, op.name);
+        match op.call {
+            Call::Mkdir { .. } => self.directories += 1,
+            Call::Create { .. } => self.book("files created"),
+            Call::Open { flags, .. } if flags.append => self.book("files appended to"),
+            Call::Open { flags, .. } if flags.write => self.book("files overwritten"),
+            Call::Open { .. } => self.book("files read"),
+            Call::Stat { .. } => self.book("status asked for"),
+            Call::Rename { .. } => self.book("names renamed"),
+            Call::Link { .. } => self.book("names linked"),
+            Call::Unlink { .. } => self.book("names unlinked"),
+            Call::Scan { .. } => self.book("directories read"),
+            Call::Fsync { .. } => self.book("files fsynced"),
+            _ => {}
+        }
+    }
+
+    /// Starts the books anew; what lives goes on.
+    fn begin(&mut self) {
+        self.memory.counts.clear();
+        self.books.clear();
+        (self.memory.written, self.memory.read) = (0, 0);
+    }
+
+    /// The books as they should be, with zeros for what was not done.
+    fn right(&self) -> Books {
+        let mut books: Books = [
+            "files created",
+            "files overwritten",
+            "files appended to",
+            "files read",
+            "status asked for",
+            "names renamed",
+            "names linked",
+            "names unlinked",
+            "directories read",
+        ]
+        .into_iter()
+        .map(|name| (name, self.books.get(name).copied().unwrap_or(0)))
+        .collect();
+        let (files, bytes) = self.live();
+        books.extend([
+            ("operations", books.values().sum()),
+            ("files fsynced", self.books.get("files fsynced").copied().unwrap_or(0)),
+            ("bytes written", self.memory.written),
+            ("bytes read", self.memory.read),
+            ("live files", files),
+            ("live names", self.names()),
+            ("live bytes", bytes),
+        ]);
+        books
+    }
+}
+
+/// Runs a phase, the ranks in turn, and after `stop` calls asks all of them to end; what each says
+/// that it has done.
+fn run(seen: &mut Seen, work: &dyn Workload, phase: usize, ranks: u32, stop: u64) -> Vec<u64> {
+    let mut sources: Vec<Box<dyn OpSource + Send + '_>> =
+        (0..ranks).map(|rank| work.ops(phase, Share { rank, ranks })).collect();
+    let mut ops = vec![Op::default(); ranks as usize];
+    let mut calls = 0;
+    let mut going = vec![true; ranks as usize];
+    seen.begin();
+    (seen.most_names, seen.fewest_names) = (0, u64::MAX);
+    while going.iter().any(|going| *going) {
+        for (rank, source) in sources.iter_mut().enumerate() {
+            if calls == stop {
+                source.finish();
+            }
+            going[rank] = going[rank] && source.next(&mut ops[rank]);
+            if going[rank] {
+                ops[rank].thread = rank as u32;
+                seen.apply(&ops[rank]);
+            }
+        }
+        if calls < stop || stop == u64::MAX {
+            calls += 1;
+        }
+        let names = seen.names();
+        seen.most_names = seen.most_names.max(names);
+        seen.fewest_names = seen.fewest_names.min(names);
+    }
+    sources.iter().map(|source| source.done()).collect()
+}
+
+fn words() -> impl Strategy<Value = String> {
+    let weight = || prop::sample::select(vec![0u32, 1, 5, 50]);
+    (prop::array::uniform7(weight()), 1u32..50, 1u32..50).prop_map(|(weights, create, unlink)| {
+        let names = ["write", "append", "read", "stat", "rename", "link", "readdir"];
+        let parts: Vec<String> =
+            names.iter().zip(weights).map(|(name, weight)| format!("{name}:{weight}")).collect();
+        format!("create:{create},unlink:{unlink},{}", parts.join(","))
+    })
+}
+
+fn size() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["mix", "0", "1", "4096", "1-20000", "lognormal:4K:1.5"])
+}
+
+/// Parameters that matter to what is done; the number of operations is not among them.
+fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let whole = prop::sample::select(vec!["truncate", "whole", "head"]);
+    let text = |value: &'static str| value.to_string();
+    (
+        (1u64..120, 1u64..20, words(), size(), size()),
+        (whole, prop::sample::select(vec!["512", "4096", "65536"]), 0u64..101),
+        (prop::bool::ANY, 1u64..100, 0u64..50, 0u64..3),
+    )
+        .prop_map(
+            move |((files, directories, mix, size, append), (overwrite, block, fsync), rest)| {
+                let (hot, share, swing, parts) = rest;
+                let most = files.min(directories);
+                let locality = if hot { "hot" } else { "uniform" };
+                vec![
+                    ("files", files.to_string()),
+                    ("directories", directories.to_string()),
+                    ("mix", mix),
+                    ("size", text(size)),
+                    ("append", text(append)),
+                    ("overwrite", text(overwrite)),
+                    ("block", text(block)),
+                    ("fsync", fsync.to_string()),
+                    ("locality", text(locality)),
+                    ("hot", share.to_string()),
+                    ("swing", swing.to_string()),
+                    ("parts", if parts == 0 { text("auto") } else { parts.min(most).to_string() }),
+                ]
+            },
+        )
+}
+
+/// With one more setting.
+fn with<'a>(
+    set: &'a [(&'static str, String)],
+    more: &[(&'static str, &'a str)],
+) -> Vec<(&'static str, &'a str)> {
+    set.iter().map(|(key, value)| (*key, value.as_str())).chain(more.iter().copied()).collect()
+}
+
+fn whole(set: &[(&str, String)], key: &str) -> u64 {
+    set.iter().find(|(name, _)| *name == key).unwrap().1.parse().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn each_call_is_legal_and_counts_and_tree_are_exact(
+        set in settings(), ops in 1u64..800, seed: u64, threads in 1u32..5,
+    ) {
+        prove("churn", &with(&set, &[("ops", &ops.to_string())]), seed, threads);
+    }
+
+    #[test]
+    fn the_books_are_those_of_an_independent_account(
+        set in settings(), ops in 1u64..800, seed: u64, threads in 1u32..5,
+    ) {
+        let work = build("churn", &with(&set, &[("ops", &ops.to_string())]), &Setting::seed(seed));
+        let mut seen = Seen::default();
+        for phase in 0..2 {
+            let done = run(&mut seen, work.as_ref(), phase, threads, u64::MAX);
+            prop_assert_eq!(&work.books(phase), &seen.right());
+            prop_assert_eq!(work.books_after(phase, &done), seen.right());
+            prop_assert_eq!(work.counts_after(phase, &done), seen.memory.counts.clone());
+        }
+        prop_assert_eq!(work.books(CHURN)["operations"], ops);
+    }
+
+    #[test]
+    fn stopped_at_any_call_it_ends_with_no_file_open_and_the_books_are_exact(
+        set in settings(), stop in 0u64..700, seed: u64, threads in 1u32..5,
+    ) {
+        let work = build("churn", &with(&set, &[("seconds", "1")]), &Setting::seed(seed));
+        let mut seen = Seen::default();
+        run(&mut seen, work.as_ref(), 0, threads, u64::MAX);
+        let done = run(&mut seen, work.as_ref(), CHURN, threads, stop);
+        let counts = seen.memory.counts.clone();
+        let of = |kind| counts.get(&kind).copied().unwrap_or(0);
+        prop_assert_eq!(of(OpKind::Open) + of(OpKind::Create), of(OpKind::Close));
+        prop_assert_eq!(work.counts_after(CHURN, &done), counts);
+        prop_assert_eq!(work.books_after(CHURN, &done), seen.right());
+        seen.memory.check(work.tree_after(CHURN, &done).as_ref());
+        // A call a turn: nothing was begun after the stop.
+        prop_assert!(done.iter().all(|done| *done <= stop));
+    }
+
+    #[test]
+    fn names_and_bytes_stay_within_their_bounds(
+        set in settings(), seed: u64, room in prop::option::of(0u64..50_000),
+    ) {
+        let set = with(&set, &[("ops", "1500"), ("parts", "1")]);
+        let owned: Vec<(&str, String)> =
+            set.iter().map(|(key, value)| (*key, (*value).to_string())).collect();
+        let filled = build("churn", &set, &Setting::seed(seed)).books(0)["live bytes"];
+        let space = room.map_or("auto".to_string(), |room| (filled + room).to_string());
+        let work = build("churn", &with(&owned, &[("space", &space)]), &Setting::seed(seed));
+        let (files, swing) = (whole(&owned, "files"), whole(&owned, "swing"));
+        let mut seen = Seen::default();
+        run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
+        prop_assert_eq!(seen.names(), files);
+        run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
+        let away = files * swing / 100;
+        prop_assert!(seen.most_names <= files + away.max(1), "{}", seen.most_names);
+        prop_assert!(seen.fewest_names >= (files - away).max(1), "{}", seen.fewest_names);
+        let most = room.map_or(2 * filled, |room| filled + room);
+        prop_assert!(seen.memory.most.0 <= most, "{} bytes, not {most}", seen.memory.most.0);
+    }
+
+    #[test]
+    fn the_work_is_the_same_however_many_threads_share_it(
+        set in settings(), seed: u64, threads in 2u32..9,
+    ) {
+        let set = with(&set, &[("ops", "400")]);
+        let left = |threads| {
+            let memory = prove("churn", &set, seed, threads);
+            let show = |(path, inode): (&String, &usize)| {
+                format!("{path} {:?}", memory.nodes[*inode])
+            };
+            memory.names.iter().map(show).collect::<Vec<String>>()
+        };
+        prop_assert_eq!(left(1), left(threads));
+    }
+}
+
+/// The ops of a rank of churn as text.
+fn trace(set: &[(&str, &str)], seed: u64) -> Vec<String> {
+    let work = build("churn", set, &Setting::seed(seed));
+    let mut ops = work.ops(CHURN, Share::WHOLE);
+    let mut op = Op::default();
+    let mut trace = Vec::new();
+    while ops.next(&mut op) {
+        let other = if matches!(op.call, Call::Rename { .. } | Call::Link { .. }) {
+            op.other.display()
+        } else {
+            String::new()
+        };
+        trace.push(format!("{:?} {} {other} {}", op.call, op.name.display(), op.due.0));
+    }
+    trace
+}
+
+#[test]
+fn a_seed_has_its_ops_on_every_machine_and_another_seed_has_others() {
+    let set = [("files", "500"), ("ops", "2000"), ("size", "lognormal:8K:1.5"), ("fsync", "10")];
+    let first = trace(&set, 1);
+    assert_eq!(first, trace(&set, 1));
+    assert_ne!(first, trace(&set, 2));
+    let hash = first.join("\n").bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    assert_eq!(
+        hash, 12_109_244_818_992_269_744,
+        "the ops of seed 1 have changed, or this machine draws others"
+    );
+}
+
+#[test]
+fn operations_come_as_often_as_their_weights_say() {
+    let set = [("mix", "write:1,readdir:2,read:3,stat:4"), ("ops", "100000"), ("fsync", "30")];
+    let books = build("churn", &set, &Setting::seed(9)).books(CHURN);
+    // Four standard deviations of binomial counts of 100,000 are at most 632.
+    let near =
+        |name: &str, right: u64| assert!(books[name].abs_diff(right) < 640, "{name}: {books:?}");
+    near("files overwritten", 10_000);
+    near("directories read", 20_000);
+    near("files read", 30_000);
+    near("status asked for", 40_000);
+    near("files fsynced", 3_000);
+    assert_eq!((books["live names"], books["files created"]), (10_000, 0));
+}
+
+#[test]
+fn the_default_mix_is_steady_and_of_its_weights() {
+    let work = build("churn", &[], &Setting::seed(5));
+    let books = work.books(CHURN);
+    assert_eq!(books["operations"], 100_000);
+    assert!((9_000..=11_000).contains(&books["live names"]), "{books:?}");
+    for (name, weight) in [("files read", 25), ("status asked for", 20), ("names linked", 2)] {
+        assert!(books[name].abs_diff(weight * 1000) < 600, "{name}: {books:?}");
+    }
+    // The walk is bent back at the bounds of 64 small parts, at times.
+    assert!(books["files created"].abs_diff(17_000) < 1500, "{books:?}");
+    assert!(books["names unlinked"].abs_diff(19_000) < 1500, "{books:?}");
+}
+
+#[test]
+fn hot_files_get_their_share_of_the_accesses() {
+    let set = [
+        ("mix", "stat:1"),
+        ("files", "1000"),
+        ("ops", "100000"),
+        ("parts", "1"),
+        ("locality", "hot"),
+        ("hot", "10"),
+        ("hot-share", "70"),
+    ];
+    let mut hits = BTreeMap::<String, u64>::new();
+    for line in trace(&set, 3) {
+        *hits.entry(line).or_default() += 1;
+    }
+    let mut hits: Vec<u64> = hits.into_values().collect();
+    hits.sort_unstable_by(|a, b| b.cmp(a));
+    let hottest: u64 = hits.iter().take(100).sum();
+    // Four standard deviations of the binomial count are 580.
+    assert!(hottest.abs_diff(70_000) < 600, "{hottest}");
+    // Each hot file has 700 accesses on average and each other one 33.
+    assert!(hits[99] > 560 && hits[100] < 80, "{} {}", hits[99], hits[100]);
+    assert_eq!(hits.len(), 1000);
+}
+
+#[test]
+fn an_operation_is_due_at_its_place_in_the_schedule_and_its_other_calls_at_once() {
+    let set = [("rate", "1000"), ("ops", "300"), ("files", "700"), ("directories", "7")];
+    let work = build("churn", &set, &Setting::seed(3));
+    let mut due = Vec::new();
+    for rank in 0..3 {
+        let mut ops = work.ops(CHURN, Share { rank, ranks: 3 });
+        let mut op = Op::default();
+        let mut opened = false;
+        while ops.next(&mut op) {
+            if opened {
+                assert_eq!(op.due, Nanos(0), "within an operation nothing waits");
+            } else {
+                due.push(op.due.0);
+            }
+            opened = match op.call {
+                Call::Create { .. } | Call::Open { .. } => true,
+                Call::Close { .. } => false,
+                _ => opened,
+            };
+        }
+    }
+    due.sort_unstable();
+    let right: Vec<u64> = (0..300).map(|number| number * 1_000_000).collect();
+    assert_eq!(due, right);
+}
+
+#[test]
+fn with_a_limit_of_time_nothing_is_known_beforehand() {
+    let work = build("churn", &[("seconds", "3"), ("files", "100")], &Setting::seed(1));
+    assert_eq!((work.limit(0), work.limit(CHURN)), (None, Some(Nanos(3_000_000_000))));
+    assert!(work.counts(CHURN, 2).is_empty() && work.books(CHURN).is_empty());
+    assert_eq!(work.tree(CHURN).files(), 100);
+    assert_eq!(build("churn", &[], &Setting::seed(1)).limit(CHURN), None);
+}
+
+#[test]
+fn every_call_is_below_the_root_by_a_path() {
+    let work = build("churn", &[("files", "50"), ("ops", "500")], &Setting::seed(1));
+    let mut ops = work.ops(CHURN, Share::WHOLE);
+    let mut op = Op::default();
+    while ops.next(&mut op) {
+        if let Call::Open { dir, .. } | Call::Unlink { dir } | Call::Stat { dir } = op.call {
+            assert_eq!(dir, DirSlot::ROOT);
+            assert_eq!(op.name.as_bytes().iter().filter(|byte| **byte == b'/').count(), 1);
+        }
+    }
+}
+
+#[test]
+fn each_contradiction_is_one_line_that_says_what_is_right() {
+    let kind = workloads::find("churn").unwrap();
+    let wrong = |set: &[(&str, &str)]| match kind.resolve(set) {
+        Err(error) => error.to_string(),
+        Ok(params) => kind.build(&params, &Setting::default()).err().unwrap().to_string(),
+    };
+    for (set, words) in [
+        (&[("parts", "5"), ("files", "100"), ("directories", "4")][..], "parts=4 or fewer"),
+        (&[("ops", "5"), ("seconds", "4")], "ops=5 and seconds=4 both say when churn ends"),
+        (&[("mix", "create:1,read:1")], "give a weight to both create and unlink"),
+        (&[("mix", "unlink:1")], "mix=unlink:1 is no steady state"),
+        (&[("mix", "link:1,read:5")], "is no steady state"),
+        (&[("mix", "create:1,unlnk:1")], "did you mean 'unlink'?"),
+        (&[("mix", "")], "WORD:WEIGHT"),
+        (&[("size", "4096"), ("files", "10"), ("space", "40959")], "use space=40960 or more"),
+        (&[("size", "lognormal:4K")], "lognormal:MEDIAN:SIGMA"),
+        (&[("fsync", "101")], "fsync takes a whole number from 0 to 100"),
+    ] {
+        let message = wrong(set);
+        assert!(message.contains(words), "{message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+}
