@@ -33,6 +33,7 @@ pub fn run(job: &Job, target: &mut dyn Target, mailbox: Mailbox<'static>) -> Age
         measured: Measured::default(),
         contents: Arc::new(Contents::new(job.seed)),
         ops_before: 0,
+        done: Vec::new(),
     };
     let mut ended = trial.run();
     if let Some(error) = trial.target.device_error() {
@@ -75,6 +76,8 @@ struct Trial<'a> {
     measured: Measured,
     contents: Arc<Contents>,
     ops_before: u64,
+    /// Of each phase so far, what each rank has done.
+    done: Vec<Vec<u64>>,
 }
 
 impl Trial<'_> {
@@ -224,7 +227,6 @@ impl Trial<'_> {
             root: self.target.root(),
             contents: &self.contents,
         };
-        let ranks = crew.ranks();
         let together = machine::at_once(crew.threads());
         let mut account_before = None;
         let done = run_threads(
@@ -244,11 +246,14 @@ impl Trial<'_> {
         let spent = Account::close(instruments, &account_before);
         let device = self.target.device();
         self.ops_before += outcome.ops;
+        let shares = done.done.clone();
         let recorder = done.into_recorder();
         if self.calls() {
-            books::compare(&recorder.counts(), &workload.counts(index, ranks))
+            books::compare(&recorder.counts(), &workload.counts_after(index, &shares))
                 .map_err(|wrong| format!("phase {}: {wrong}", spec.name))?;
         }
+        let books = workload.books_after(index, &shares);
+        self.done.push(shares);
         Ok(Phase {
             name: spec.name.to_string(),
             returned_ns: outcome.returned.since(outcome.started),
@@ -261,11 +266,7 @@ impl Trial<'_> {
             kernel_cpu_ns: spent.kernel,
             think_ns: outcome.thought,
             ops: recorder.ops(),
-            books: workload
-                .books(index)
-                .into_iter()
-                .map(|(name, n)| (name.to_string(), n))
-                .collect(),
+            books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
             bytes_written: outcome.bytes_written,
             bytes_read: outcome.bytes_read,
             device: device.zip(device_before).map(|(now, then)| device_since(&now, &then)),
@@ -289,7 +290,8 @@ impl Trial<'_> {
         self.stage(Stage::Verifying);
         self.target.set_timed(false);
         let mode = self.job.plan.verify;
-        let tree = workload.tree(phase);
+        let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
+        let tree = workload.tree_after(phase, done);
         let mailbox = self.mailbox;
         let mut beat = |entries: u64| {
             if entries % 256 == 0 {

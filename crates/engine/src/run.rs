@@ -4,6 +4,7 @@
 //! the call, the generator's work for it and the engine's own (together 80 to 100 instructions, as
 //! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
 //! Before an op its caller may wait for another thread, sleep or compute; that is no part of a latency.
+//! An op with a due time waits for it, and its latency is counted from then, however late it is issued.
 
 use std::fmt;
 
@@ -238,8 +239,33 @@ impl<'a> Meter<'a> {
             self.now();
         }
         self.compute(op.compute);
+        self.until_due(op.due);
         self.thought += self.last.since(from);
+        self.count_from(op.due);
         Ok(())
+    }
+
+    /// How long it is until an op is due, by the last reading of the clock.
+    pub(crate) fn ahead(&self, due: Nanos) -> Nanos {
+        (self.started + due).since(self.last)
+    }
+
+    /// Sleeps until an op is due, if that is still to come.
+    fn until_due(&mut self, due: Nanos) {
+        if self.ahead(due).0 != 0 {
+            clock::sleep_until(self.started + due);
+            self.now();
+        }
+    }
+
+    /// The latency of an op with a due time is counted from then, however late it is.
+    pub(crate) fn count_from(&mut self, due: Nanos) {
+        self.last = self.since(due, self.last);
+    }
+
+    /// Since when the latency of an op is counted that is issued at `now`.
+    pub(crate) fn since(&self, due: Nanos, now: Nanos) -> Nanos {
+        if due.0 == 0 { now } else { self.started + due }
     }
 
     /// Burns processor time from the last reading of the clock on.
@@ -337,7 +363,7 @@ pub fn run_rank<I: Issuer + ?Sized>(
     let mut meter = Meter::start(board, rank, recorder, beat);
     let thinks = issuer.thinks();
     while source.next(&mut op) {
-        if op.think.0 | op.compute.0 | op.after.ops != 0
+        if op.think.0 | op.compute.0 | op.due.0 | op.after.ops != 0
             && let Err(halt) = meter.pause(&op, thinks)
         {
             return Err(meter.failure(&op, issuer.path_of(&op), halt));

@@ -14,6 +14,7 @@ use crate::board::Board;
 use crate::issue::null::Null;
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
+use crate::limit::limited;
 use crate::recorder::Recorder;
 use crate::run::{Cause, Failure, Outcome, run_rank};
 
@@ -54,6 +55,8 @@ pub enum PhaseError {
 pub struct Done {
     /// From the first start to the last return.
     pub outcome: Outcome,
+    /// What each rank's source says that it has done.
+    pub done: Vec<u64>,
     hands: Vec<Hand>,
     recorders: Vec<Recorder>,
 }
@@ -145,7 +148,10 @@ pub fn run_threads(
     let mut places = Vec::new();
     for thread in 0..threads {
         let first = thread * each;
-        let share = |rank| crew.work.ops(crew.phase, Share { rank, ranks });
+        let share = |rank| {
+            let source = crew.work.ops(crew.phase, Share { rank, ranks });
+            limited(source, crew.work.limit(crew.phase))
+        };
         places.push(Place {
             first,
             hand: Hand::new(crew, each)?,
@@ -160,8 +166,9 @@ pub fn run_threads(
         }
         places => together(places, &board, ready, beat)?,
     };
+    let done = places.iter().flat_map(|place| &place.sources).map(|source| source.done()).collect();
     let (hands, recorders) = places.into_iter().map(|place| (place.hand, place.recorder)).unzip();
-    Ok(Done { outcome, hands, recorders })
+    Ok(Done { outcome, done, hands, recorders })
 }
 
 /// What one thread needs.

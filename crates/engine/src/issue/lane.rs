@@ -102,10 +102,10 @@ impl Lane {
         }
     }
 
-    /// Begins to think; for how long, as the kernel wants it.
-    pub fn sleep(&mut self) -> *const Timespec {
+    /// Begins to sleep for so many nanoseconds; for how long, as the kernel wants it.
+    pub fn sleep(&mut self, pause: u64) -> *const Timespec {
         self.step = Step::Slept;
-        self.pause = Duration::from_nanos(self.op.think.0).into();
+        self.pause = Duration::from_nanos(pause).into();
         &raw const self.pause
     }
 

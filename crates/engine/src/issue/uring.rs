@@ -161,8 +161,12 @@ impl Uring {
             lane.step = Step::Think;
         }
         if lane.step == Step::Think {
-            if lane.op.think.0 != 0 {
-                let sleep = opcode::Timeout::new(lane.sleep()).build();
+            if lane.op.due.0 != 0 {
+                round.meter.now();
+            }
+            let pause = lane.op.think.0.max(round.meter.ahead(lane.op.due).0);
+            if pause != 0 {
+                let sleep = opcode::Timeout::new(lane.sleep(pause)).build();
                 self.sleeps += 1;
                 return self.submit(round, at, sleep);
             }
@@ -186,6 +190,7 @@ impl Uring {
         let meter = &mut round.meter;
         meter.turn_to(round.first + at as u32);
         meter.now();
+        meter.count_from(op.due);
         *step = Step::Generate;
         round.ready.push_back(at);
         let Some(kind) = op.call.kind() else { return own.expand(op, meter) };
@@ -221,7 +226,11 @@ impl Uring {
         let since = round.meter.now();
         let first = round.new.first().copied().unwrap_or(0);
         for at in round.new.drain(..) {
-            self.lanes[at].since = since;
+            let lane = &mut self.lanes[at];
+            lane.since = match lane.step {
+                Step::Call => round.meter.since(lane.op.due, since),
+                _ => since,
+            };
         }
         let wanted = usize::from(round.ready.is_empty());
         match self.ring.submit_and_wait(wanted).map_err(|error| error.raw_os_error()) {

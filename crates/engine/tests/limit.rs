@@ -1,0 +1,151 @@
+//! Phases that end when their time is up, and ops with a due time, on a real directory.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use fsdyno_engine::{Crew, Failure, Issuer, Meter, Recorder, run_phase, run_threads, verify};
+use fsdyno_record::plan::{IssuerPlan, VerifyMode};
+use fsdyno_record::{Nanos, OpKind};
+use fsdyno_workload::{Call, Contents, DirSlot, Op, OpSource, Setting, Workload, workloads};
+
+const CHURN: usize = 1;
+
+fn build(set: &[(&str, &str)]) -> Box<dyn Workload> {
+    let kind = workloads::find("churn").unwrap();
+    kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap()
+}
+
+fn root(path: &Path) -> OwnedFd {
+    File::open(path).unwrap().into()
+}
+
+/// Runs both phases, checks counts and tree of what was done, and hands back how long churn took and
+/// how many operations there were.
+fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, contents) = (build(set), Arc::new(Contents::new(5)));
+    let directory = root(folder.path());
+    let mut last = (Nanos(0), 0);
+    for (phase, spec) in work.phases().iter().enumerate() {
+        let crew = Crew {
+            work: work.as_ref(),
+            phase,
+            threads: spec.threads,
+            asked: threads,
+            issuer,
+            root: directory.as_fd(),
+            contents: &contents,
+        };
+        let done = run_threads(&crew, &mut || {}, &|_| {}).unwrap();
+        let (outcome, shares) = (done.outcome, done.done.clone());
+        let mut counts = done.into_recorder().counts();
+        counts.remove(&OpKind::Readdir);
+        assert_eq!(counts, work.counts_after(phase, &shares), "phase {phase}");
+        let tree = work.tree_after(phase, &shares);
+        let mode = VerifyMode::Full;
+        let report = verify(directory.as_fd(), tree.as_ref(), &contents, mode, 5, &mut |_| {});
+        assert_eq!(report.unwrap().examples, Vec::<String>::new(), "phase {phase}");
+        last = (outcome.returned.since(outcome.started), shares.iter().sum());
+        if phase == CHURN {
+            assert_eq!(work.books_after(phase, &shares)["operations"], last.1);
+        }
+    }
+    last
+}
+
+#[test]
+fn a_phase_with_a_limit_ends_in_time_and_its_books_and_tree_are_exact() {
+    for threads in [1, 3] {
+        let set = [("files", "300"), ("seconds", "1"), ("fsync", "2")];
+        let (elapsed, operations) = run(&set, threads, IssuerPlan::Sync);
+        assert!(elapsed >= Nanos(1_000_000_000), "{elapsed:?}");
+        // Far above one operation, for the machine may be busy.
+        assert!(elapsed < Nanos(4_000_000_000), "{elapsed:?}");
+        assert!(operations > 100, "{operations}");
+    }
+}
+
+#[test]
+fn without_a_limit_all_operations_are_done_by_however_many_threads() {
+    for threads in [1, 2, 5] {
+        let (_, operations) = run(&[("files", "200"), ("ops", "999")], threads, IssuerPlan::Sync);
+        assert_eq!(operations, 999);
+    }
+}
+
+#[test]
+fn a_rate_is_kept_by_all_threads_together() {
+    for (threads, issuer) in [(1, IssuerPlan::Sync), (3, IssuerPlan::Sync)] {
+        let set = [("files", "200"), ("ops", "201"), ("rate", "1000"), ("size", "100")];
+        let (elapsed, operations) = run(&set, threads, issuer);
+        assert_eq!(operations, 201);
+        assert!(elapsed >= Nanos(200_000_000), "the last is due after 200 ms, not {elapsed:?}");
+    }
+}
+
+#[test]
+fn io_uring_keeps_limit_and_rate_too() {
+    if let Err(error) = fsdyno_engine::issue::uring::probe() {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let issuer = IssuerPlan::IoUring { depth: 4 };
+    let set = [("files", "200"), ("seconds", "1")];
+    let (elapsed, operations) = run(&set, 2, issuer);
+    assert!(elapsed >= Nanos(1_000_000_000) && operations > 100, "{elapsed:?} {operations}");
+    let (elapsed, _) = run(&[("files", "200"), ("ops", "201"), ("rate", "1000")], 2, issuer);
+    assert!(elapsed >= Nanos(200_000_000), "{elapsed:?}");
+}
+
+/// Answers at once, but the first call takes 50 ms.
+struct SlowFirst(bool);
+
+impl Issuer for SlowFirst {
+    fn issue(&mut self, _: &Op) -> i64 {
+        if std::mem::take(&mut self.0) {
+            sleep(Duration::from_millis(50));
+        }
+        0
+    }
+
+    fn expand(&mut self, _: &Op, _: &mut Meter<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+struct List(VecDeque<Op>);
+
+impl OpSource for List {
+    fn next(&mut self, op: &mut Op) -> bool {
+        self.0.pop_front().map(|next| *op = next).is_some()
+    }
+}
+
+#[test]
+fn what_waits_for_a_slow_op_is_as_late_as_its_caller_finds_it() {
+    let at = |due, call| Op { call, due: Nanos(due), ..Op::default() };
+    let stat = Call::Stat { dir: DirSlot::ROOT };
+    let ops = vec![
+        at(0, Call::Rmdir { dir: DirSlot::ROOT }),
+        at(10_000_000, stat),
+        at(0, Call::Unlink { dir: DirSlot::ROOT }),
+        at(100_000_000, Call::Symlink { dir: DirSlot::ROOT }),
+    ];
+    let mut recorder = Recorder::new();
+    let source = &mut List(ops.into());
+    let outcome = run_phase(source, &mut SlowFirst(true), &mut recorder, &mut |_| {}).unwrap();
+    let took = |kind| recorder.ops()[&kind].total_ns;
+    assert!(took(OpKind::Stat) >= Nanos(40_000_000), "due after 10 ms, issued after 50");
+    // What follows without a due time is counted from the return of the op before.
+    assert!(took(OpKind::Unlink) < Nanos(30_000_000), "{:?}", took(OpKind::Unlink));
+    assert!(outcome.returned.since(outcome.started) >= Nanos(100_000_000));
+    assert!(took(OpKind::Symlink) < Nanos(90_000_000), "not counted while it was waited for");
+    assert!(outcome.thought > Nanos(0), "the wait is no work");
+}
