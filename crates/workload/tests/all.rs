@@ -1,0 +1,135 @@
+//! The laws that every workload obeys, scaled down by one row each.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod memory;
+
+use fsdyno_workload::{Op, Setting, Share, Workload, workloads};
+use memory::{build, prove};
+
+/// A workload, what makes it small, and whether another seed leaves its counts as they are.
+struct Row {
+    name: &'static str,
+    set: &'static [(&'static str, &'static str)],
+    seed_counts: bool,
+}
+
+const ROWS: &[Row] = &[
+    Row { name: "dirops", set: &[("files", "200"), ("stat", "yes")], seed_counts: true },
+    Row { name: "tarball", set: &[("files", "200")], seed_counts: false },
+    Row {
+        name: "source-tree",
+        set: &[("files", "120"), ("directories", "20"), ("trees", "2")],
+        seed_counts: false,
+    },
+    Row {
+        name: "maildir",
+        set: &[("ops", "100"), ("maildirs", "5"), ("store", "100"), ("read-store", "50")],
+        seed_counts: false,
+    },
+    Row {
+        name: "maildir-read",
+        set: &[("reads", "100"), ("read-store", "50")],
+        seed_counts: false,
+    },
+    Row {
+        name: "fdtree",
+        set: &[("levels", "2"), ("dirs", "3"), ("files", "4")],
+        seed_counts: true,
+    },
+    Row {
+        name: "bonnie",
+        set: &[("file-size", "1M"), ("seeks", "50"), ("files", "1")],
+        seed_counts: false,
+    },
+    Row { name: "many-files", set: &[("widths", "3/4"), ("files", "5")], seed_counts: true },
+    Row {
+        name: "postmark",
+        set: &[("number", "100"), ("transactions", "200")],
+        seed_counts: false,
+    },
+    Row { name: "churn", set: &[("files", "200"), ("ops", "1000")], seed_counts: false },
+];
+
+/// The rows of the workloads that there are.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(|row| workloads::find(row.name).is_ok())
+}
+
+/// All ops of a rank as text, and what its source says that it has done.
+fn ops(work: &dyn Workload, phase: usize, share: Share) -> (Vec<String>, u64) {
+    let mut source = work.ops(phase, share);
+    let mut op = Op::default();
+    let mut ops = Vec::new();
+    while source.next(&mut op) {
+        ops.push(format!("{op:?}"));
+    }
+    (ops, source.done())
+}
+
+#[test]
+fn every_workload_has_a_row_here_and_says_how_far_it_is_known() {
+    for kind in workloads::ALL {
+        let rows = ROWS.iter().filter(|row| row.name == kind.name).count();
+        assert_eq!(rows, 1, "{}: one row in tests/all.rs makes it small", kind.name);
+        let marks = ["[SRC", "[PUB", "[RUN", "[DER", "[OWN", "[MEM"];
+        assert!(marks.iter().any(|mark| kind.doc.contains(mark)), "{}: no mark in doc", kind.name);
+    }
+}
+
+#[test]
+fn with_any_number_of_threads_ops_are_legal_and_counts_needs_and_tree_exact() {
+    for row in rows() {
+        for threads in 1..=3 {
+            prove(row.name, row.set, 7, threads);
+        }
+    }
+}
+
+#[test]
+fn the_same_share_has_the_same_ops_and_they_end() {
+    for row in rows() {
+        let work = build(row.name, row.set, &Setting::seed(7));
+        let again = build(row.name, row.set, &Setting::seed(7));
+        for (phase, spec) in work.phases().iter().enumerate() {
+            let ranks = spec.threads.of(2);
+            for rank in 0..ranks {
+                let share = Share { rank, ranks };
+                let first = ops(work.as_ref(), phase, share);
+                assert_eq!(first, ops(work.as_ref(), phase, share), "{} {rank}", row.name);
+                assert_eq!(first, ops(again.as_ref(), phase, share), "{} {rank}", row.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_true_after_all_is_done_is_what_was_said_before() {
+    for row in rows() {
+        let work = build(row.name, row.set, &Setting::seed(7));
+        for (phase, spec) in work.phases().iter().enumerate() {
+            for ranks in [spec.threads.of(1), spec.threads.of(3)] {
+                let done: Vec<u64> = (0..ranks)
+                    .map(|rank| ops(work.as_ref(), phase, Share { rank, ranks }).1)
+                    .collect();
+                assert_eq!(work.limit(phase), None, "{}: {}", row.name, spec.name);
+                assert_eq!(work.counts_after(phase, &done), work.counts(phase, ranks));
+                assert_eq!(work.books_after(phase, &done), work.books(phase));
+                let (said, found) = (work.tree(phase), work.tree_after(phase, &done));
+                assert_eq!(said.files(), found.files(), "{}: {}", row.name, spec.name);
+                assert_eq!(said.directories(), found.directories());
+            }
+        }
+    }
+}
+
+#[test]
+fn another_seed_has_the_same_counts_where_that_is_promised() {
+    for row in rows().filter(|row| row.seed_counts) {
+        let counts = |seed| {
+            let work = build(row.name, row.set, &Setting::seed(seed));
+            (0..work.phases().len()).map(|phase| work.counts(phase, 2)).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(1), counts(2), "{}", row.name);
+    }
+}
