@@ -26,6 +26,7 @@ pub const KIND: Kind = Kind {
     source: "our own; the kind of work that filebench's file servers and fio's file ops stand for",
     params: PARAMS,
     doc: DOC,
+    config: None,
     build: |values, setting| Ok(Box::new(Churn::new(values, setting.seed)?)),
 };
 
