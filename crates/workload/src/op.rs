@@ -5,7 +5,8 @@ use fsdyno_record::{Nanos, OpKind};
 /// One file system call, or a call that the engine expands into many ([`Call::Scan`] and those after
 /// it) because only the file system knows its parts.
 /// One file system call, or a call that the engine expands into many ([`Call::Scan`],
-/// [`Call::StatEach`], [`Call::RemoveTree`], [`Call::RemoveTreeSynced`]) because only the file system knows its parts.
+/// [`Call::StatEach`], [`Call::CopyTree`], [`Call::PackTree`], [`Call::UnpackTree`],
+/// [`Call::RemoveTree`], [`Call::RemoveTreeSynced`]) because only the file system knows its parts.
 ///
 /// A generator is handed the same `Op` again and again and rewrites it in place, so that the hot
 /// loop allocates nothing and copies no names.

@@ -148,6 +148,7 @@ impl Domain {
                 let numbers: Option<Vec<String>> =
                     typed.split(',').map(|number| bounded(digits(number), *min, *max)).collect();
                 numbers.filter(|numbers| numbers.len() <= *most).map(|numbers| numbers.join(","))
+            }
             Domain::Sizes => typed.parse().ok().map(|sizes: Sizes| sizes.to_string()),
             Domain::Weights(words) => {
                 Weights::parse(typed, words).ok().map(|weights| weights.show(words))
@@ -193,6 +194,7 @@ impl Domain {
                 words.first().unwrap_or(&""),
                 words.last().unwrap_or(&""),
                 words.join(", ")
+            ),
             Domain::Or(word, other) => format!("'{word}' or {}", other.describe()),
         }
     }

@@ -15,8 +15,8 @@ use crate::error::ReportError;
 type Form = fn(&Trial) -> String;
 
 /// Workload and the form of its original.
-const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form), ("postmark", postmark::form)];
-const FORMS: &[(&str, Form)] = &[("fdtree", fdtree::form), ("bonnie", bonnie::form)];
+const FORMS: &[(&str, Form)] =
+    &[("fdtree", fdtree::form), ("bonnie", bonnie::form), ("postmark", postmark::form)];
 
 /// Every trial that ended well, one after the other.
 ///

@@ -21,8 +21,18 @@ pub mod source_tree;
 pub mod tarball;
 
 /// Every workload.
-pub const ALL: &[Kind] =
-    &[dirops::KIND, tarball::KIND, source_tree::KIND, maildir::KIND, maildir_read::KIND, fdtree::KIND, bonnie::KIND, many_files::KIND, postmark::KIND, churn::KIND];
+pub const ALL: &[Kind] = &[
+    dirops::KIND,
+    tarball::KIND,
+    source_tree::KIND,
+    maildir::KIND,
+    maildir_read::KIND,
+    fdtree::KIND,
+    bonnie::KIND,
+    many_files::KIND,
+    postmark::KIND,
+    churn::KIND,
+];
 
 /// One row of the table: what a workload is before its parameters are bound.
 #[derive(Clone, Copy, Debug)]

@@ -316,6 +316,7 @@ impl Memory {
             Call::RemoveTreeSynced { dir, .. } => {
                 let path = self.path(thread, dir, &name);
                 self.remove_tree(&path, true);
+            }
             Call::Sync => {}
         }
         Expect::Success
@@ -440,7 +441,6 @@ impl Memory {
         }
     }
 
-    fn remove_tree(&mut self, path: &str) {
     fn remove_tree(&mut self, path: &str, synced: bool) {
         let mut doomed: Vec<String> = self.below(path).collect();
         doomed.push(path.to_string());
