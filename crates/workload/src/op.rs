@@ -2,8 +2,6 @@
 
 use fsdyno_record::{Nanos, OpKind};
 
-/// One file system call, or a call that the engine expands into many ([`Call::Scan`] and those after
-/// it) because only the file system knows its parts.
 /// One file system call, or a call that the engine expands into many ([`Call::Scan`],
 /// [`Call::StatEach`], [`Call::CopyTree`], [`Call::PackTree`], [`Call::UnpackTree`],
 /// [`Call::RemoveTree`], [`Call::RemoveTreeSynced`]) because only the file system knows its parts.
