@@ -60,7 +60,7 @@ fn one(path: &Path, call: Call, name: &str, other: &str) -> (Result<Outcome, Fai
 fn every_phase_makes_exactly_its_calls_and_leaves_its_trees_to_the_last_byte() {
     for size in ["mix", "0", "10240", "140000"] {
         let folder = tempfile::tempdir().unwrap();
-        let set = [("trees", "2"), ("files", "150"), ("directories", "40"), ("size", size)];
+        let set = [("trees", "2"), ("files", "80"), ("directories", "30"), ("size", size)];
         let work = build(&set);
         for (phase, spec) in work.phases().iter().enumerate() {
             let (outcome, recorder) = issue(folder.path(), work.ops(phase, Share::WHOLE).as_mut());

@@ -10,8 +10,11 @@ use std::fmt::Write;
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
 
-/// Phase, its heading, and its rates: what is counted in the books and what the line is called.
-const PHASES: [(&str, &str, &[(&str, &str)]); 4] = [
+/// A rate: what is counted in the books, and what its line is called.
+type Rate = (&'static str, &'static str);
+
+/// Phase, its heading, its rates.
+const PHASES: [(&str, &str, &[Rate]); 4] = [
     ("directory-create", "DIRECTORY CREATE", &[("directories", "Directory creates per second")]),
     (
         "file-create",
@@ -103,10 +106,14 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn trial(phases: &[(&str, u64, &[(&str, u64)])]) -> Trial {
+    /// A count in the books.
+    type Count = (&'static str, u64);
+
+    /// A trial of phases that took so many milliseconds.
+    fn trial(phases: &[(&str, u64, &[Count])]) -> Trial {
         let mut trial = fixture::single().remove(0);
         trial.plan.workload.name = "fdtree".into();
-        let phase = |(name, ms, books): &(&str, u64, &[(&str, u64)])| Phase {
+        let phase = |(name, ms, books): &(&str, u64, &[Count])| Phase {
             name: (*name).into(),
             returned_ns: Nanos(ms * 1_000_000),
             books: books.iter().map(|(what, n)| ((*what).to_string(), *n)).collect(),
@@ -116,7 +123,7 @@ mod tests {
         trial
     }
 
-    const SHAPE: &[(&str, u64)] = &[
+    const SHAPE: &[Count] = &[
         ("directories", 307),
         ("levels", 2),
         ("directories per directory", 17),
