@@ -63,28 +63,55 @@ pub fn form(trial: &Trial) -> String {
 
 /// Which tree it was.
 fn header(out: &mut String, trial: &Trial) {
-    let sum = |what: &str| trial.measured.phases.first().map_or(0, |phase| books(phase, what));
-    let files = trial.measured.phases.iter().find(|phase| phase.name == "file-create");
-    let total = |what: &str| files.map_or(0, |phase| books(phase, what));
+    let total = |what: &str| {
+        let phases = trial.measured.phases.iter();
+        phases.map(|phase| books(phase, what)).max().unwrap_or(0)
+    };
+    let (directories, files, kib) = (total("directories"), total("files"), total("KiB"));
     line(out, format_args!("fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/"));
-    line(
-        out,
-        format_args!(
-            "\tcreating/deleting {} directory levels with {} directories at each level",
-            sum("levels"),
-            sum("directories per directory")
-        ),
-    );
-    line(out, format_args!("\tfor a total of {} directories", sum("directories")));
+    if let Some((levels, dirs)) = shape(trial).filter(|shape| counted(*shape) == Some(directories))
+    {
+        line(
+            out,
+            format_args!(
+                "\tcreating/deleting {levels} directory levels with {dirs} directories at each level"
+            ),
+        );
+    }
+    line(out, format_args!("\tfor a total of {directories} directories"));
     line(
         out,
         format_args!(
             "\twith {} files of size {} KiB per directory",
-            sum("files per directory"),
-            sum("KiB per file")
+            files.checked_div(directories).unwrap_or(0),
+            kib.checked_div(files).unwrap_or(0)
         ),
     );
-    line(out, format_args!("\tfor a total of {} files and {} KiB", total("files"), total("KiB")));
+    line(out, format_args!("\tfor a total of {files} files and {kib} KiB"));
+}
+
+/// Levels and directories per directory of the program's defaults and of the published sets, as the
+/// workload has them; what they come to is compared with the books.
+const SETS: [(&str, (u64, u64)); 5] = [
+    ("none", (4, 10)),
+    ("small-shallow", (3, 20)),
+    ("small-deep", (10, 3)),
+    ("medium-shallow", (2, 17)),
+    ("medium-deep", (10, 2)),
+];
+
+/// Levels and directories per directory.
+fn shape(trial: &Trial) -> Option<(u64, u64)> {
+    let params = &trial.plan.workload.params;
+    let set = params.get("set").map_or("none", String::as_str);
+    let (levels, dirs) = SETS.iter().find(|(name, _)| *name == set)?.1;
+    let number = |key: &str| params.get(key)?.parse().ok();
+    Some((number("levels").unwrap_or(levels), number("dirs").unwrap_or(dirs)))
+}
+
+/// How many directories a tree has, its root counted.
+fn counted((levels, dirs): (u64, u64)) -> Option<u64> {
+    (0..levels).try_fold(1u64, |below, _| below.checked_mul(dirs)?.checked_add(1))
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -123,24 +150,25 @@ mod tests {
         trial
     }
 
-    const SHAPE: &[Count] = &[
-        ("directories", 307),
-        ("levels", 2),
-        ("directories per directory", 17),
-        ("files per directory", 10),
-        ("KiB per file", 4000),
-    ];
+    const DIRECTORIES: &[Count] = &[("directories", 307)];
+
+    /// Sets parameters of the workload.
+    fn with(mut trial: Trial, params: &[(&str, &str)]) -> Trial {
+        let params = params.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
+        trial.plan.workload.params = params.collect();
+        trial
+    }
 
     #[test]
     fn a_run_of_the_medium_shallow_set_is_told_as_the_script_tells_it() {
-        let text = form(&trial(&[
-            ("directory-create", 400, SHAPE),
+        let trial = trial(&[
+            ("directory-create", 400, DIRECTORIES),
             ("file-create", 154_300, &[("files", 3_070), ("KiB", 12_280_000)]),
             ("file-remove", 11_500, &[("files", 3_070)]),
-            ("directory-remove", 250, &[("directories", 307)]),
-        ]));
+            ("directory-remove", 250, DIRECTORIES),
+        ]);
         assert_eq!(
-            text,
+            form(&with(trial, &[("set", "medium-shallow"), ("levels", "auto"), ("dirs", "auto")])),
             "# ext4, seed 1, in the form of fdtree-1.0.2; in brackets what was measured\n\
              fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/\n\
              \tcreating/deleting 2 directory levels with 17 directories at each level\n\
@@ -162,7 +190,7 @@ mod tests {
     #[test]
     fn of_a_run_that_only_creates_two_phases_are_told() {
         let text = form(&trial(&[
-            ("directory-create", 0, SHAPE),
+            ("directory-create", 0, DIRECTORIES),
             ("file-create", 1000, &[("files", 3_070), ("KiB", 12_280_000)]),
         ]));
         assert!(text.contains("Directory creates per second =  0 [no time]"), "{text}");
@@ -170,8 +198,17 @@ mod tests {
     }
 
     #[test]
+    fn levels_that_do_not_make_the_directories_that_were_made_are_not_told() {
+        let told = |levels| {
+            let trial = trial(&[("directory-create", 0, DIRECTORIES)]);
+            form(&with(trial, &[("levels", levels), ("dirs", "17")])).contains("directory levels")
+        };
+        assert!(told("2") && !told("3") && !told("64"));
+    }
+
+    #[test]
     fn the_row_of_the_table_prints_it() {
-        let trials = [trial(&[("directory-create", 1000, SHAPE)])];
+        let trials = [trial(&[("directory-create", 1000, DIRECTORIES)])];
         let text = super::super::original(&trials).unwrap();
         assert!(text.contains("Directory creates per second =  307 [307.000]"), "{text}");
     }

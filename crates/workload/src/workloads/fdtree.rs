@@ -47,7 +47,7 @@ The sets are those of Layton's articles on journal sizes, found by arithmetic fr
 fit their KiB within 0.15 % in all 16 rows, and small-shallow is confirmed by a second source [DER] \
 [PUB]. `mode=create` is option -C. Option -R alone cannot find an older tree in the original either, \
 for its root has the number of a process in its name [SRC], and a trial's file system is new: it is \
-left out. Books: directories, files, KiB; and the shape of the tree with the first phase.";
+left out. Books: directories, files, KiB.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -274,18 +274,13 @@ impl Workload for Fdtree {
         let (directories, files) = (self.directories(), self.all_files());
         match self.phases.get(phase).map(|(phase, _)| phase) {
             None => Books::new(),
-            Some(Phase::DirectoryCreate) => Books::from([
-                ("directories", directories),
-                ("levels", self.levels as u64),
-                ("directories per directory", self.dirs),
-                ("files per directory", self.files),
-                ("KiB per file", 4 * u64::from(self.blocks)),
-            ]),
             Some(Phase::FileCreate) => {
                 Books::from([("files", files), ("KiB", 4 * files * u64::from(self.blocks))])
             }
             Some(Phase::FileRemove) => Books::from([("files", files)]),
-            Some(Phase::DirectoryRemove) => Books::from([("directories", directories)]),
+            Some(Phase::DirectoryCreate | Phase::DirectoryRemove) => {
+                Books::from([("directories", directories)])
+            }
         }
     }
 
