@@ -141,7 +141,7 @@ impl Settings {
 /// The first mistake, in one line that names file and line.
 pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, String>, String> {
     let mut reader = Reader { read, settings: Settings::default(), run: None, ended: false };
-    let bytes = read(file).map_err(|why| format!("config {}: {why}", quoted(file)))?;
+    let bytes = read(file).map_err(|why| format!("config {}: {why}", named(file)))?;
     reader.file(file, &bytes, 0)?;
     let settings = reader.run.map_or(reader.settings, |(settings, _)| settings);
     Ok(settings.parameters())
@@ -158,7 +158,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn file(&mut self, file: &str, bytes: &[u8], depth: u32) -> Result<(), String> {
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
-            let place = format!("config {} line {number}", quoted(file));
+            let place = format!("config {} line {number}", named(file));
             self.line(line, file, &place, depth)?;
             if self.ended {
                 break;
@@ -219,7 +219,7 @@ impl Reader<'_> {
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         let path = folder.join(name).to_string_lossy().into_owned();
         let bytes = (self.read)(&path)
-            .map_err(|why| format!("{place}: 'load' of {}: {why}", quoted(&path)))?;
+            .map_err(|why| format!("{place}: 'load' of {}: {why}", named(&path)))?;
         self.file(&path, &bytes, depth + 1)
     }
 }
@@ -270,9 +270,24 @@ fn no_command(line: &str) -> String {
 
 /// What was found, fit for one line of a message.
 fn quoted(text: &str) -> String {
-    let shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    let cut = if text.chars().count() > 60 { "..." } else { "" };
-    format!("'{}{cut}'", shown.replace("\\'", "'").replace("\\\"", "\""))
+    let end = text.char_indices().nth(60).map(|(at, _)| at);
+    match end {
+        Some(at) => format!("'{}...'", escaped(&text[..at])),
+        None => format!("'{}'", escaped(text)),
+    }
+}
+
+/// The name of a file, whole, for it must be found again.
+fn named(file: &str) -> String {
+    format!("'{}'", escaped(file))
+}
+
+fn escaped(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '\'' | '"' => letter.to_string(),
+        other => other.escape_debug().to_string(),
+    };
+    text.chars().map(escape).collect()
 }
 
 /// A number of PostMark's: it reads the digits at the front and passes over what follows.

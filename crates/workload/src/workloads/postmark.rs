@@ -56,6 +56,9 @@ verification can tell files apart. In the original all writes begin at the start
 printable characters [SRC]; contents=same has them begin at the start of one content likewise, which \
 does not compress either.
 
+Of linuxinsight-2006 the configuration is known [PUB] and stands with the parameters; its result was \
+transactions per second, and the numbers are lost.
+
 The original's times are whole seconds; its form is printed from fsdyno's with each phase begun as \
 the one before it ended and fractions cut off [DER].";
 
