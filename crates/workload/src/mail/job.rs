@@ -258,7 +258,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     fn step(&mut self) -> Option<Step> {
         loop {
             match self.job.steps.get(self.at) {
-                // An empty message is not written.
+                // All is written, or there was nothing to write.
                 Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.at + 1),
                 Some(step) => return Some(*step),
                 None => {
@@ -277,22 +277,20 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
 
     /// Counts the call; a step that repeats stays until it has come to its end, of which a read is
     /// told by the call that gives nothing.
-    fn advance(&mut self, step: Step, call: Call) {
+    fn advance(&mut self, call: Call) {
         match call {
             Call::Write { payload, .. } => self.progress.advance(payload.length.into()),
             Call::Read { length, .. } if self.progress.rest > 0 => {
-                return self.progress.advance(length.into());
+                self.progress.advance(length.into());
             }
-            _ => {}
-        }
-        if step != Step::Write || self.progress.rest == 0 {
-            self.go_to(self.at + 1);
+            _ => self.go_to(self.at + 1),
         }
     }
 }
 
-impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
-    fn next(&mut self, op: &mut Op) -> bool {
+impl<J: Iterator<Item = Job>> Runner<'_, J> {
+    #[inline(never)]
+    fn other(&mut self, op: &mut Op) -> bool {
         let Some(step) = self.step() else { return false };
         let first = self.at == 0 && self.progress.part == 0;
         op.after = if first { self.job.after } else { After::default() };
@@ -305,7 +303,24 @@ impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
             Step::Leave => self.inside = false,
             _ => {}
         }
-        self.advance(step, op.call);
+        self.advance(op.call);
         true
+    }
+}
+
+impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
+    /// The commonest op, one more line of the same message, has a short way of its own; what it does
+    /// is what [`Runner::other`] would, for neither the names nor what is awaited change.
+    fn next(&mut self, op: &mut Op) -> bool {
+        if let (Call::Write { file, .. }, 1.., 1..) =
+            (op.call, self.progress.part, self.progress.rest)
+        {
+            let length = self.office.part(&self.job, self.progress);
+            let payload = self.office.payload(&self.job, self.progress.offset, length);
+            op.call = Call::Write { file, payload };
+            self.progress.advance(length.into());
+            return true;
+        }
+        self.other(op)
     }
 }

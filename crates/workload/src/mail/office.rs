@@ -46,6 +46,7 @@ impl Office {
     }
 
     /// Length of the part of the job's file that is written next.
+    #[inline]
     pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
         match job.cut {
             Cut::Lines if job.lead == 0 => self.messages.line(job.message, part, rest),
@@ -97,7 +98,9 @@ impl Office {
         }
     }
 
-    fn payload(&self, job: &Job, offset: u64, length: u32) -> Payload {
+    /// Part of the content of the job's file.
+    #[inline]
+    pub fn payload(&self, job: &Job, offset: u64, length: u32) -> Payload {
         self.messages.payload(job.message, offset, length)
     }
 
