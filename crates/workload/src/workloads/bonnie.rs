@@ -475,21 +475,17 @@ impl Workload for Bonnie {
     /// What the report in the originals' form is made from.
     fn books(&self, phase: usize) -> Books {
         match self.phases.get(phase) {
-            Some(Phase::Pass(_, pass)) => Books::from([
-                ("bytes", pass.bytes),
-                ("units", pass.bytes.div_ceil(u64::from(pass.unit))),
-            ]),
+            Some(Phase::Pass(_, pass)) => Books::from([("bytes", pass.bytes)]),
             Some(Phase::Seeks) => {
                 let seeks = &self.file.seeks;
-                Books::from([
-                    ("seeks", seeks.tickets),
-                    ("seekers", u64::from(seeks.seekers)),
-                    ("chunks updated", seeks.updates()),
-                ])
+                Books::from([("seeks", seeks.tickets), ("chunks updated", seeks.updates())])
             }
-            Some(Phase::Files(_, _, names)) => {
+            Some(Phase::Files(_, task, names)) => {
                 let set = self.set(*names);
-                Books::from([("files", set.files), ("bytes", set.totals().bytes)])
+                match task {
+                    Task::DeleteEach | Task::DeleteRandom => Books::from([("files", set.files)]),
+                    _ => Books::from([("files", set.files), ("bytes", set.totals().bytes)]),
+                }
             }
             Some(Phase::Unlink(_)) | None => Books::new(),
         }
