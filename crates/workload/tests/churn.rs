@@ -234,7 +234,8 @@ proptest! {
 
     #[test]
     fn names_and_bytes_stay_within_their_bounds(
-        set in settings(), seed: u64, room in prop::option::of(0u64..50_000),
+        set in settings(), seed: u64,
+        room in prop::option::of(prop::sample::select(vec![0u64, 1, 2, 100, 20_000])),
     ) {
         let set = with(&set, &[("ops", "1500"), ("parts", "1")]);
         let owned: Vec<(&str, String)> =
@@ -381,6 +382,42 @@ fn an_operation_is_due_at_its_place_in_the_schedule_and_its_other_calls_at_once(
     due.sort_unstable();
     let right: Vec<u64> = (0..300).map(|number| number * 1_000_000).collect();
     assert_eq!(due, right);
+}
+
+#[test]
+fn a_file_that_gathers_names_never_has_more_than_a_hundred() {
+    // Links and unlinks alone leave ever fewer files with ever more names.
+    let mix = "create:1,unlink:2000,link:2000";
+    let set = [("files", "300"), ("mix", mix), ("ops", "250000"), ("parts", "1"), ("size", "1")];
+    let work = build("churn", &set, &Setting::seed(4));
+    let mut seen = Seen::default();
+    run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
+    run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
+    let most = seen.memory.nodes.iter().map(|node| match node {
+        Node::File { links, .. } => *links,
+        _ => 0,
+    });
+    assert!(most.max().unwrap() <= 100);
+    assert!(seen.books["names renamed"] > 0, "no file came to a hundred: {:?}", seen.books);
+    seen.memory.check(work.tree(CHURN).as_ref());
+}
+
+#[test]
+fn a_name_is_in_one_directory_and_in_no_other() {
+    let set = [("files", "400"), ("ops", "2000"), ("parts", "1")];
+    let work = build("churn", &set, &Setting::seed(4));
+    let mut seen = Seen::default();
+    run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
+    run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
+    let tree = work.tree(CHURN);
+    for path in seen.memory.names.keys().filter(|path| path.contains('/')) {
+        let name = path.split('/').nth(1).unwrap();
+        for directory in 0..4 {
+            let other = format!("d{directory}/{name}");
+            let there = seen.memory.names.contains_key(&other);
+            assert_eq!(tree.lookup(other.as_bytes()).is_some(), there, "{other}");
+        }
+    }
 }
 
 #[test]
