@@ -16,7 +16,8 @@ use fsdyno_workload::{Call, DirSlot, ExpectedKind, Op, Share};
 use script::build;
 
 /// A workload with what makes it of a million files at least, and of a hundred million.
-type Closed = (&'static str, &'static [(&'static str, &'static str)], [(&'static str, &'static str); 2]);
+type Closed =
+    (&'static str, &'static [(&'static str, &'static str)], [(&'static str, &'static str); 2]);
 
 /// The workloads of a closed form.
 const CLOSED: &[Closed] = &[

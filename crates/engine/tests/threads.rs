@@ -16,8 +16,8 @@ use fsdyno_engine::{
 };
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
-use fsdyno_workload::{After, Call, Op, OpSource, Share, Threads, Workload};
-use script::{ROOT, Script, build, contents, create, op, prove, root, run};
+use fsdyno_workload::{After, Call, Op, OpSource, Share, Threads, Workload, workloads};
+use script::{ROOT, SMALL, Script, build, contents, create, op, prove, root, run};
 
 fn after(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: After { thread, ops }, ..op }
@@ -46,6 +46,18 @@ fn any_number_of_threads_does_the_same_work() {
             prove("dirops", &set, threads, "sync");
         }
     }
+}
+
+#[test]
+fn every_workload_makes_its_counts_and_its_tree_in_threads() {
+    for (name, set) in SMALL {
+        for threads in [1, 3] {
+            prove(name, set, threads, "sync");
+        }
+    }
+    let missing =
+        workloads::ALL.iter().find(|kind| SMALL.iter().all(|(name, _)| *name != kind.name));
+    assert_eq!(missing.map(|kind| kind.name), None, "is not in SMALL");
 }
 
 #[test]

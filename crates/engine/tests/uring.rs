@@ -11,7 +11,7 @@ use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Cause, PhaseError};
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{After, Call, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
-use script::{FILE, ROOT, Script, WRITE, contents, create, op, prove, prove_in, run};
+use script::{FILE, ROOT, SMALL, Script, WRITE, contents, create, op, prove, prove_in, run};
 
 /// Whether there is an io_uring; says why not.
 fn here() -> bool {
@@ -30,12 +30,11 @@ fn the_tree_and_the_counts_are_those_of_the_system_calls() {
         return;
     }
     for (threads, depth) in [(1, 1), (1, 7), (2, 32), (4, 3), (1, 256)] {
-        let issuer = format!("io_uring:{depth}");
         let set = [("files", "700"), ("size", "5000"), ("stat", "yes"), ("create-order", "random")];
-        prove("dirops", &set, threads, &issuer);
-        for order in ["readdir", "random"] {
-            prove("tarball", &[("files", "200"), ("order", order)], threads, &issuer);
-        }
+        prove("dirops", &set, threads, &format!("io_uring:{depth}"));
+    }
+    for (name, set) in SMALL {
+        prove(name, set, 1, "io_uring:5");
     }
 }
 

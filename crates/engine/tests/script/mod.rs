@@ -20,6 +20,32 @@ pub const ROOT: DirSlot = DirSlot::ROOT;
 pub const FILE: FileSlot = FileSlot(0);
 pub const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
+/// Every workload, small.
+pub const SMALL: &[(&str, &[(&str, &str)])] = &[
+    ("dirops", &[("files", "300"), ("size", "5000"), ("stat", "yes"), ("create-order", "random")]),
+    ("tarball", &[("files", "200"), ("order", "readdir")]),
+    ("tarball", &[("files", "200"), ("order", "random")]),
+    ("source-tree", &[("trees", "2"), ("files", "60"), ("directories", "8")]),
+    ("maildir", &[("ops", "60"), ("maildirs", "3"), ("store", "60"), ("read-store", "30")]),
+    (
+        "maildir",
+        &[
+            ("ops", "60"),
+            ("maildirs", "3"),
+            ("store", "60"),
+            ("read-store", "30"),
+            ("protocol", "dovecot"),
+            ("deliverers", "2"),
+        ],
+    ),
+    ("maildir-read", &[("reads", "40"), ("read-store", "20")]),
+    ("fdtree", &[("levels", "2"), ("dirs", "4"), ("files", "5"), ("size", "2")]),
+    ("bonnie", &[("file-size", "64K"), ("seeks", "90"), ("seekers", "3"), ("files", "1")]),
+    ("many-files", &[("widths", "3/4/2"), ("files", "5"), ("data", "random")]),
+    ("postmark", &[("number", "50"), ("transactions", "200")]),
+    ("churn", &[("files", "100"), ("ops", "500"), ("fsync", "5")]),
+];
+
 /// The ops of each thread of a phase of exactly so many threads.
 pub struct Script(pub Vec<Vec<Op>>);
 
@@ -122,21 +148,21 @@ pub fn prove_in(path: &Path, name: &str, set: &[(&str, &str)], threads: u32, iss
     for (phase, spec) in work.phases().iter().enumerate() {
         let done = run(work.as_ref(), phase, threads, issuer, path);
         let done = done.unwrap_or_else(|error| panic!("{said}: {}: {error}", spec.name));
-        let ops = done.outcome.ops;
+        let (ops, shares) = (done.outcome.ops, done.done.clone());
         let counts = done.into_recorder().counts();
-        let depth = issuer.parse::<IssuerPlan>().unwrap().depth();
-        let right = work.counts(phase, spec.threads.of(threads * depth));
+        let right = work.counts_after(phase, &shares);
         for (kind, count) in &right {
             assert_eq!(counts.get(kind), Some(count), "{said}: {} {kind}", spec.name);
         }
         assert_eq!(counts.values().sum::<u64>(), ops, "{said}: {}", spec.name);
-        let report = verified(path, work.as_ref(), phase);
+        let tree = work.tree_after(phase, &shares);
+        let report = verified(path, tree.as_ref());
         assert_eq!(report.examples, Vec::<String>::new(), "{said}: {}", spec.name);
-        assert_eq!(report.files, work.tree(phase).files(), "{said}: {}", spec.name);
+        assert_eq!(report.files, tree.files(), "{said}: {}", spec.name);
     }
 }
 
-fn verified(path: &Path, work: &dyn Workload, phase: usize) -> VerifyReport {
-    let (root, tree) = (root(path), work.tree(phase));
-    verify(root.as_fd(), tree.as_ref(), &contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
+fn verified(path: &Path, tree: &dyn Tree) -> VerifyReport {
+    let root = root(path);
+    verify(root.as_fd(), tree, &contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
 }
