@@ -1,45 +1,70 @@
 /*
  * The bare loop that the engine is compared with: the same calls, and nothing else but names.
  *
- * bare N DIRECTORY [marks]: makes N empty files in the directory, asks for the status of each,
- * removes each, in order. Prints three lines: the phase and its nanoseconds. Nothing is timed op by
- * op. With marks it sends itself a SIGUSR1 between phases, for bench/count.c.
+ * bare N DIRECTORY [THREADS]: in the directory, which is empty, of N files
+ *   create   makes each, empty: openat and close
+ *   stat     asks for the status of each
+ *   rename   gives each another name, and then its own again
+ *   readdir  reads the directory to its end, 8 times: openat, getdents64, close
+ *   unlink   removes each
+ *   write    makes each with 4 KiB: openat, write, close; removes them again, which is not timed
+ * all in order; each thread has its own run of names. Prints the nanoseconds of each phase, from the
+ * common start to the last thread's end. Nothing is timed call by call. Before each phase it waits
+ * for what the kernel still owes for the one before, as the engine's side does.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define DIGITS 7
+#define SCANS 8
+#define MOST_THREADS 64
 
-static int marks;
+/* The engine writes to each file a content of its own, cut from a pool of this size at a place that
+ * is a multiple of the stride; so does this, for what is copied costs more if it is not in a cache. */
+#define POOL (4 << 20)
+#define STRIDE 2592009u
+#define SIZE 4096
+
+/* One thread: its names, its run of numbers, and when it ended. */
+struct worker {
+	pthread_t thread;
+	char name[1 + DIGITS + 1], other[1 + DIGITS + 1];
+	unsigned from, to;
+	long long end;
+};
+
+typedef void phase(struct worker *w);
+
 static char pairs[200];
-static char name[1 + DIGITS + 1] = "f";
+static char pool[POOL + SIZE];
+static int dir;
+static pthread_barrier_t start;
 
 static long long now(void)
 {
 	struct timespec t;
 
-	if (marks)
-		raise(SIGUSR1);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static void fail(const char *what)
+static void fail(const char *what, const char *name)
 {
 	fprintf(stderr, "bare: failed to %s %s: %s\n", what, name, strerror(errno));
 	exit(1);
 }
 
-/* f0000000 to f9999999, two digits at a time. */
-static inline const char *number(unsigned n)
+/* The digits of f0000000 to f9999999, two at a time. */
+static inline const char *number(char *name, unsigned n)
 {
 	memcpy(name + 6, pairs + 2 * (n % 100), 2);
 	n /= 100;
@@ -50,44 +75,158 @@ static inline const char *number(unsigned n)
 	return name;
 }
 
+static void create(struct worker *w)
+{
+	for (unsigned i = w->from; i < w->to; i++) {
+		int fd = openat(dir, number(w->name, i), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+		if (fd < 0)
+			fail("create", w->name);
+		if (close(fd))
+			fail("close", w->name);
+	}
+}
+
+static void get_status(struct worker *w)
+{
+	struct stat status;
+
+	for (unsigned i = w->from; i < w->to; i++)
+		if (fstatat(dir, number(w->name, i), &status, AT_SYMLINK_NOFOLLOW))
+			fail("stat", w->name);
+}
+
+static void rename_each(struct worker *w)
+{
+	for (unsigned i = w->from; i < w->to; i++)
+		if (renameat(dir, number(w->name, i), dir, number(w->other, i)))
+			fail("rename", w->name);
+	for (unsigned i = w->from; i < w->to; i++)
+		if (renameat(dir, number(w->other, i), dir, number(w->name, i)))
+			fail("rename", w->other);
+}
+
+static void read_directory(struct worker *w)
+{
+	char *buffer = malloc(32 << 10);
+
+	(void)w;
+	for (int i = 0; i < SCANS; i++) {
+		int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		long got;
+
+		if (fd < 0)
+			fail("open", "the directory");
+		while ((got = syscall(SYS_getdents64, fd, buffer, 32 << 10)) > 0)
+			;
+		if (got < 0 || close(fd))
+			fail("read", "the directory");
+	}
+	free(buffer);
+}
+
+static void unlink_each(struct worker *w)
+{
+	for (unsigned i = w->from; i < w->to; i++)
+		if (unlinkat(dir, number(w->name, i), 0))
+			fail("unlink", w->name);
+}
+
+static void write_each(struct worker *w)
+{
+	for (unsigned i = w->from; i < w->to; i++) {
+		int fd = openat(dir, number(w->name, i), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+		if (fd < 0)
+			fail("create", w->name);
+		if (write(fd, pool + (unsigned long long)i * STRIDE % POOL, SIZE) != SIZE)
+			fail("write", w->name);
+		if (close(fd))
+			fail("close", w->name);
+	}
+}
+
+static const struct {
+	const char *name;
+	phase *run;
+} phases[] = {
+	{ "create", create }, { "stat", get_status }, { "rename", rename_each },
+	{ "readdir", read_directory }, { "unlink", unlink_each }, { "write", write_each },
+	{ NULL, unlink_each },
+};
+
+#define PHASES (sizeof(phases) / sizeof(phases[0]))
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+
+	for (unsigned i = 0; i < PHASES; i++) {
+		pthread_barrier_wait(&start);
+		phases[i].run(w);
+		w->end = now();
+		pthread_barrier_wait(&start);
+	}
+	return NULL;
+}
+
+/* 10 ms for what the kernel does late (inodes are freed by RCU), then 1 ms so as not to begin idle. */
+static void settle(void)
+{
+	struct timespec nap = { 0, 10000000 };
+	long long begin;
+
+	nanosleep(&nap, NULL);
+	for (begin = now(); now() - begin < 1000000;)
+		;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned i, n = argc == 3 || argc == 4 ? strtoul(argv[1], NULL, 10) : 0;
-	struct stat status;
-	long long at[4];
-	int dir, fd;
+	static struct worker workers[MOST_THREADS];
+	unsigned n = argc == 3 || argc == 4 ? strtoul(argv[1], NULL, 10) : 0;
+	unsigned i, t, threads = argc == 4 ? strtoul(argv[3], NULL, 10) : 1;
 
-	if (n == 0 || n > 10000000) {
-		fprintf(stderr, "usage: bare N DIRECTORY [marks], N from 1 to 10000000\n");
+	if (n == 0 || n > 10000000 || threads == 0 || threads > MOST_THREADS) {
+		fprintf(stderr, "usage: bare N DIRECTORY [THREADS], N from 1 to 10000000\n");
 		return 2;
 	}
-	marks = argc == 4;
 	for (i = 0; i < 100; i++) {
 		pairs[2 * i] = '0' + i / 10;
 		pairs[2 * i + 1] = '0' + i % 10;
 	}
+	for (i = 0; i < sizeof(pool); i++)
+		pool[i] = i * 131 >> 3;
 	dir = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0) {
-		fprintf(stderr, "bare: failed to open %s: %s\n", argv[2], strerror(errno));
-		return 1;
+	if (dir < 0)
+		fail("open", argv[2]);
+	pthread_barrier_init(&start, NULL, threads + 1);
+	for (t = 0; t < threads; t++) {
+		workers[t] = (struct worker){ .name = "f", .other = "g" };
+		workers[t].from = (unsigned long long)n * t / threads;
+		workers[t].to = (unsigned long long)n * (t + 1) / threads;
+		/* One thread is the program itself: the kernel treats a lone one better. */
+		if (threads > 1)
+			pthread_create(&workers[t].thread, NULL, work, &workers[t]);
 	}
-	at[0] = now();
-	for (i = 0; i < n; i++) {
-		fd = openat(dir, number(i), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-		if (fd < 0)
-			fail("create");
-		if (close(fd))
-			fail("close");
+	for (i = 0; i < PHASES; i++) {
+		long long begin, end = 0;
+
+		settle();
+		begin = now();
+		if (threads == 1) {
+			phases[i].run(&workers[0]);
+			workers[0].end = now();
+		} else {
+			pthread_barrier_wait(&start);
+			pthread_barrier_wait(&start);
+		}
+		for (t = 0; t < threads; t++)
+			end = workers[t].end > end ? workers[t].end : end;
+		if (phases[i].name)
+			printf("%s %lld\n", phases[i].name, end - begin);
 	}
-	at[1] = now();
-	for (i = 0; i < n; i++)
-		if (fstatat(dir, number(i), &status, AT_SYMLINK_NOFOLLOW))
-			fail("stat");
-	at[2] = now();
-	for (i = 0; i < n; i++)
-		if (unlinkat(dir, number(i), 0))
-			fail("unlink");
-	at[3] = now();
-	printf("create %lld\nstat %lld\nunlink %lld\n", at[1] - at[0], at[2] - at[1], at[3] - at[2]);
+	for (t = 0; threads > 1 && t < threads; t++)
+		pthread_join(workers[t].thread, NULL);
 	return 0;
 }

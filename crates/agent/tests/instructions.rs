@@ -1,8 +1,8 @@
-//! The instrument's own cost in the lab, exactly: at most 150 instructions a call above a bare loop.
+//! The instrument's own cost in the lab, exactly: at most 100 instructions an op above a bare loop.
 //!
 //! In the lab one guest instruction is one nanosecond, so that the time of a phase less the time of
 //! bench/bare.c for the same calls, on the same names in the same directory, is what the instrument
-//! executes. This one program is both sides: started by cargo it boots a guest, and in that guest it
+//! executes: for create and close, stat, rename, getdents64, unlink, and create, write and close. This one program is both sides: started by cargo it boots a guest, and in that guest it
 //! is PID 1, which lets the bare loop and the engine take turns on a tmpfs. So the engine measured is
 //! the one that this test was built with, and it has to be built with `--release`.
 //!
@@ -11,33 +11,36 @@
 
 #![allow(clippy::unwrap_used, reason = "a test tells its mistakes by stopping")]
 
+#[path = "../../engine/benches/calls/mod.rs"]
+mod calls;
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use fsdyno_engine::issue::sync::Sync;
-use fsdyno_engine::{Recorder, run_phase};
+use calls::{PHASES, Took};
 use fsdyno_lab::{Guest, Lab, LabOptions, Machine, Parts, Watch, user_cache};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
-use fsdyno_record::{Bytes, OpKind, guest as layout};
-use fsdyno_workload::{Contents, Setting, Share, workloads};
+use fsdyno_record::{Bytes, guest as layout};
 use rustix::mount::{MountFlags, mount};
 
-/// What the instrument may execute for a call, beside the call (issue 2).
-const LIMIT: f64 = 150.0;
+/// What the instrument may execute for an op, beside the call.
+const LIMIT: f64 = 100.0;
 
 const FILES: u64 = 5_000;
 
-/// Rounds of both; the median of an odd number is one of them.
-const ROUNDS: usize = 7;
+/// Rounds of both. In each a side runs twice and the second time counts, so that both find the
+/// kernel's slabs and lists as one of their own kind has left them; what the other leaves costs some
+/// dozens of instructions in each call.
+const ROUNDS: usize = 5;
 
-/// The phases, and the calls that each makes for a file.
-const PHASES: [(&str, u64); 3] = [("create+close", 2), ("stat", 1), ("unlink", 1)];
+/// One getdents64(2) here gives 800 names in 200,000 instructions, of which the timer's interrupts
+/// alone are more than the limit, now on this side and now on that; it is shown only.
+const SHOWN_ONLY: &str = "readdir";
 
 /// Nanoseconds of each phase.
 type Times = [u64; PHASES.len()];
@@ -50,15 +53,15 @@ fn main() {
     if arguments == layout::INIT_ARGUMENTS {
         in_the_guest();
     } else if arguments.iter().any(|word| word == "--list") {
-        println!("the_engine_adds_at_most_150_instructions_to_a_call: test");
+        println!("the_engine_adds_at_most_100_instructions_to_an_op: test");
     } else if cfg!(debug_assertions) {
         println!("skipped: the engine is not optimised in this build; use cargo test --release");
     } else {
-        the_engine_adds_at_most_150_instructions_to_a_call();
+        the_engine_adds_at_most_100_instructions_to_an_op();
     }
 }
 
-fn the_engine_adds_at_most_150_instructions_to_a_call() {
+fn the_engine_adds_at_most_100_instructions_to_an_op() {
     let folder = tempfile::tempdir().unwrap();
     let guest = match guest(folder.path()) {
         Ok(guest) => guest,
@@ -77,16 +80,26 @@ fn the_engine_adds_at_most_150_instructions_to_a_call() {
     };
     let finished = guest.run(&machine, b"count", &mut |_| Watch::GoOn).unwrap();
     let report = String::from_utf8(finished.report).unwrap();
-    let medians = medians(&report).unwrap_or_else(|| panic!("the guest says: {report}"));
-    println!("instructions a call in the lab, median of {ROUNDS} rounds of {FILES} files:");
-    for (at, (phase, calls)) in PHASES.iter().enumerate() {
-        let a_call = |time: u64| time as f64 / (FILES * calls) as f64;
-        let (bare, engine) = (a_call(medians[0][at]), a_call(medians[1][at]));
+    let said = || panic!("the guest says: {report}");
+    let calls = means_of("calls ", &report).unwrap_or_else(said);
+    let bare = means_of("bare ", &report).unwrap_or_else(said);
+    let engine = means_of("engine ", &report).unwrap_or_else(said);
+    println!("instructions a call in the lab, mean of {ROUNDS} rounds of {FILES} files:");
+    let mut beyond = Vec::new();
+    for (at, phase) in PHASES.iter().enumerate() {
+        let a_call = |time: u64| time as f64 / calls[at] as f64;
+        let (bare, engine) = (a_call(bare[at]), a_call(engine[at]));
         let more = engine - bare;
         println!("{phase:12} bare loop {bare:7.1}, engine {engine:7.1}: {more:5.1} more");
+        if *phase == SHOWN_ONLY {
+            continue;
+        }
         // Less than nothing would mean that the two did not do the same.
-        assert!((0.0..=LIMIT).contains(&more), "{phase}: {more:.1} more, the limit is {LIMIT}");
+        if !(0.0..=LIMIT).contains(&more) {
+            beyond.push(format!("{phase}: {more:.1}"));
+        }
     }
+    assert!(beyond.is_empty(), "not between 0 and {LIMIT} more: {beyond:?}");
 }
 
 /// The guest, or why there is none here.
@@ -94,7 +107,7 @@ fn guest(folder: &Path) -> Result<Guest, String> {
     let bare = folder.join("bare");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/bare.c");
     let mut compile = Command::new("cc");
-    compile.args(["-static", "-O2", "-o"]).arg(&bare).arg(source);
+    compile.args(["-static", "-O2", "-pthread", "-o"]).arg(&bare).arg(source);
     let compiled = compile.output().map_err(|error| format!("cc: {error}"))?;
     if !compiled.status.success() {
         return Err(format!("cc: {}", String::from_utf8_lossy(&compiled.stderr)));
@@ -110,13 +123,9 @@ fn guest(folder: &Path) -> Result<Guest, String> {
     lab.prepare(&parts).map_err(|error| error.to_string())
 }
 
-/// Of lines of `bare` or `engine` and the times of its phases, the medians of each; none if the
-/// lines are not those of all rounds.
-fn medians(report: &str) -> Option<[Times; 2]> {
-    Some([medians_of("bare ", report)?, medians_of("engine ", report)?])
-}
-
-fn medians_of(who: &str, report: &str) -> Option<Times> {
+/// Of the lines that begin with `who` and go on with a number for each phase, the mean of each;
+/// none if the lines are not those of all rounds.
+fn means_of(who: &str, report: &str) -> Option<Times> {
     let lines = report.lines().filter_map(|line| line.strip_prefix(who));
     let rounds: Vec<Vec<u64>> = lines
         .map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
@@ -124,9 +133,7 @@ fn medians_of(who: &str, report: &str) -> Option<Times> {
     let whole = rounds.len() == ROUNDS && rounds.iter().all(|times| times.len() == PHASES.len());
     whole.then(|| {
         std::array::from_fn(|phase| {
-            let mut times: Vec<u64> = rounds.iter().map(|times| times[phase]).collect();
-            times.sort_unstable();
-            times[ROUNDS / 2]
+            rounds.iter().map(|times| times[phase]).sum::<u64>() / ROUNDS as u64
         })
     })
 }
@@ -149,13 +156,14 @@ fn take_turns() -> Result<String, Box<dyn Error>> {
     let mut report = String::new();
     // The first round warms up: pages and directory entries are there when the others come.
     for round in 0..=ROUNDS {
-        fs::create_dir("/mnt/d")?;
+        bare()?;
         let bare = bare()?;
-        fs::remove_dir("/mnt/d")?;
-        let engine = engine()?.map(|time| time.to_string()).join(" ");
-        fs::remove_dir("/mnt/d")?;
+        calls::engine(Path::new("/mnt"), FILES)?;
+        let took = calls::engine(Path::new("/mnt"), FILES)?;
+        let words = |of: fn(Took) -> u64| took.map(|took| of(took).to_string()).join(" ");
+        let (engine, calls) = (words(|took| took.ns), words(|took| took.calls));
         if round > 0 {
-            report += &format!("bare {bare}\nengine {engine}\n");
+            report += &format!("bare {bare}\nengine {engine}\ncalls {calls}\n");
         }
     }
     Ok(report)
@@ -163,31 +171,12 @@ fn take_turns() -> Result<String, Box<dyn Error>> {
 
 /// The times that the bare loop prints.
 fn bare() -> Result<String, Box<dyn Error>> {
+    fs::create_dir("/mnt/d")?;
     let output = Command::new(BARE).args([&FILES.to_string(), "/mnt/d"]).output()?;
+    fs::remove_dir("/mnt/d")?;
     let text = String::from_utf8(output.stdout)?;
     let times = text.split_whitespace().filter(|word| word.parse::<u64>().is_ok());
     Ok(times.collect::<Vec<_>>().join(" "))
-}
-
-/// The engine's times: what it recorded for the calls that the bare loop makes. The one close of the
-/// directory in each phase is left in; it is a call of the same kind.
-fn engine() -> Result<Times, Box<dyn Error>> {
-    let kind = workloads::find("dirops")?;
-    let files = FILES.to_string();
-    let set = [("files", files.as_str()), ("stat", "yes"), ("stat-order", "forward")];
-    let work = kind.build(&kind.resolve(&set)?, &Setting::seed(1))?;
-    let contents = Arc::new(Contents::new(1));
-    let mut recorder = Recorder::new();
-    let mut times = Times::default();
-    for (phase, time) in times.iter_mut().enumerate() {
-        let mut issuer = Sync::new(File::open("/mnt")?.into(), Arc::clone(&contents));
-        recorder.clear();
-        run_phase(work.ops(phase, Share::WHOLE).as_mut(), &mut issuer, &mut recorder, &mut |_| {})?;
-        let once = [OpKind::Mkdir, OpKind::Open];
-        let ops = recorder.ops().into_iter().filter(|(kind, _)| !once.contains(kind));
-        *time = ops.map(|(_, stats)| stats.total_ns.0).sum();
-    }
-    Ok(times)
 }
 
 /// The mailbox, as the agent finds it.

@@ -1,7 +1,7 @@
 //! The loop: take an op, make its call, read the clock, count.
 //!
 //! The clock is read once an op: the end of one is the start of the next. So a latency holds, beside
-//! the call, the generator's work for it and the engine's own (together 80 to 100 instructions, as
+//! the call, the generator's work for it and the engine's own (together 70 to 100 instructions, as
 //! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
 //! Before an op its caller may wait for another thread, sleep or compute; that is no part of a latency.
 //! An op with a due time waits for it, and its latency is counted from then, however late it is issued.

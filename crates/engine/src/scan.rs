@@ -42,8 +42,8 @@ pub struct Entry<'a> {
 /// An open directory and the names last read from it.
 pub struct Directory {
     fd: OwnedFd,
+    /// As long as what was read.
     buffer: Vec<u8>,
-    filled: usize,
     at: usize,
 }
 
@@ -61,7 +61,7 @@ impl Directory {
         }
         // SAFETY: the descriptor is new and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Directory { fd, buffer: vec![0; BUFFER], filled: 0, at: 0 })
+        Ok(Directory { fd, buffer: Vec::with_capacity(BUFFER), at: 0 })
     }
 
     /// The descriptor, for calls relative to it.
@@ -74,15 +74,16 @@ impl Directory {
     /// # Errors
     /// What getdents64(2) says.
     pub fn fill(&mut self) -> Result<bool, Errno> {
-        // SAFETY: the buffer is valid for writing its length.
+        // SAFETY: the buffer is valid for writing its capacity.
         let got = unsafe {
             let buffer = self.buffer.as_mut_ptr();
-            libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), buffer, self.buffer.len())
+            libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), buffer, self.buffer.capacity())
         };
         if got < 0 {
             return Err(Errno::last());
         }
-        self.filled = got as usize;
+        // SAFETY: the kernel has written so many bytes, which are at most the capacity.
+        unsafe { self.buffer.set_len(got as usize) };
         self.at = 0;
         Ok(got > 0)
     }
@@ -92,12 +93,12 @@ impl Directory {
         // The loop finds where the entry lies, and only then is it borrowed.
         let (from, to) = loop {
             let from = self.at;
-            let header = self.buffer.get(from..self.filled)?.get(..NAME_AT)?;
+            let header = self.buffer.get(from..)?.get(..NAME_AT)?;
             let length = usize::from(u16::from_ne_bytes([header[16], header[17]]));
             self.at += length.max(NAME_AT);
-            let name = self.buffer.get(from + NAME_AT..self.at.min(self.filled))?;
+            let name = self.buffer.get(from + NAME_AT..self.at.min(self.buffer.len()))?;
             if !name.starts_with(b".\0") && !name.starts_with(b"..\0") {
-                break (from, self.at.min(self.filled));
+                break (from, self.at.min(self.buffer.len()));
             }
         };
         let bytes = &self.buffer[from..to];

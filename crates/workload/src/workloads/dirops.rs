@@ -416,6 +416,12 @@ impl Ops<'_> {
         self.step = self.then;
     }
 
+    #[inline(always)]
+    fn write(&mut self, op: &mut Op) {
+        op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
+        self.step = Step::Close;
+    }
+
     #[inline(never)]
     fn other(&mut self, op: &mut Op) -> bool {
         match self.step {
@@ -425,10 +431,7 @@ impl Ops<'_> {
                 self.work.names.begin(&mut op.name);
                 self.file(op);
             }
-            Step::Write => {
-                op.call = Call::Write { file: FILE, payload: self.work.payload(self.number) };
-                self.step = Step::Close;
-            }
+            Step::Write => self.write(op),
             Step::Close => {
                 op.call = Call::Close { file: FILE };
                 self.step = Step::File;
@@ -463,7 +466,7 @@ impl Ops<'_> {
 }
 
 impl OpSource for Ops<'_> {
-    /// The two commonest ops have a short way of their own, for each instruction here is in every
+    /// The commonest ops have a short way of their own, for each instruction here is in every
     /// latency; what they do is what [`Ops::other`] would. Where each file has one op only, the call
     /// of the last is still in place.
     fn next(&mut self, op: &mut Op) -> bool {
@@ -480,6 +483,9 @@ impl OpSource for Ops<'_> {
         } else if self.step == Step::Close {
             op.call = Call::Close { file: FILE };
             self.step = Step::File;
+            return true;
+        } else if self.step == Step::Write {
+            self.write(op);
             return true;
         }
         self.other(op)
