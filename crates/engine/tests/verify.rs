@@ -1,0 +1,328 @@
+//! The verifier against a directory that was spoiled on purpose: each fault is found and named.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use fsdyno_engine::verify;
+use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::trial::VerifyReport;
+use fsdyno_workload::{Contents, Expected, ExpectedKind, Links, Payload, Tree};
+
+/// A tree by hand, with everything that a tree may hold.
+struct Known(BTreeMap<&'static str, Expected>);
+
+const MTIME: i64 = 1_000_000_000;
+const LENGTH: u32 = 5000;
+
+/// The two parts of the file `pieces`.
+const PIECES: [Payload; 2] = [
+    Payload { id: 20, offset: 100, length: 3000 },
+    Payload { id: 21, offset: 0, length: 2_000_000 },
+];
+
+fn content(id: u64) -> Payload {
+    Payload { id, offset: 0, length: LENGTH }
+}
+
+fn known() -> Known {
+    let file = |id| Expected::file(content(id)).with_mode(0o640).with_mtime(MTIME);
+    let linked = Expected::file(content(9)).with_links(Links { group: 1, count: 2 });
+    let size = PIECES.iter().map(|piece| u64::from(piece.length)).sum();
+    Known(BTreeMap::from([
+        ("d", Expected::DIRECTORY.with_mode(0o750)),
+        ("d/a", file(1)),
+        ("d/b", file(2)),
+        ("d/c", file(3)),
+        ("e", Expected::DIRECTORY),
+        ("e/soft", Expected::SYMLINK),
+        ("e/hard", linked),
+        ("e/other", linked),
+        ("e/pieces", Expected::pieces(size)),
+    ]))
+}
+
+impl Tree for Known {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        self.0.get(std::str::from_utf8(path).ok()?).copied()
+    }
+
+    fn files(&self) -> u64 {
+        self.0.values().filter(|expected| expected.kind != ExpectedKind::Directory).count() as u64
+    }
+
+    fn directories(&self) -> u64 {
+        self.0.len() as u64 - self.files()
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        assert_eq!(path, b"e/pieces");
+        let second = u64::from(PIECES[0].length);
+        Some(match offset.checked_sub(second) {
+            None => Contents::rest(PIECES[0], offset as u32),
+            Some(into) => Contents::rest(PIECES[1], into as u32),
+        })
+    }
+
+    fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
+        (path == b"e/soft").then(|| b"../d/a".to_vec())
+    }
+}
+
+fn contents() -> &'static Contents {
+    static POOL: LazyLock<Contents> = LazyLock::new(|| Contents::new(1));
+    &POOL
+}
+
+fn bytes(payload: Payload) -> Vec<u8> {
+    let (contents, mut all, mut rest) = (contents(), Vec::new(), payload);
+    while rest.length > 0 {
+        let slice = contents.slice(rest);
+        all.extend_from_slice(slice);
+        rest = Contents::rest(rest, slice.len() as u32);
+    }
+    all
+}
+
+fn set_mtime(path: &Path, seconds: i64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Writes one of the files `a`, `b`, `c`, whole and with its attributes.
+fn put(path: &Path, id: u64) {
+    fs::write(path, bytes(content(id))).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap();
+    set_mtime(path, MTIME);
+}
+
+/// The tree as it must be.
+fn make(at: &Path) {
+    fs::create_dir(at.join("d")).unwrap();
+    fs::set_permissions(at.join("d"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::create_dir(at.join("e")).unwrap();
+    for (id, name) in [(1, "d/a"), (2, "d/b"), (3, "d/c")] {
+        put(&at.join(name), id);
+    }
+    symlink("../d/a", at.join("e/soft")).unwrap();
+    fs::write(at.join("e/hard"), bytes(content(9))).unwrap();
+    fs::hard_link(at.join("e/hard"), at.join("e/other")).unwrap();
+    fs::write(at.join("e/pieces"), PIECES.map(bytes).concat()).unwrap();
+}
+
+fn check(at: &Path) -> VerifyReport {
+    let root = fs::File::open(at).unwrap();
+    verify(root.as_fd(), &known(), contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
+}
+
+/// How many differences there are after `spoil`, and their sentences in order.
+fn spoiled(spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path());
+    spoil(folder.path());
+    let report = check(folder.path());
+    let mut examples = report.examples;
+    examples.sort();
+    (report.problems, examples)
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    let mtime = fs::metadata(path).unwrap().mtime();
+    fs::write(path, bytes).unwrap();
+    set_mtime(path, mtime);
+}
+
+/// One sentence for each.
+fn said(sentences: &[&str]) -> (u64, Vec<String>) {
+    (sentences.len() as u64, sentences.iter().map(|sentence| sentence.to_string()).collect())
+}
+
+#[test]
+fn a_tree_as_it_must_be_has_no_problem_and_is_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path());
+    let report = check(folder.path());
+    assert_eq!(report.examples, Vec::<String>::new());
+    assert_eq!((report.problems, report.files, report.directories), (0, 7, 2));
+    assert_eq!(report.bytes.0, 5 * u64::from(LENGTH) + 2_003_000);
+}
+
+#[test]
+fn a_lost_an_extra_and_a_renamed_file_are_found() {
+    let lost = "1 of 7 files are lost";
+    assert_eq!(spoiled(|at| fs::remove_file(at.join("d/b")).unwrap()), said(&[lost]));
+    assert_eq!(
+        spoiled(|at| fs::write(at.join("d/x"), b"").unwrap()),
+        said(&["d/x: should not be there"])
+    );
+    assert_eq!(
+        spoiled(|at| fs::rename(at.join("d/b"), at.join("d/bb")).unwrap()),
+        said(&[lost, "d/bb: should not be there"])
+    );
+}
+
+#[test]
+fn a_lost_an_extra_and_a_misplaced_directory_are_found() {
+    assert_eq!(
+        spoiled(|at| fs::remove_dir_all(at.join("e")).unwrap()),
+        (5, vec!["1 of 2 directories are lost".into(), "4 of 7 files are lost".into()])
+    );
+    assert_eq!(
+        spoiled(|at| fs::create_dir(at.join("d/d")).unwrap()),
+        said(&["d/d: should not be there"])
+    );
+    let (problems, examples) = spoiled(|at| fs::rename(at.join("d"), at.join("e/d")).unwrap());
+    assert_eq!((problems, examples.len()), (5, 3), "d and its three files are lost, e/d is extra");
+    assert!(examples.contains(&"e/d: should not be there".to_string()));
+}
+
+#[test]
+fn a_file_where_a_directory_must_be_and_the_other_way_round_are_found() {
+    let (problems, examples) = spoiled(|at| {
+        fs::remove_dir_all(at.join("e")).unwrap();
+        fs::write(at.join("e"), b"").unwrap();
+    });
+    assert_eq!(problems, 5, "four files below it are lost");
+    assert!(examples.contains(&"e: is a file, not a directory".to_string()));
+    let (_, examples) = spoiled(|at| {
+        fs::remove_file(at.join("e/hard")).unwrap();
+        fs::create_dir(at.join("e/hard")).unwrap();
+    });
+    assert!(examples.contains(&"e/hard: is a directory, not a file".to_string()));
+}
+
+#[test]
+fn a_flipped_byte_is_found_where_it_is() {
+    for at in [0, 1, 4095, 4096, 4999] {
+        assert_eq!(
+            spoiled(|path| flip(&path.join("d/c"), at)),
+            said(&[&format!("d/c: byte {at} is not what was written")])
+        );
+    }
+}
+
+#[test]
+fn a_wrong_piece_is_found_where_it_is_even_far_behind_the_first_read() {
+    for at in [0, 2999, 3000, 3001, 1_048_576, 2_002_999] {
+        assert_eq!(
+            spoiled(|path| flip(&path.join("e/pieces"), at)),
+            said(&[&format!("e/pieces: byte {at} is not what was written")])
+        );
+    }
+    // The right pieces in the wrong order.
+    let swapped = [PIECES[1], PIECES[0]].map(bytes).concat();
+    assert_eq!(
+        spoiled(|at| fs::write(at.join("e/pieces"), &swapped).unwrap()),
+        said(&["e/pieces: byte 0 is not what was written"])
+    );
+}
+
+#[test]
+fn a_wrong_size_is_told_with_both() {
+    let long = [bytes(content(2)), vec![0]].concat();
+    for (bytes, size) in [(&long[..4999], 4999), (&[], 0), (&long, 5001)] {
+        assert_eq!(
+            spoiled(|at| {
+                fs::write(at.join("d/b"), bytes).unwrap();
+                set_mtime(&at.join("d/b"), MTIME);
+            }),
+            said(&[&format!("d/b: is {size} bytes long, not 5000")])
+        );
+    }
+}
+
+#[test]
+fn two_swapped_contents_are_two_problems() {
+    let (problems, examples) = spoiled(|at| {
+        put(&at.join("d/a"), 2);
+        put(&at.join("d/b"), 1);
+    });
+    assert_eq!(problems, 2);
+    assert!(examples[0].starts_with("d/a: byte ") && examples[1].starts_with("d/b: byte "));
+}
+
+#[test]
+fn old_content_under_the_new_name_of_a_rename_is_found() {
+    // d/c was to be renamed to d/b, replacing it; the name is there, the content is still d/b's.
+    let (problems, examples) = spoiled(|at| put(&at.join("d/c"), 2));
+    assert_eq!(problems, 1);
+    assert!(examples[0].starts_with("d/c: byte "));
+}
+
+#[test]
+fn zeros_where_data_never_reached_the_disk_are_found() {
+    let mut torn = bytes(content(1));
+    torn[4096..].fill(0);
+    let right = bytes(content(1));
+    let first = (4096..).find(|at| right[*at] != 0).unwrap();
+    assert_eq!(
+        spoiled(|at| {
+            fs::write(at.join("d/a"), &torn).unwrap();
+            set_mtime(&at.join("d/a"), MTIME);
+        }),
+        said(&[&format!("d/a: byte {first} is not what was written")])
+    );
+}
+
+#[test]
+fn a_wrong_mode_and_a_wrong_time_are_told_with_both() {
+    let mode = |name: &'static str| {
+        move |at: &Path| {
+            fs::set_permissions(at.join(name), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+    };
+    assert_eq!(spoiled(mode("d/a")), said(&["d/a: has mode 700, not 640"]));
+    assert_eq!(spoiled(mode("d")), said(&["d: has mode 700, not 750"]));
+    assert_eq!(
+        spoiled(|at| set_mtime(&at.join("d/a"), MTIME + 1)),
+        said(&["d/a: was modified at 1000000001, not 1000000000, in seconds since 1970"])
+    );
+}
+
+#[test]
+fn a_symbolic_link_to_elsewhere_and_a_file_in_its_place_are_found() {
+    let instead = |at: &Path| fs::remove_file(at.join("e/soft")).unwrap();
+    assert_eq!(
+        spoiled(|at| {
+            instead(at);
+            symlink("../d/b", at.join("e/soft")).unwrap();
+        }),
+        said(&["e/soft: points to ../d/b, not ../d/a"])
+    );
+    assert_eq!(
+        spoiled(|at| {
+            instead(at);
+            fs::write(at.join("e/soft"), b"../d/a").unwrap();
+        }),
+        said(&["e/soft: is a file, not a symbolic link"])
+    );
+}
+
+#[test]
+fn a_hard_link_that_became_a_copy_is_found() {
+    let (problems, examples) = spoiled(|at| {
+        fs::remove_file(at.join("e/other")).unwrap();
+        fs::copy(at.join("e/hard"), at.join("e/other")).unwrap();
+    });
+    assert_eq!(problems, 3);
+    assert!(examples.contains(&"e/hard: has 1 links, not 2".to_string()));
+    assert!(examples.contains(&"e/other: has 1 links, not 2".to_string()));
+    let other = "is not the same file as its other links";
+    assert!(examples.iter().any(|sentence| sentence.ends_with(other)));
+    assert_eq!(
+        spoiled(|at| fs::hard_link(at.join("e/hard"), at.join("d/extra")).unwrap()),
+        said(&[
+            "d/extra: should not be there",
+            "e/hard: has 3 links, not 2",
+            "e/other: has 3 links, not 2"
+        ])
+    );
+}
