@@ -51,9 +51,9 @@ lint: ## what a change must pass: format, clippy, shellcheck
 	else echo "lint: no shellcheck here, shell scripts were not looked at (apt-get install shellcheck)"; fi
 
 bench: build ## the numbers that the project promises, with a summary; a quarter of an hour
-	@$(REPRODUCIBLE) $(CARGO) bench --locked -p fsdyno-engine --bench against_bare --no-run
-	@bench/all.sh "$(FSDYNO)" \
-		"$$(ls -t $(PROFILE_DIR)/deps/against_bare-* | grep -v '\.d$$' | head -n 1)"
+	@$(REPRODUCIBLE) $(CARGO) bench --locked -p fsdyno-engine --no-run
+	@bench/all.sh "$(FSDYNO)" $(foreach bench,against_bare against_read,\
+		"$$(ls -t $(PROFILE_DIR)/deps/$(bench)-* | grep -v '\.d$$' | head -n 1)")
 
 docs: ## docs/cli.md from the program's own help
 	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test docs
