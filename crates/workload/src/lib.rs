@@ -5,6 +5,7 @@
 
 pub mod alnum_names;
 pub mod big_file;
+pub mod archive;
 pub mod contents;
 pub mod curve;
 pub mod file_set;
@@ -12,8 +13,10 @@ pub mod forest;
 pub mod input;
 mod mail;
 pub mod mt19937;
+mod made_archive;
 pub mod numbered;
 pub mod op;
+mod packed;
 pub mod params;
 pub mod permutation;
 pub mod postmark_config;
@@ -26,9 +29,11 @@ pub mod stdio;
 pub mod steady;
 pub mod weights;
 pub mod widths;
+pub mod unpack;
 pub mod workload;
 pub mod workloads;
 
+pub use archive::{Archive, ArchiveError};
 pub use contents::Contents;
 pub use curve::Curve;
 pub use input::{Input, Setting};

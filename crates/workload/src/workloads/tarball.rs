@@ -1,29 +1,17 @@
-//! tarball: extract an archive in random order as GNU tar does, then remove it as Guenter did.
+//! tarball: extract an archive of many small files as GNU tar does, then remove it as Guenter did.
 //!
-//! What GNU tar 1.34 does as root with an archive that holds only files (so that parents are made
-//! when they are first needed), as strace shows it [RUN]:
-//!
-//! - per file openat(O_WRONLY|O_CREAT|O_EXCL|O_NOCTTY|O_NONBLOCK|O_CLOEXEC, 0600) with the whole
-//!   path, write(2) of what its buffer of one record (20 blocks of 512 bytes) holds of the file,
-//!   futimens(UTIME_OMIT, mtime), fchown, fchmod(0644), close;
-//! - where a parent is missing that openat fails with ENOENT, then mkdirat(0755) of every parent
-//!   from the top, of which those that exist fail with EEXIST, then the openat again;
-//! - nothing more for directories: tar delays times and modes only of directories that are members
-//!   of the archive, and a random order over all paths has files come before their directories.
-//!
-//! The ops are these calls, one by one. Left out: reads of the archive, which lies elsewhere, and
-//! the time that unpacking it took (the 55 s of user time in the original suggest a compressed one).
+//! The archive is made up ([`crate::made_archive`]) or the user's own ([`crate::unpack`]); either is
+//! [`Packed`], and what is here is the same for both.
 
-use std::sync::OnceLock;
+use fsdyno_record::{Nanos, OpKind};
 
-use fsdyno_record::seed::mix;
-use fsdyno_record::{Bytes, OpKind};
-
-use crate::numbered::Numbered;
-use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::input::Setting;
+use crate::made_archive::MadeArchive;
+use crate::op::{Call, DirSlot, Expect, Op, RemoveOrder};
+use crate::packed::{Packed, TOP};
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::permutation::{Order, Permutation};
-use crate::sizes;
+use crate::permutation::Order;
+use crate::unpack::Unpack;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -38,13 +26,42 @@ pub const KIND: Kind = Kind {
     params: PARAMS,
     doc: DOC,
     config: None,
-    build: |values, setting| Ok(Box::new(Tarball::new(values, setting.seed)?)),
+    build: |values, setting| Ok(Box::new(Tarball::new(values, setting)?)),
 };
 
 /// What it models; shown by `fsdyno show workload`.
 const DOC: &str = "\
-An archive of many small files is extracted in random order with the calls of GNU tar 1.34 [RUN: \
-strace], then removed as rm -r does.";
+An archive is extracted with the calls of GNU tar 1.34 as root, then removed as rm -r does.
+
+The archive that is made up [PUB: about 725,000 files in random order, most of one block, about 15 % \
+of more; the rest DER] holds only files, so that parents are made when they are first needed. As strace \
+shows it [RUN: GNU tar 1.34]:
+- per file openat(O_WRONLY|O_CREAT|O_EXCL|O_NOCTTY|O_NONBLOCK|O_CLOEXEC) with the whole path and the \
+owner's bits of its mode, write(2) of what tar's buffer of one record (20 blocks of 512 bytes) holds of \
+it, futimens(UTIME_OMIT, mtime), fchown, fchmod if the mode has other bits too, close;
+- where a parent is missing that openat fails with ENOENT, then mkdirat(0755) of every parent from the \
+top, of which those that exist fail with EEXIST, then the openat again.
+
+An archive of yours (archive=FILE: v7, ustar, GNU and pax headers) is extracted into a folder of its own, \
+in its own order, with its contents, modes, times (in whole seconds) and links, all of which are \
+verified. On top of the above [RUN: GNU tar 1.34, members of every kind]:
+- a directory is made with the owner's bits of its mode, and gets time, owner and mode when the first \
+member follows that is not below it; one that is there already is looked at and stays;
+- symlinkat, utimensat and fchownat for a symbolic link; one with an absolute target or '..' in it is made \
+last of all, with an empty file of mode 0 in its place until then;
+- linkat for a hard link; whatever is in the place of another member (a member twice) is unlinked when the \
+first try has failed with EEXIST.
+Owners are the caller's own. Refused, with the member: paths that are absolute or have '..', members \
+below a link, hard links to what is no file before them, a file in the place of a directory, sparse files, \
+devices and pipes. An ordinary user can neither fill nor remove a directory that lacks the owner's w and x.
+
+Left out: reads of the archive, which lies elsewhere; statfs and fstat of the archive; openat(O_PATH), \
+fstat and close around a chmod that must not follow links, which the C library of the observation made \
+and newer ones do not (fchmodat2), and which no file system notices. The time that unpacking took is \
+unpack-time (the 55 s of user time in the original suggest a compressed archive [DER]).
+
+The removal is one RemoveTree (order readdir, inode or name: the getdents64 calls are the file system's \
+affair and left out of the counts), or file by file in an order over all of them, then the directories.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -85,19 +102,23 @@ const PARAMS: &[Param] = &[
         about: "Whether the file system is unmounted and mounted before the removal.",
         source: "[OWN] not published; ask both",
     },
+    Param {
+        name: "archive",
+        default: "none",
+        domain: Domain::Or("none", &Domain::File),
+        about: "An archive of yours, extracted in place of one that is made up: tar, plain or in gz, \
+                xz or zst. A folder is packed first: its regular files, by name.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "unpack-time",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 1_000_000_000 },
+        about: "Nanoseconds of processor time before each file, for the unpacking of a compressed \
+                archive; it is in the phase's times and in no latency.",
+        source: "[DER] off; the 55 s of user time for 725,000 files suggest 76,000",
+    },
 ];
-
-/// The directory that holds the directories.
-const TOP: &[u8] = b"t";
-/// The block of an archive: headers and padding come in such.
-const BLOCK: u64 = 512;
-/// GNU tar's default record of 20 blocks, which is also its buffer.
-const RECORD: u64 = 20 * BLOCK;
-/// The time that every file is given: the day of Guenter's post, 2008-11-13 00:00 UTC.
-const MTIME: i64 = 1_226_534_400;
-const FILE: FileSlot = FileSlot(0);
-const FLAGS: OpenFlags =
-    OpenFlags { write: true, exclusive: true, nonblock: true, noctty: true, ..OpenFlags::NONE };
 
 const EXTRACT: usize = 0;
 const REMOVE: usize = 1;
@@ -112,125 +133,57 @@ enum Removal {
 }
 
 /// Extract and remove; with its parameters bound.
-#[derive(Debug)]
 struct Tarball {
-    files: u64,
-    directories: u64,
-    /// None for the mix.
-    size: Option<u64>,
-    seed: u64,
-    archive: Permutation,
+    packed: Box<dyn Packed>,
     removal: Removal,
     gap: GapKind,
-    directory_names: Numbered,
-    file_names: Numbered,
-    totals: OnceLock<Totals>,
-}
-
-/// What only a pass over all files can tell.
-#[derive(Clone, Copy, Debug)]
-struct Totals {
-    bytes: u64,
-    writes: u64,
+    unpack: Nanos,
 }
 
 impl Tarball {
-    fn new(values: &Values, seed: u64) -> Result<Tarball, ParamError> {
-        let files = values.whole("files");
-        let directories =
-            values.number("directories").unwrap_or_else(|| (files / 1000).max(10).min(files));
-        if directories > files {
-            return Err(ParamError::Conflict(format!(
-                "directories={directories} is more than files={files}: each directory comes into \
-                 being for a file; use directories={files} or fewer"
-            )));
-        }
-        let archive = Permutation::new(files, seed, "archive");
+    fn new(values: &Values, setting: &Setting) -> Result<Tarball, ParamError> {
+        let packed = packed(values, setting)?;
         let removal = match values.text("order") {
             "inode" => Removal::Tree(RemoveOrder::Inode),
             "name" => Removal::Tree(RemoveOrder::Name),
-            "creation" => Removal::Files(Order::Random(archive.clone())),
-            "reverse" => Removal::Files(Order::RandomReverse(archive.clone())),
-            "random" => Removal::Files(Order::named("random", files, seed, "order")),
-            _ => Removal::Tree(RemoveOrder::Readdir),
+            "readdir" => Removal::Tree(RemoveOrder::Readdir),
+            word => Removal::Files(packed.order(word, setting.seed)),
         };
         Ok(Tarball {
-            files,
-            directories,
-            size: values.number("size"),
-            seed: mix(seed ^ 0x7461_7262_616c_6c00),
-            archive,
+            packed,
             removal,
             gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
-            directory_names: Numbered::for_count("d", directories),
-            file_names: Numbered::for_count("f", files),
-            totals: OnceLock::new(),
+            unpack: Nanos(values.whole("unpack-time")),
         })
     }
+}
 
-    /// Size of a file in bytes.
-    #[inline]
-    fn size_of(&self, file: u64) -> u64 {
-        if let Some(size) = self.size {
-            return size;
+/// The archive that is meant.
+fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
+    let archive = values.text("archive");
+    if archive == "none" {
+        let (files, seed) = (values.whole("files"), setting.seed);
+        let (directories, size) = (values.number("directories"), values.number("size"));
+        return Ok(Box::new(MadeArchive::new(files, directories, size, seed)?));
+    }
+    for param in
+        PARAMS.iter().filter(|param| ["files", "directories", "size"].contains(&param.name))
+    {
+        let value = values.text(param.name);
+        if value != param.default {
+            return Err(ParamError::Conflict(format!(
+                "{}={value} is for an archive that is made up, and archive={archive} brings its own \
+                 files; leave one out",
+                param.name
+            )));
         }
-        sizes::mix(mix(file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed))
     }
-
-    /// The directory of a file: neighbours by number share one.
-    #[inline]
-    fn directory_of(&self, file: u64) -> u64 {
-        file * self.directories / self.files
-    }
-
-    fn payload(&self, file: u64) -> Payload {
-        Payload { id: file, offset: 0, length: self.size_of(file) as u32 }
-    }
-
-    /// One pass in the order of the archive, for the place of a file in it decides its writes.
-    fn totals(&self) -> Totals {
-        *self.totals.get_or_init(|| {
-            let mut totals = Totals { bytes: 0, writes: 0 };
-            let mut position = 0;
-            for place in 0..self.files {
-                let size = self.size_of(self.archive.at(place));
-                let first = first_write(position, size);
-                totals.bytes += size;
-                totals.writes += u64::from(size > 0) + (size - first).div_ceil(RECORD);
-                position = after_member(position, size);
-            }
-            totals
-        })
-    }
-
-    /// Writes the directory's path: `t/d012`.
-    fn name_directory(&self, name: &mut Name, directory: u64) {
-        name.clear();
-        name.push(TOP);
-        name.push(b"/");
-        self.directory_names.push(name, directory);
-    }
-
-    /// Writes the file's path: `t/d012/f000345`.
-    #[inline]
-    fn name_file(&self, name: &mut Name, file: u64) {
-        self.name_directory(name, self.directory_of(file));
-        name.push(b"/");
-        self.file_names.push(name, file);
-    }
-}
-
-/// How much of a file is in the record that its header ends in: the file's first write. `position`
-/// is the header's place in its record.
-#[inline]
-fn first_write(position: u64, size: u64) -> u64 {
-    size.min(RECORD - (position + BLOCK) % RECORD)
-}
-
-/// The place of the next header in its record.
-#[inline]
-fn after_member(position: u64, size: u64) -> u64 {
-    (position + BLOCK + size.next_multiple_of(BLOCK)) % RECORD
+    let input = setting.input.as_ref().ok_or_else(|| {
+        ParamError::Conflict(format!("archive={archive}: the file has not been read"))
+    })?;
+    let unpack = Unpack::new(input)
+        .map_err(|error| ParamError::Conflict(format!("archive={archive}: {error}")))?;
+    Ok(Box::new(unpack))
 }
 
 impl Workload for Tarball {
@@ -244,30 +197,21 @@ impl Workload for Tarball {
     /// tar and rm are one process each: all of it falls to rank 0.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match (phase, &self.removal) {
-            (EXTRACT, _) if share.rank == 0 => Box::new(Extract::new(self)),
+            (EXTRACT, _) if share.rank == 0 => self.packed.extract(self.unpack),
             (REMOVE, Removal::Tree(order)) if share.rank == 0 => Box::new(RemoveTree(Some(*order))),
             (REMOVE, Removal::Files(order)) if share.rank == 0 => {
-                Box::new(RemoveFiles { work: self, order, place: 0 })
+                Box::new(RemoveFiles { packed: &*self.packed, order, place: 0 })
             }
             _ => Box::new(NoOps),
         }
     }
 
     /// Of a removal whose order the file system decides, the getdents64(2) calls are left out: how
-    /// many there are is its affair. Failed calls count as what they are calls of.
+    /// many there are is its affair.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        let (files, directories) = (self.files, self.directories);
-        match (phase, &self.removal) {
-            (EXTRACT, _) => OpCounts::from([
-                // Each directory is missed once, and the top is asked for with each.
-                (OpKind::Create, files + directories),
-                (OpKind::Mkdir, 2 * directories),
-                (OpKind::Write, self.totals().writes),
-                (OpKind::Utimes, files),
-                (OpKind::Chown, files),
-                (OpKind::Chmod, files),
-                (OpKind::Close, files),
-            ]),
+        let (files, directories) = (self.packed.files(), self.packed.directories());
+        let counts = match (phase, &self.removal) {
+            (EXTRACT, _) => self.packed.extract_counts(),
             (REMOVE, Removal::Tree(_)) => OpCounts::from([
                 (OpKind::Open, directories + 1),
                 (OpKind::Close, directories + 1),
@@ -278,52 +222,16 @@ impl Workload for Tarball {
                 OpCounts::from([(OpKind::Unlink, files), (OpKind::Rmdir, directories + 1)])
             }
             _ => OpCounts::new(),
-        }
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .collect()
+        };
+        counts.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        if phase == EXTRACT { Box::new(Extracted(self)) } else { Box::new(Removed) }
+        if phase == EXTRACT { self.packed.tree() } else { Box::new(Removed) }
     }
 
     fn needs(&self) -> Needs {
-        let longest_file = self.file_names.length_of(self.files - 1);
-        Needs {
-            bytes: Bytes(self.totals().bytes),
-            inodes: self.files + self.directories + 1,
-            longest_name: longest_file.max(self.directory_names.length_of(self.directories - 1)),
-        }
-    }
-}
-
-/// The tree after the extraction.
-struct Extracted<'a>(&'a Tarball);
-
-impl Tree for Extracted<'_> {
-    fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let mut parts = path.split(|byte| *byte == b'/');
-        if parts.next()? != TOP {
-            return None;
-        }
-        let Some(directory) = parts.next() else { return Some(Expected::DIRECTORY) };
-        let directory = self.0.directory_names.read(directory)?;
-        let Some(file) = parts.next() else {
-            return (directory < self.0.directories).then_some(Expected::DIRECTORY);
-        };
-        let file = self.0.file_names.read(file)?;
-        let there =
-            file < self.0.files && self.0.directory_of(file) == directory && parts.next().is_none();
-        there.then(|| Expected::file(self.0.payload(file)))
-    }
-
-    fn files(&self) -> u64 {
-        self.0.files
-    }
-
-    fn directories(&self) -> u64 {
-        self.0.directories + 1
+        self.packed.needs()
     }
 }
 
@@ -344,153 +252,6 @@ impl Tree for Removed {
     }
 }
 
-/// What the next op of an extraction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// The next file's openat, or the end.
-    Open,
-    /// The top of the tree, after an openat that failed.
-    Top,
-    /// The file's directory.
-    Directory,
-    /// The openat again.
-    Again,
-    Write,
-    Utimes,
-    Chown,
-    Chmod,
-    Close,
-}
-
-struct Extract<'a> {
-    work: &'a Tarball,
-    place: u64,
-    /// The place of the current header in its record.
-    position: u64,
-    file: u64,
-    size: u64,
-    written: u64,
-    step: Step,
-    top_made: bool,
-    /// A bit for each directory: it has been made.
-    made: Vec<u64>,
-}
-
-impl<'a> Extract<'a> {
-    fn new(work: &'a Tarball) -> Extract<'a> {
-        let words = work.directories.div_ceil(64) as usize;
-        Extract {
-            work,
-            place: 0,
-            position: 0,
-            file: 0,
-            size: 0,
-            written: 0,
-            step: Step::Open,
-            top_made: false,
-            made: vec![0; words],
-        }
-    }
-
-    /// Whether the directory is there; from now on it counts as made.
-    #[inline]
-    fn make(&mut self, directory: u64) -> bool {
-        let bit = 1 << (directory % 64);
-        match self.made.get_mut((directory / 64) as usize) {
-            Some(word) => {
-                let there = *word & bit != 0;
-                *word |= bit;
-                there
-            }
-            None => false,
-        }
-    }
-
-    fn create(&mut self, op: &mut Op) {
-        op.call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: FLAGS, mode: 0o600 };
-        self.step = if self.size > 0 { Step::Write } else { Step::Utimes };
-    }
-
-    fn open(&mut self, op: &mut Op) -> bool {
-        if self.place == self.work.files {
-            return false;
-        }
-        self.file = self.work.archive.at(self.place);
-        self.place += 1;
-        self.size = self.work.size_of(self.file);
-        self.written = 0;
-        self.work.name_file(&mut op.name, self.file);
-        self.create(op);
-        if !self.make(self.work.directory_of(self.file)) {
-            op.expect = Expect::Missing;
-            self.step = Step::Top;
-        }
-        true
-    }
-
-    #[cold]
-    fn parent(&mut self, op: &mut Op) {
-        op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
-        if self.step == Step::Top {
-            op.name.clear();
-            op.name.push(TOP);
-            op.expect = if self.top_made { Expect::Exists } else { Expect::Success };
-            self.top_made = true;
-            self.step = Step::Directory;
-        } else {
-            self.work.name_directory(&mut op.name, self.work.directory_of(self.file));
-            self.step = Step::Again;
-        }
-    }
-
-    fn write(&mut self, op: &mut Op) {
-        let length = if self.written == 0 {
-            first_write(self.position, self.size)
-        } else {
-            (self.size - self.written).min(RECORD)
-        };
-        let payload = Payload { id: self.file, offset: self.written, length: length as u32 };
-        op.call = Call::Write { file: FILE, payload };
-        self.written += length;
-        if self.written == self.size {
-            self.step = Step::Utimes;
-        }
-    }
-}
-
-impl OpSource for Extract<'_> {
-    fn next(&mut self, op: &mut Op) -> bool {
-        op.expect = Expect::Success;
-        match self.step {
-            Step::Open => return self.open(op),
-            Step::Top | Step::Directory => self.parent(op),
-            Step::Again => {
-                self.work.name_file(&mut op.name, self.file);
-                self.create(op);
-            }
-            Step::Write => self.write(op),
-            Step::Utimes => {
-                op.call = Call::UtimesFile { file: FILE, mtime: MTIME };
-                self.step = Step::Chown;
-            }
-            Step::Chown => {
-                op.call = Call::ChownFile { file: FILE };
-                self.step = Step::Chmod;
-            }
-            Step::Chmod => {
-                op.call = Call::ChmodFile { file: FILE, mode: 0o644 };
-                self.step = Step::Close;
-            }
-            Step::Close => {
-                op.call = Call::Close { file: FILE };
-                self.position = after_member(self.position, self.size);
-                self.step = Step::Open;
-            }
-        }
-        true
-    }
-}
-
 /// The one op that the engine expands.
 struct RemoveTree(Option<RemoveOrder>);
 
@@ -507,7 +268,7 @@ impl OpSource for RemoveTree {
 
 /// Every file in an order of its own, then the directories by number, then the top.
 struct RemoveFiles<'a> {
-    work: &'a Tarball,
+    packed: &'a dyn Packed,
     order: &'a Order,
     place: u64,
 }
@@ -517,76 +278,18 @@ impl OpSource for RemoveFiles<'_> {
         let place = self.place;
         self.place += 1;
         op.expect = Expect::Success;
-        let Some(directory) = place.checked_sub(self.work.files) else {
-            self.work.name_file(&mut op.name, self.order.at(place));
+        let Some(directory) = place.checked_sub(self.packed.files()) else {
+            self.packed.name_file(&mut op.name, self.order.at(place));
             op.call = Call::Unlink { dir: DirSlot::ROOT };
             return true;
         };
         op.call = Call::Rmdir { dir: DirSlot::ROOT };
-        if directory < self.work.directories {
-            self.work.name_directory(&mut op.name, directory);
+        if directory < self.packed.directories() {
+            self.packed.name_directory(&mut op.name, directory);
         } else {
             op.name.clear();
             op.name.push(TOP);
         }
-        directory <= self.work.directories
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tarball(set: &[(&str, &str)]) -> Tarball {
-        let values = Values::resolve("tarball", PARAMS, set.iter().copied()).unwrap();
-        Tarball::new(&values, 1).unwrap()
-    }
-
-    #[test]
-    fn the_size_mix_is_what_it_says() {
-        let work = tarball(&[("files", "100000")]);
-        let sizes: Vec<u64> = (0..work.files).map(|file| work.size_of(file)).collect();
-        let share = |low, high| {
-            sizes.iter().filter(|size| (low..=high).contains(*size)).count() as f64 / 1e5
-        };
-        // Four standard deviations of a share of 100,000 draws are below 0.005.
-        assert!((share(1, 4096) - 0.85).abs() < 0.005);
-        for octave in [4096, 8192, 16384, 32768] {
-            assert!((share(octave + 1, 2 * octave) - 0.0375).abs() < 0.005, "{octave}");
-        }
-        assert_eq!(share(1, 65536), 1.0);
-        assert!((share(1, 2048) - 0.425).abs() < 0.008);
-    }
-
-    #[test]
-    fn writes_are_cut_where_strace_saw_tar_cut_them() {
-        // The archive of the observation: 30,000, 300, 0 and 9,000 bytes, in this order, gave
-        // writes of 9728, 10240, 10032; 300; none; 8192, 808.
-        let mut position = 0;
-        let firsts = [30_000, 300, 0, 9_000].map(|size| {
-            let first = first_write(position, size);
-            position = after_member(position, size);
-            first
-        });
-        assert_eq!(firsts, [9728, 300, 0, 8192]);
-    }
-
-    #[test]
-    fn every_directory_holds_files_and_their_numbers_are_neighbours() {
-        let work = tarball(&[("files", "1003"), ("directories", "17")]);
-        let mut counts = [0; 17];
-        (0..work.files).for_each(|file| counts[work.directory_of(file) as usize] += 1);
-        assert!(counts.iter().all(|count| (59..=60).contains(count)), "{counts:?}");
-    }
-
-    #[test]
-    fn directories_follow_the_files_by_the_rule_and_contradictions_are_refused() {
-        assert_eq!(tarball(&[]).directories, 725);
-        assert_eq!(tarball(&[("files", "2000")]).directories, 10);
-        assert_eq!(tarball(&[("files", "3")]).directories, 3);
-        let values =
-            Values::resolve("tarball", PARAMS, [("files", "3"), ("directories", "4")]).unwrap();
-        let message = Tarball::new(&values, 1).unwrap_err().to_string();
-        assert!(message.contains("use directories=3 or fewer"), "{message}");
+        directory <= self.packed.directories()
     }
 }

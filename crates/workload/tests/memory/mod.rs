@@ -59,6 +59,7 @@ impl Memory {
         assert!(!name.is_empty(), "an op has no name");
         match dir {
             DirSlot::ROOT => name.to_string(),
+            slot if name == "." => self.dirs[&(thread, slot.0)].clone(),
             slot => format!("{}/{name}", self.dirs[&(thread, slot.0)]),
         }
     }

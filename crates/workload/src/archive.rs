@@ -1,0 +1,254 @@
+//! A tar archive as a list of members: what each is, what it is called, and where its data is.
+//!
+//! Nothing is copied: a file's data stays where it is in the input, and a payload of
+//! [`crate::Payload::INPUT`] names it by its place.
+//!
+//! What GNU tar would refuse or ask about is refused here before any work, with the member and its
+//! place: names that lead out of the folder, devices and pipes (no op makes them), sparse files
+//! (their data is not the file's). What depends on other members is the matter of [`crate::unpack`].
+
+use std::fmt;
+
+use crate::input::Input;
+use crate::op::Name;
+
+mod blocks;
+
+use blocks::{Blocks, Header};
+
+/// The longest path of a member: room for the folder that it is unpacked in and for the NUL.
+pub const LONGEST_PATH: usize = Name::CAPACITY - 24;
+
+/// The longest name between two slashes; no file system of Linux takes more.
+pub const LONGEST_NAME: usize = 255;
+
+/// An archive that has been read and found right.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    members: Vec<Member>,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its path below the folder that it is unpacked in, without `.` and doubled slashes; empty for
+    /// that folder itself.
+    pub path: Box<[u8]>,
+    /// What it is.
+    pub kind: MemberKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time in whole seconds since 1970; a fraction is left out.
+    pub mtime: i64,
+    /// Where its header is, in bytes from the start of the archive.
+    pub header: u64,
+}
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    /// A regular file.
+    File {
+        /// Where its data is, in bytes from the start of the archive.
+        data: u64,
+        /// How many bytes.
+        size: u64,
+    },
+    /// A directory.
+    Directory,
+    /// A symbolic link, and what it says.
+    Symlink(Box<[u8]>),
+    /// Another name of a file that came before it, by its path.
+    Link(Box<[u8]>),
+}
+
+/// What is wrong with an archive: fits after "the archive".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveError {
+    /// The header that is concerned, in bytes from the start.
+    pub offset: u64,
+    /// The member that is concerned, where it has a name.
+    pub member: Option<String>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with an archive or one of its members.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Fault {
+    #[error("is no tar archive: a header with its checksum was expected")]
+    NotTar,
+    #[error("holds nothing; at least one member was expected")]
+    Empty,
+    #[error("the checksum of the header is wrong")]
+    Checksum,
+    #[error("the archive ends within a header of 512 bytes; it is cut off")]
+    ShortHeader,
+    #[error("{size} bytes of data were expected and {there} are there; it is cut off")]
+    Truncated { size: u64, there: u64 },
+    #[error("the {0} in the header is no number that tar writes")]
+    Number(&'static str),
+    #[error("a pax record is not LENGTH KEY=VALUE")]
+    Record,
+    #[error("an extension of the header has {0} bytes; more than 1 MiB is none")]
+    LongExtension(u64),
+    #[error("a header of a member was expected after its extension")]
+    NoMember,
+    #[error("is a sparse file; pack it again without --sparse")]
+    Sparse,
+    #[error("is a {0}; pack it again without devices and pipes")]
+    Special(&'static str),
+    #[error("is of a kind that tar writes as {0:?}; files, directories and links were expected")]
+    Kind(char),
+    #[error("has no name")]
+    NoName,
+    #[error("has an absolute path; pack it again without --absolute-names")]
+    Absolute,
+    #[error("has '..' in its path, which may lead out of the folder; pack it from above")]
+    DotDot,
+    #[error("has a NUL in its {0}")]
+    Nul(&'static str),
+    #[error("has a {what} of {length} bytes; {most} is the most")]
+    Long { what: &'static str, length: usize, most: usize },
+    #[error("is a link to nothing")]
+    NoTarget,
+    #[error("lies below '{parent}', which is {what} of the archive")]
+    Below { parent: String, what: &'static str },
+    #[error("is a hard link to '{0}', which is no file that came before it in the archive")]
+    DeadLink(String),
+    #[error("is a hard link to itself")]
+    SelfLink,
+    #[error("takes the place of a directory of the archive; only a directory can")]
+    OverDirectory,
+    #[error(
+        "takes the place of a symbolic link that leads out of its folder, which tar makes last"
+    )]
+    OverPlaceholder,
+    #[error("is one of more than {0} members; that is more than can be counted")]
+    TooMany(u32),
+}
+
+impl ArchiveError {
+    pub(crate) fn at(offset: u64, fault: Fault) -> ArchiveError {
+        ArchiveError { offset, member: None, fault }
+    }
+
+    pub(crate) fn of(self, name: &[u8]) -> ArchiveError {
+        ArchiveError { member: Some(String::from_utf8_lossy(name).into_owned()), ..self }
+    }
+
+    /// What is wrong with a member.
+    pub(crate) fn member(member: &Member, fault: Fault) -> ArchiveError {
+        ArchiveError::at(member.header, fault).of(&member.path)
+    }
+}
+
+impl fmt::Display for ArchiveError {
+    /// `member 'a/b' (at byte 1024) has an absolute path; ...`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.member, &self.fault) {
+            (_, Fault::NotTar | Fault::Empty) => write!(f, "{}", self.fault),
+            (Some(member), fault) => {
+                let member = member.escape_debug();
+                write!(f, "member '{member}' (at byte {}): {fault}", self.offset)
+            }
+            (None, fault) => write!(f, "at byte {}: {fault}", self.offset),
+        }
+    }
+}
+
+impl std::error::Error for ArchiveError {}
+
+impl Archive {
+    /// Reads the headers of an uncompressed archive.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the member and its place.
+    pub fn read(input: &Input) -> Result<Archive, ArchiveError> {
+        let mut blocks = Blocks::new(input.bytes());
+        let mut members = Vec::new();
+        while let Some(header) = blocks.header()? {
+            // The label that `tar --label` gives to a volume is no member.
+            if header.kind == b'V' {
+                continue;
+            }
+            members.push(
+                member(&header)
+                    .map_err(|fault| ArchiveError::at(header.offset, fault).of(&header.name))?,
+            );
+        }
+        if members.is_empty() {
+            return Err(ArchiveError::at(0, Fault::Empty));
+        }
+        Ok(Archive { members })
+    }
+
+    /// The members, in their order.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+}
+
+fn member(header: &Header) -> Result<Member, Fault> {
+    let kind = match header.kind {
+        // Archives older than POSIX tell a directory by the slash at the end of its name alone.
+        b'0' | 0 | b'7' if header.name.ends_with(b"/") => MemberKind::Directory,
+        b'0' | 0 | b'7' => MemberKind::File { data: header.data, size: header.size },
+        b'1' => MemberKind::Link(path(&header.target)?),
+        b'2' => MemberKind::Symlink(symlink(&header.target)?),
+        b'5' => MemberKind::Directory,
+        b'3' => return Err(Fault::Special("character device")),
+        b'4' => return Err(Fault::Special("block device")),
+        b'6' => return Err(Fault::Special("named pipe")),
+        b'S' => return Err(Fault::Sparse),
+        other => return Err(Fault::Kind(char::from(other))),
+    };
+    let path = path(&header.name)?;
+    if path.is_empty() && kind != MemberKind::Directory {
+        return Err(Fault::NoName);
+    }
+    Ok(Member { path, kind, mode: header.mode, mtime: header.mtime, header: header.offset })
+}
+
+/// A path without what leads nowhere; one that may lead out of the folder is refused.
+fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
+    if name.is_empty() {
+        return Err(Fault::NoName);
+    }
+    if name[0] == b'/' {
+        return Err(Fault::Absolute);
+    }
+    if name.contains(&0) {
+        return Err(Fault::Nul("path"));
+    }
+    let mut path = Vec::with_capacity(name.len());
+    for part in name.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+        if part == b".." {
+            return Err(Fault::DotDot);
+        }
+        if part.len() > LONGEST_NAME {
+            return Err(Fault::Long { what: "name", length: part.len(), most: LONGEST_NAME });
+        }
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(part);
+    }
+    if path.len() > LONGEST_PATH {
+        return Err(Fault::Long { what: "path", length: path.len(), most: LONGEST_PATH });
+    }
+    Ok(path.into_boxed_slice())
+}
+
+/// What a symbolic link says is its own affair, as long as it can be said.
+fn symlink(target: &[u8]) -> Result<Box<[u8]>, Fault> {
+    match target.len() {
+        0 => Err(Fault::NoTarget),
+        _ if target.contains(&0) => Err(Fault::Nul("target")),
+        length if length >= Name::CAPACITY => {
+            Err(Fault::Long { what: "target", length, most: Name::CAPACITY - 1 })
+        }
+        _ => Ok(target.into()),
+    }
+}

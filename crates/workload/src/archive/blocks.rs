@@ -1,0 +1,298 @@
+//! The blocks of a tar archive: headers with their checksums, and the records that stand before a
+//! header to say what it has no room for.
+//!
+//! Read are the formats that GNU tar and POSIX know: v7, ustar, GNU (long names and links, numbers
+//! in base 256) and pax (path, linkpath, size, mtime).
+
+use super::{ArchiveError, Fault};
+
+/// Everything in an archive comes in blocks of so many bytes.
+pub const BLOCK: u64 = 512;
+
+/// The longest extension that is read: names of today have 4 KiB, extended attributes 64 KiB.
+const LONGEST_EXTENSION: u64 = 1 << 20;
+
+/// A header, with what stood before it put in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Where it is, in bytes from the start of the archive.
+    pub offset: u64,
+    /// The name of the member as it stands there.
+    pub name: Vec<u8>,
+    /// The letter of its kind.
+    pub kind: u8,
+    /// Where a link leads.
+    pub target: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time in whole seconds since 1970.
+    pub mtime: i64,
+    /// Size of the data in bytes.
+    pub size: u64,
+    /// Where the data is.
+    pub data: u64,
+}
+
+/// Walks an archive from header to header.
+#[derive(Debug)]
+pub struct Blocks<'a> {
+    bytes: &'a [u8],
+    at: u64,
+    /// What a global pax header says of all members.
+    global: Extension,
+}
+
+/// What is said before a header.
+#[derive(Clone, Debug, Default)]
+struct Extension {
+    name: Option<Vec<u8>>,
+    target: Option<Vec<u8>>,
+    size: Option<u64>,
+    mtime: Option<i64>,
+}
+
+impl<'a> Blocks<'a> {
+    /// The blocks of an archive that begins where `bytes` begins.
+    pub fn new(bytes: &'a [u8]) -> Blocks<'a> {
+        Blocks { bytes, at: 0, global: Extension::default() }
+    }
+
+    /// The next member's header; none at the end, which is a block of zeros or the end of the file.
+    ///
+    /// # Errors
+    /// What is wrong with the archive, and where.
+    pub fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+        let mut own = self.global.clone();
+        let mut extended = false;
+        loop {
+            let at = self.at;
+            let Some(block) = self.block()? else {
+                if extended {
+                    return Err(ArchiveError::at(at, Fault::NoMember));
+                }
+                return Ok(None);
+            };
+            let mut header = raw(block, at)?;
+            header.data = at + BLOCK;
+            let fault = match header.kind {
+                b'L' | b'K' => {
+                    let mut text = self.extension(&header)?.to_vec();
+                    text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+                    let to = if header.kind == b'L' { &mut own.name } else { &mut own.target };
+                    *to = Some(text);
+                    None
+                }
+                b'x' | b'X' => own.read(self.extension(&header)?).err(),
+                b'g' => {
+                    let text = self.extension(&header)?;
+                    let fault = self.global.read(text).err();
+                    own.mtime = own.mtime.or(self.global.mtime);
+                    fault
+                }
+                _ => return self.member(header, own).map(Some),
+            };
+            if let Some(fault) = fault {
+                return Err(ArchiveError::at(at, fault));
+            }
+            extended = true;
+        }
+    }
+
+    /// The block that is next; none at the end.
+    fn block(&mut self) -> Result<Option<&'a [u8]>, ArchiveError> {
+        let rest = self.bytes.get(self.at as usize..).unwrap_or_default();
+        if rest.is_empty() && self.at > 0 {
+            return Ok(None);
+        }
+        let Some(block) = rest.get(..BLOCK as usize) else {
+            let fault = if self.at == 0 { Fault::NotTar } else { Fault::ShortHeader };
+            return Err(ArchiveError::at(self.at, fault));
+        };
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        self.at += BLOCK;
+        Ok(Some(block))
+    }
+
+    /// The data of an extension, and on behind it.
+    fn extension(&mut self, header: &Header) -> Result<&'a [u8], ArchiveError> {
+        if header.size > LONGEST_EXTENSION {
+            return Err(ArchiveError::at(header.offset, Fault::LongExtension(header.size)));
+        }
+        let data = self.data(header)?;
+        self.at += header.size.next_multiple_of(BLOCK);
+        Ok(data)
+    }
+
+    fn data(&self, header: &Header) -> Result<&'a [u8], ArchiveError> {
+        let end = header.data.checked_add(header.size).filter(|end| *end <= i64::MAX as u64);
+        end.and_then(|end| self.bytes.get(header.data as usize..end as usize)).ok_or_else(|| {
+            let there = (self.bytes.len() as u64).saturating_sub(header.data);
+            ArchiveError::at(header.offset, Fault::Truncated { size: header.size, there })
+        })
+    }
+
+    fn member(&mut self, mut header: Header, own: Extension) -> Result<Header, ArchiveError> {
+        header.name = own.name.unwrap_or(header.name);
+        header.target = own.target.unwrap_or(header.target);
+        header.size = own.size.unwrap_or(header.size);
+        header.mtime = own.mtime.unwrap_or(header.mtime);
+        // A link's size is that of what it leads to, where its archiver says one; no data follows.
+        if matches!(header.kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6') {
+            header.size = 0;
+        }
+        self.data(&header).map_err(|error| error.of(&header.name))?;
+        self.at = header.data + header.size.next_multiple_of(BLOCK);
+        Ok(header)
+    }
+}
+
+impl Extension {
+    /// Reads pax records: `LENGTH KEY=VALUE\n`, the length counting all of it.
+    fn read(&mut self, mut text: &[u8]) -> Result<(), Fault> {
+        while !text.is_empty() {
+            let (key, value, rest) = record(text).ok_or(Fault::Record)?;
+            text = rest;
+            let number = || std::str::from_utf8(value).ok();
+            match key {
+                b"path" => self.name = Some(value.to_vec()),
+                b"linkpath" => self.target = Some(value.to_vec()),
+                b"size" => {
+                    let size = number().and_then(|text| text.parse().ok());
+                    self.size = Some(size.ok_or(Fault::Number("size"))?);
+                }
+                b"mtime" => {
+                    let seconds = number().and_then(whole_seconds);
+                    self.mtime = Some(seconds.ok_or(Fault::Number("mtime"))?);
+                }
+                _ if key.starts_with(b"GNU.sparse.") => return Err(Fault::Sparse),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Key, value and the rest of the first record.
+fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = text.iter().position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
+    let record = text.get(space + 1..length)?;
+    let record = record.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|byte| *byte == b'=')?;
+    Some((&record[..equals], &record[equals + 1..], &text[length..]))
+}
+
+/// The seconds of `1234567890.123`, rounded down as file systems do.
+fn whole_seconds(text: &str) -> Option<i64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    if !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let seconds: i64 = whole.parse().ok()?;
+    let below = whole.starts_with('-') && part.bytes().any(|digit| digit != b'0');
+    seconds.checked_sub(i64::from(below))
+}
+
+/// What a block says by itself.
+fn raw(block: &[u8], offset: u64) -> Result<Header, ArchiveError> {
+    let wrong = |fault| ArchiveError::at(offset, fault);
+    let field = |from: usize, length: usize| &block[from..from + length];
+    if !checksum_is_right(block) {
+        return Err(wrong(if offset == 0 { Fault::NotTar } else { Fault::Checksum }));
+    }
+    let size = number(field(124, 12)).and_then(|size| u64::try_from(size).ok());
+    let mut name = Vec::new();
+    // In the header of GNU tar other things are where POSIX has the front of a long name.
+    if field(257, 6) == b"ustar\0" && block[345] != 0 {
+        name.extend_from_slice(text(field(345, 155)));
+        name.push(b'/');
+    }
+    name.extend_from_slice(text(field(0, 100)));
+    let header = Header {
+        offset,
+        kind: block[156],
+        target: text(field(157, 100)).to_vec(),
+        mode: number(field(100, 8)).ok_or_else(|| wrong(Fault::Number("mode")))? as u32 & 0o7777,
+        mtime: number(field(136, 12)).ok_or_else(|| wrong(Fault::Number("mtime")))?,
+        size: size.ok_or_else(|| wrong(Fault::Number("size")))?,
+        data: 0,
+        name,
+    };
+    Ok(header)
+}
+
+/// The sum of all bytes, those of the sum itself taken for spaces; some old archivers added the
+/// bytes as signed ones.
+fn checksum_is_right(block: &[u8]) -> bool {
+    let own = 148..156;
+    let bytes =
+        || block.iter().enumerate().map(|(at, byte)| if own.contains(&at) { b' ' } else { *byte });
+    let unsigned: i64 = bytes().map(i64::from).sum();
+    let signed: i64 = bytes().map(|byte| i64::from(byte as i8)).sum();
+    number(&block[own.clone()]).is_some_and(|sum| sum == unsigned || sum == signed)
+}
+
+/// A field up to its NUL.
+fn text(field: &[u8]) -> &[u8] {
+    &field[..field.iter().position(|byte| *byte == 0).unwrap_or(field.len())]
+}
+
+/// A number in octal digits between spaces and NULs (nothing at all is zero), or in base 256 where
+/// the first bit is set, the second being the sign.
+fn number(field: &[u8]) -> Option<i64> {
+    let first = *field.first()?;
+    if first & 0x80 != 0 {
+        let start: i64 =
+            if first & 0x40 == 0 { i64::from(first & 0x3f) } else { i64::from(first as i8) };
+        return field[1..]
+            .iter()
+            .try_fold(start, |sum, byte| sum.checked_mul(256)?.checked_add(i64::from(*byte)));
+    }
+    let digits = field.iter().skip_while(|byte| **byte == b' ');
+    let digits: Vec<u8> = digits.take_while(|byte| !matches!(**byte, b' ' | 0)).copied().collect();
+    digits.iter().try_fold(0i64, |sum, digit| {
+        let digit = matches!(digit, b'0'..=b'7').then(|| i64::from(digit - b'0'))?;
+        sum.checked_mul(8)?.checked_add(digit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_octal_or_in_base_256_and_nothing_else() {
+        assert_eq!(number(b"0000644\0"), Some(0o644));
+        assert_eq!(number(b"  644 \0\0"), Some(0o644));
+        assert_eq!(number(b"\0\0\0\0"), Some(0));
+        assert_eq!(number(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Some(2 << 32));
+        assert_eq!(number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"), Some(-2));
+        assert_eq!(number(b"\xbf\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
+        assert_eq!(number(b"0000648\0"), None);
+        assert_eq!(number(b"-1\0"), None);
+        assert_eq!(number(b"7777777777777777777777777"), None);
+    }
+
+    #[test]
+    fn seconds_are_rounded_down() {
+        for (text, seconds) in
+            [("17", 17), ("17.9", 17), ("-17", -17), ("-17.5", -18), ("-0.5", -1), ("-3.000", -3)]
+        {
+            assert_eq!(whole_seconds(text), Some(seconds), "{text}");
+        }
+        for wrong in ["", "x", "1.x", "1e3", "99999999999999999999"] {
+            assert_eq!(whole_seconds(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_record_has_the_length_that_it_says() {
+        assert_eq!(record(b"9 path=a\nrest"), Some((&b"path"[..], &b"a"[..], &b"rest"[..])));
+        for wrong in [&b"8 path=a\n"[..], b"11 path=a\n", b"path=a\n", b"0 path=a\n", b"9 pathxa\n"]
+        {
+            assert_eq!(record(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! An archive of the user's as a tree that GNU tar unpacks: its calls one by one, what they leave,
+//! and what it needs.
+//!
+//! Everything is below one folder that is made first, as if by `mkdir t; tar -C t -xf ARCHIVE`.
+//! Memory: 12 bytes for each call outside files, and 32 for each member beside the archive's own list.
+
+use fsdyno_record::{Bytes, Nanos, OpKind};
+
+use crate::archive::{Archive, ArchiveError, Member, MemberKind};
+use crate::input::Input;
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::packed::{FILE_FLAGS, Packed, RECORD, TOP};
+use crate::permutation::Order;
+use crate::workload::{Expected, Links, Needs, OpCounts, OpSource, Tree};
+
+mod script;
+
+use script::{Act, Node, NodeKind, Script, What};
+
+/// The folder that is unpacked in, held open as tar does.
+const FOLDER: DirSlot = DirSlot(1);
+const FILE: FileSlot = FileSlot(0);
+/// How tar opens what holds the place of a link.
+const PLACEHOLDER_FLAGS: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+
+/// An archive with all that unpacking it comes to.
+#[derive(Debug)]
+pub struct Unpack {
+    archive: Archive,
+    script: Script,
+    /// What is there in the end by path; the folder itself comes first.
+    by_path: Vec<Node>,
+    /// What is no directory, in the order in which it was made: places in `by_path`.
+    files: Vec<u32>,
+    /// Places of the directories in `by_path`, but for the folder itself.
+    directories: Vec<u32>,
+}
+
+impl Unpack {
+    /// Reads an archive and finds out how it is unpacked.
+    ///
+    /// # Errors
+    /// What is wrong with the archive.
+    pub fn new(input: &Input) -> Result<Unpack, ArchiveError> {
+        let archive = Archive::read(input)?;
+        let mut script = script::write(&archive)?;
+        let mut by_path: Vec<(Node, u32)> =
+            std::mem::take(&mut script.nodes).into_iter().zip(0..).collect();
+        by_path.sort_by(|(a, _), (b, _)| path_of(&archive, a).cmp(path_of(&archive, b)));
+        let is_directory = |node: &Node| node.kind == NodeKind::Directory;
+        let mut files: Vec<(u32, u32)> = Vec::new();
+        let mut directories = Vec::new();
+        for (place, (node, made)) in (0u32..).zip(&by_path) {
+            match is_directory(node) {
+                true if place > 0 => directories.push(place),
+                true => {}
+                false => files.push((*made, place)),
+            }
+        }
+        files.sort_unstable();
+        let files = files.into_iter().map(|(_, place)| place).collect();
+        let by_path = by_path.into_iter().map(|(node, _)| node).collect();
+        Ok(Unpack { archive, script, by_path, files, directories })
+    }
+
+    fn member(&self, at: u32) -> &Member {
+        &self.archive.members()[at as usize]
+    }
+
+    fn path(&self, node: &Node) -> &[u8] {
+        path_of(&self.archive, node)
+    }
+
+    fn find(&self, path: &[u8]) -> Option<&Node> {
+        let at = self.by_path.binary_search_by(|node| self.path(node).cmp(path)).ok()?;
+        self.by_path.get(at)
+    }
+
+    /// The node at a path below the trial's root.
+    fn at(&self, path: &[u8]) -> Option<&Node> {
+        match path.strip_prefix(TOP)? {
+            b"" => self.by_path.first(),
+            rest => self.find(rest.strip_prefix(b"/")?).filter(|node| node.length > 0),
+        }
+    }
+
+    fn expected(&self, node: &Node) -> Expected {
+        let expected = match node.kind {
+            NodeKind::Directory => Expected::DIRECTORY,
+            NodeKind::Symlink(_) | NodeKind::Placeholder(_) => Expected::SYMLINK,
+            NodeKind::File(file) => {
+                let (data, size) = self.data(file);
+                let file = match u32::try_from(size) {
+                    Ok(length) => {
+                        Expected::file(Payload { id: Payload::INPUT, offset: data, length })
+                    }
+                    Err(_) => Expected::pieces(size),
+                };
+                match self.script.links.get(&self.inode(node)) {
+                    Some(count) => file.with_links(Links {
+                        group: u64::from(self.inode(node)),
+                        count: u64::from(*count),
+                    }),
+                    None => file,
+                }
+            }
+        };
+        Expected {
+            mode: node.said.then_some(u32::from(node.mode)),
+            mtime: node.mtime.or(self.time_of_link(node)),
+            ..expected
+        }
+    }
+
+    fn inode(&self, node: &Node) -> u32 {
+        match node.kind {
+            NodeKind::File(file) => file,
+            _ => node.member,
+        }
+    }
+
+    fn time_of_link(&self, node: &Node) -> Option<i64> {
+        match node.kind {
+            NodeKind::Symlink(member) => Some(self.member(member).mtime),
+            _ => None,
+        }
+    }
+
+    /// Place and size of a file's data.
+    fn data(&self, member: u32) -> (u64, u64) {
+        match self.member(member).kind {
+            MemberKind::File { data, size } => (data, size),
+            _ => (0, 0),
+        }
+    }
+}
+
+fn path_of<'a>(archive: &'a Archive, node: &Node) -> &'a [u8] {
+    let path = archive.members().get(node.member as usize).map_or(&b""[..], |member| &member.path);
+    &path[..usize::from(node.length)]
+}
+
+/// How long the first write of a file is: as much of it as is in tar's buffer of one record.
+fn first_write(data: u64, size: u64) -> u64 {
+    size.min(match data % RECORD {
+        0 => RECORD,
+        place => RECORD - place,
+    })
+}
+
+/// The owner's bits, with which everything is made; the others come when all is there.
+fn owners_bits(mode: u32) -> u32 {
+    mode & 0o700
+}
+
+impl Packed for Unpack {
+    fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_> {
+        Box::new(Extract {
+            work: self,
+            unpack,
+            stage: Stage::Make,
+            act: 0,
+            step: Step::Open,
+            done: 0,
+        })
+    }
+
+    fn extract_counts(&self) -> OpCounts {
+        // The folder is made, opened and closed.
+        let mut counts =
+            OpCounts::from([(OpKind::Mkdir, 1), (OpKind::Open, 1), (OpKind::Close, 1)]);
+        let mut add = |kind, count| *counts.entry(kind).or_insert(0) += count;
+        for act in &self.script.acts {
+            let kind = match act.what {
+                What::TryFile | What::Placeholder => OpKind::Create,
+                What::Parent | What::Mkdir => OpKind::Mkdir,
+                What::StatPlaceholder | What::StatTarget | What::Stat => OpKind::Stat,
+                What::ClosePlaceholder => OpKind::Close,
+                What::Symlink => OpKind::Symlink,
+                What::Link => OpKind::Link,
+                What::Unlink => OpKind::Unlink,
+                What::Utimes => OpKind::Utimes,
+                What::Chown => OpKind::Chown,
+                What::Chmod => OpKind::Chmod,
+                What::File => {
+                    let (data, size) = self.data(act.member);
+                    let first = first_write(data, size);
+                    add(OpKind::Create, 1);
+                    add(OpKind::Write, u64::from(size > 0) + (size - first).div_ceil(RECORD));
+                    add(OpKind::Utimes, 1);
+                    add(OpKind::Chown, 1);
+                    let mode = self.member(act.member).mode;
+                    add(OpKind::Chmod, u64::from(mode != owners_bits(mode)));
+                    OpKind::Close
+                }
+            };
+            add(kind, 1);
+        }
+        counts
+    }
+
+    fn tree(&self) -> Box<dyn Tree + '_> {
+        Box::new(Unpacked(self))
+    }
+
+    fn needs(&self) -> Needs {
+        let sizes = self.archive.members().iter().map(|member| match member.kind {
+            MemberKind::File { size, .. } => size,
+            _ => 0,
+        });
+        let names =
+            self.archive.members().iter().flat_map(|member| member.path.split(|b| *b == b'/'));
+        Needs {
+            bytes: Bytes(sizes.sum()),
+            inodes: (self.files.len() + self.directories.len() + 1) as u64,
+            longest_name: names.map(<[u8]>::len).max().unwrap_or(0).max(TOP.len()),
+        }
+    }
+
+    fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    fn directories(&self) -> u64 {
+        self.directories.len() as u64
+    }
+
+    fn order(&self, word: &str, seed: u64) -> Order {
+        // Files are numbered as they were made.
+        let word = if word == "creation" { "forward" } else { word };
+        Order::named(word, self.files(), seed, "order")
+    }
+
+    fn name_file(&self, name: &mut Name, file: u64) {
+        let place = self.files.get(file as usize).copied().unwrap_or(0);
+        self.name(name, place);
+    }
+
+    fn name_directory(&self, name: &mut Name, directory: u64) {
+        // By path backwards, which has every directory before the one that it is in.
+        let last = self.directories.len().saturating_sub(1);
+        let place = self.directories.get(last.wrapping_sub(directory as usize));
+        self.name(name, place.copied().unwrap_or(0));
+    }
+}
+
+impl Unpack {
+    fn name(&self, name: &mut Name, place: u32) {
+        name.clear();
+        name.push(TOP);
+        name.push(b"/");
+        name.push(self.by_path.get(place as usize).map_or(&b""[..], |node| self.path(node)));
+    }
+}
+
+/// The tree when all is unpacked.
+struct Unpacked<'a>(&'a Unpack);
+
+impl Tree for Unpacked<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        self.0.at(path).map(|node| self.0.expected(node))
+    }
+
+    fn files(&self) -> u64 {
+        self.0.files.len() as u64
+    }
+
+    fn directories(&self) -> u64 {
+        self.0.directories.len() as u64 + 1
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        let NodeKind::File(file) = self.0.at(path)?.kind else { return None };
+        let (data, size) = self.0.data(file);
+        let length = u32::try_from(size.checked_sub(offset)?).unwrap_or(u32::MAX);
+        Some(Payload { id: Payload::INPUT, offset: data + offset, length })
+    }
+
+    fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let NodeKind::Symlink(member) = self.0.at(path)?.kind else { return None };
+        match &self.0.member(member).kind {
+            MemberKind::Symlink(target) => Some(target.to_vec()),
+            _ => None,
+        }
+    }
+}
+
+/// What comes before and after the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Make,
+    Open,
+    Script,
+    End,
+}
+
+/// Where in a file's calls the next one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Open,
+    Write,
+    Utimes,
+    Chown,
+    Chmod,
+    Close,
+}
+
+struct Extract<'a> {
+    work: &'a Unpack,
+    /// Processor time before each file.
+    unpack: Nanos,
+    stage: Stage,
+    act: usize,
+    step: Step,
+    /// How much of the current file is written.
+    done: u64,
+}
+
+impl Extract<'_> {
+    /// The folder's own calls; true while they last.
+    #[cold]
+    fn around(&mut self, op: &mut Op) -> bool {
+        op.name.clear();
+        op.name.push(TOP);
+        (op.call, self.stage) = match self.stage {
+            Stage::Make => (Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 }, Stage::Open),
+            Stage::Open => (Call::OpenDir { dir: DirSlot::ROOT, slot: FOLDER }, Stage::Script),
+            Stage::Script => (Call::CloseDir { slot: FOLDER }, Stage::End),
+            Stage::End => return false,
+        };
+        true
+    }
+
+    /// The path that an act is on, below the folder.
+    fn name(&self, op: &mut Op, act: Act) {
+        op.name.clear();
+        match act.length {
+            0 => op.name.push(b"."),
+            length => op.name.push(&self.work.member(act.member).path[..usize::from(length)]),
+        }
+    }
+
+    /// A call of an act that is no file.
+    fn single(&mut self, op: &mut Op, act: Act) {
+        let member = self.work.member(act.member);
+        let dir = FOLDER;
+        self.act += 1;
+        op.expect = act.ends;
+        op.call = match act.what {
+            What::File | What::TryFile => {
+                let mode = owners_bits(member.mode);
+                Call::Create { dir, file: FILE, flags: FILE_FLAGS, mode }
+            }
+            What::Placeholder => {
+                Call::Create { dir, file: FILE, flags: PLACEHOLDER_FLAGS, mode: 0 }
+            }
+            What::StatPlaceholder => Call::StatFile { file: FILE },
+            What::ClosePlaceholder => Call::Close { file: FILE },
+            What::Parent => Call::Mkdir { dir, mode: u32::from(script::PARENT_MODE) },
+            What::Mkdir => Call::Mkdir { dir, mode: owners_bits(member.mode) },
+            What::Symlink => Call::Symlink { dir },
+            What::Link => Call::Link { dir, to: dir },
+            What::StatTarget | What::Stat => Call::Stat { dir },
+            What::Unlink => Call::Unlink { dir },
+            What::Utimes => Call::Utimes { dir, mtime: member.mtime },
+            What::Chown => Call::Chown { dir },
+            What::Chmod => Call::Chmod { dir, mode: member.mode },
+        };
+        match (&member.kind, act.what) {
+            (MemberKind::Symlink(target), What::Symlink) => {
+                op.other.clear();
+                op.other.push(target);
+            }
+            (MemberKind::Link(target), What::Link | What::StatTarget) => {
+                op.other.clear();
+                op.other.push(&member.path);
+                op.name.clear();
+                op.name.push(target);
+            }
+            _ => {}
+        }
+    }
+
+    /// The next call of a file, of which all succeed.
+    fn file(&mut self, op: &mut Op, act: Act) {
+        let member = self.work.member(act.member);
+        let (data, size) = self.work.data(act.member);
+        op.call = match self.step {
+            Step::Open => {
+                self.name(op, act);
+                op.compute = self.unpack;
+                self.done = 0;
+                self.step = if size > 0 { Step::Write } else { Step::Utimes };
+                let mode = owners_bits(member.mode);
+                Call::Create { dir: FOLDER, file: FILE, flags: FILE_FLAGS, mode }
+            }
+            Step::Write => {
+                let length = if self.done == 0 {
+                    first_write(data, size)
+                } else {
+                    RECORD.min(size - self.done)
+                };
+                let offset = data + self.done;
+                self.done += length;
+                if self.done == size {
+                    self.step = Step::Utimes;
+                }
+                let payload = Payload { id: Payload::INPUT, offset, length: length as u32 };
+                Call::Write { file: FILE, payload }
+            }
+            Step::Utimes => {
+                self.step = Step::Chown;
+                Call::UtimesFile { file: FILE, mtime: member.mtime }
+            }
+            Step::Chown => {
+                let more = member.mode != owners_bits(member.mode);
+                self.step = if more { Step::Chmod } else { Step::Close };
+                Call::ChownFile { file: FILE }
+            }
+            Step::Chmod => {
+                self.step = Step::Close;
+                Call::ChmodFile { file: FILE, mode: member.mode }
+            }
+            Step::Close => {
+                self.step = Step::Open;
+                self.act += 1;
+                Call::Close { file: FILE }
+            }
+        };
+    }
+}
+
+impl OpSource for Extract<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        op.expect = crate::op::Expect::Success;
+        op.compute = Nanos(0);
+        if self.stage != Stage::Script {
+            return self.around(op);
+        }
+        match self.work.script.acts.get(self.act).copied() {
+            None => return self.around(op),
+            Some(act) if act.what == What::File => self.file(op, act),
+            Some(act) => {
+                self.name(op, act);
+                self.single(op, act);
+            }
+        }
+        true
+    }
+}

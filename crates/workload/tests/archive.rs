@@ -1,0 +1,381 @@
+//! Archives of the user's: read, refused, unpacked and removed as GNU tar and rm would.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod archives;
+mod memory;
+
+use archives::{Spec, TIME, add, archive};
+use fsdyno_workload::archive::{Archive, MemberKind};
+use fsdyno_workload::{
+    Call, Expect, ExpectedKind, Input, Links, Name, Op, Payload, Setting, Share, Workload,
+    workloads,
+};
+use memory::prove_input;
+use proptest::prelude::*;
+
+const SET: &[(&str, &str)] = &[("archive", "x.tar")];
+
+fn workload(bytes: Vec<u8>) -> Result<Box<dyn Workload>, String> {
+    let kind = workloads::find("tarball").unwrap();
+    let setting = Setting { seed: 1, input: Some(Input::new(bytes)) };
+    kind.build(&kind.resolve(SET).unwrap(), &setting).map_err(|error| error.to_string())
+}
+
+/// The calls on names, as strace would show them but shorter.
+fn calls(members: &[Spec<'_>]) -> Vec<String> {
+    let work = workload(archive(members)).unwrap();
+    let (mut ops, mut op, mut lines) = (work.ops(0, Share::WHOLE), Op::default(), Vec::new());
+    while ops.next(&mut op) {
+        let (name, other) = (op.name.display(), op.other.display());
+        let ends = match op.expect {
+            Expect::Success => "",
+            Expect::Missing => " ENOENT",
+            Expect::Exists => " EEXIST",
+        };
+        let call = match op.call {
+            Call::Mkdir { mode, .. } => format!("mkdir {name} {mode:04o}"),
+            Call::Create { mode, .. } => format!("create {name} {mode:04o}"),
+            Call::Write { payload, .. } => format!("write {}", payload.length),
+            Call::UtimesFile { mtime, .. } => format!("futimens {mtime}"),
+            Call::ChownFile { .. } => "fchown".into(),
+            Call::ChmodFile { mode, .. } => format!("fchmod {mode:04o}"),
+            Call::StatFile { .. } => "fstat".into(),
+            Call::Close { .. } => "close".into(),
+            Call::Utimes { .. } => format!("utimes {name}"),
+            Call::Chown { .. } => format!("chown {name}"),
+            Call::Chmod { mode, .. } => format!("chmod {name} {mode:04o}"),
+            Call::Stat { .. } => format!("stat {name}"),
+            Call::Unlink { .. } => format!("unlink {name}"),
+            Call::Symlink { .. } => format!("symlink {name} -> {other}"),
+            Call::Link { .. } => format!("link {name} {other}"),
+            Call::OpenDir { .. } | Call::CloseDir { .. } => continue,
+            other => format!("{other:?}"),
+        };
+        lines.push(call + ends);
+    }
+    // The folder is made first; everything else is as tar does it.
+    assert_eq!(lines.remove(0), "mkdir t 0755");
+    lines
+}
+
+/// Those of an empty file of mode 0644.
+fn empty(name: &str) -> Vec<String> {
+    let rest = ["futimens 1000000000", "fchown", "fchmod 0644", "close"];
+    let mut lines = vec![format!("create {name} 0600")];
+    lines.extend(rest.map(String::from));
+    lines
+}
+
+fn joined(parts: &[&[String]]) -> Vec<String> {
+    parts.concat()
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.split(", ").map(String::from).collect()
+}
+
+/// What follows is what strace showed of GNU tar 1.34 with these very archives, without its own reads
+/// and the C library's open and close around a chmod.
+#[test]
+fn parents_are_made_as_tar_makes_them() {
+    let seen = calls(&[
+        ('s', "a/b/l", 0o777, b"z"),
+        ('f', "a/c/f", 0o644, b""),
+        ('h', "a/d/h", 0o644, b"a/c/f"),
+        ('d', "a/e/f", 0o755, b""),
+        ('d', "q/r/s", 0o755, b""),
+    ]);
+    let right = joined(&[
+        &lines("symlink a/b/l -> z ENOENT, mkdir a 0755, mkdir a/b 0755, symlink a/b/l -> z"),
+        &lines("utimes a/b/l, chown a/b/l"),
+        &lines("create a/c/f 0600 ENOENT, mkdir a 0755 EEXIST, mkdir a/c 0755"),
+        &empty("a/c/f"),
+        &lines("link a/c/f a/d/h ENOENT, stat a/c/f, stat a/d/h ENOENT, mkdir a 0755 EEXIST"),
+        &lines("mkdir a/d 0755, link a/c/f a/d/h"),
+        &lines("mkdir a/e/f 0700 ENOENT, mkdir a 0755 EEXIST, mkdir a/e 0755, mkdir a/e/f 0700"),
+        &lines("utimes a/e/f, chown a/e/f, chmod a/e/f 0755"),
+        &lines("mkdir q/r/s 0700 ENOENT, mkdir q 0755, mkdir q/r 0755, mkdir q/r/s 0700"),
+        &lines("utimes q/r/s, chown q/r/s, chmod q/r/s 0755"),
+    ]);
+    assert_eq!(seen, right);
+}
+
+#[test]
+fn directories_are_finished_when_tar_finishes_them() {
+    let seen = calls(&[
+        ('d', "a", 0o755, b""),
+        ('d', "a/b", 0o500, b""),
+        ('f', "a/b/f", 0o644, b""),
+        ('d', "c", 0o755, b""),
+        ('f', "a/b/g", 0o644, b""),
+        ('d', "a/z", 0o2777, b""),
+        ('f', "a/z/k", 0o644, b""),
+        ('f', "c/x", 0o644, b""),
+    ]);
+    let right = joined(&[
+        &lines("mkdir a 0700, mkdir a/b 0500"),
+        &empty("a/b/f"),
+        &lines("utimes a/b, chown a/b, utimes a, chown a, chmod a 0755, mkdir c 0700"),
+        &lines("utimes c, chown c, chmod c 0755"),
+        &empty("a/b/g"),
+        &lines("mkdir a/z 0700"),
+        &empty("a/z/k"),
+        &lines("utimes a/z, chown a/z, chmod a/z 2777"),
+        &empty("c/x"),
+    ]);
+    assert_eq!(seen, right);
+    let seen = calls(&[
+        ('f', "t/d/f", 0o644, b""),
+        ('d', "t/d", 0o755, b""),
+        ('f', "t/d/g", 0o644, b""),
+        ('d', "t", 0o755, b""),
+        ('f', "t/h", 0o644, b""),
+    ]);
+    let right = joined(&[
+        &lines("create t/d/f 0600 ENOENT, mkdir t 0755, mkdir t/d 0755"),
+        &empty("t/d/f"),
+        &lines("mkdir t/d 0700 EEXIST, stat t/d"),
+        &empty("t/d/g"),
+        &lines("utimes t/d, chown t/d, mkdir t 0700 EEXIST, stat t"),
+        &empty("t/h"),
+        &lines("utimes t, chown t"),
+    ]);
+    assert_eq!(seen, right);
+}
+
+#[test]
+fn what_is_there_twice_is_replaced_as_tar_replaces_it() {
+    let seen = calls(&[
+        ('d', "d", 0o755, b""),
+        ('f', "d/x", 0o600, b"one"),
+        ('f', "d/x", 0o644, b"two"),
+        ('f', "d/y", 0o644, b""),
+        ('h', "d/h", 0o644, b"d/x"),
+        ('h', "d/h", 0o644, b"d/y"),
+        ('s', "d/s", 0o777, b"x"),
+        ('s', "d/s", 0o777, b"yy"),
+        ('f', "d/s", 0o700, b"file"),
+        ('d', "d", 0o711, b""),
+    ]);
+    let right = joined(&[
+        &lines("mkdir d 0700, create d/x 0600, write 3, futimens 1000000000, fchown, close"),
+        &lines("create d/x 0600 EEXIST, unlink d/x, create d/x 0600, write 3"),
+        &lines("futimens 1000000000, fchown, fchmod 0644, close"),
+        &empty("d/y"),
+        &lines("link d/x d/h, link d/y d/h EEXIST, stat d/y, stat d/h, unlink d/h, link d/y d/h"),
+        &lines("symlink d/s -> x, utimes d/s, chown d/s"),
+        &lines("symlink d/s -> yy EEXIST, unlink d/s, symlink d/s -> yy, utimes d/s, chown d/s"),
+        &lines("create d/s 0700 EEXIST, unlink d/s, create d/s 0700, write 4"),
+        &lines("futimens 1000000000, fchown, close, utimes d, chown d, chmod d 0755"),
+        &lines("mkdir d 0700 EEXIST, stat d, utimes d, chown d, chmod d 0711"),
+    ]);
+    assert_eq!(seen, right);
+    let seen = calls(&[('f', "x", 0o644, b""), ('d', "x", 0o755, b"")]);
+    let rest = lines(
+        "mkdir x 0700 EEXIST, stat x, unlink x, mkdir x 0700, utimes x, chown x, chmod x 0755",
+    );
+    assert_eq!(seen, joined(&[&empty("x"), &rest]));
+}
+
+#[test]
+fn links_that_lead_out_are_made_last_as_tar_makes_them() {
+    let seen = calls(&[
+        ('d', "a", 0o755, b""),
+        ('d', "a/b", 0o755, b""),
+        ('s', "a/b/l", 0o777, b"../x"),
+        ('f', "a/b/k", 0o644, b""),
+        ('f', "z", 0o644, b""),
+        ('d', "a/c", 0o755, b""),
+        ('s', "a/c/l", 0o777, b"/x"),
+        ('s', "a/b/l2", 0o777, b"d/../x"),
+        ('d', "a/b", 0o755, b""),
+        ('h', "h", 0o644, b"z"),
+        ('h', "h", 0o644, b"z"),
+    ]);
+    let last = |link: &str, to: &str| {
+        lines(&format!(
+            "stat {link}, unlink {link}, symlink {link} -> {to}, utimes {link}, chown {link}"
+        ))
+    };
+    let right = joined(&[
+        &lines("mkdir a 0700, mkdir a/b 0700, create a/b/l 0000, fstat, close, stat a/b, stat a"),
+        &empty("a/b/k"),
+        &empty("z"),
+        &lines("mkdir a/c 0700, create a/c/l 0000, fstat, close, stat a/c"),
+        &lines("create a/b/l2 0000, fstat, close, mkdir a/b 0700 EEXIST, stat a/b"),
+        &lines("stat z, link z h, stat z, stat z, link z h EEXIST, stat z, stat h"),
+        &last("a/b/l2", "d/../x"),
+        &last("a/c/l", "/x"),
+        &last("a/b/l", "../x"),
+        &lines("stat a/c, utimes a/c, chown a/c, chmod a/c 0755"),
+        &lines("stat a/b, utimes a/b, chown a/b, chmod a/b 0755"),
+        &lines("stat a, utimes a, chown a, chmod a 0755"),
+    ]);
+    assert_eq!(seen, right);
+}
+
+#[test]
+fn the_folder_itself_is_finished_last() {
+    let seen = calls(&[
+        ('d', "x", 0o755, b""),
+        ('d', "./", 0o755, b""),
+        ('d', "./y", 0o000, b""),
+        ('f', "./y/f", 0o644, b""),
+    ]);
+    let right = joined(&[
+        &lines(
+            "mkdir x 0700, utimes x, chown x, chmod x 0755, mkdir . 0700 EEXIST, stat ., stat .",
+        ),
+        &lines("mkdir y 0000"),
+        &empty("y/f"),
+        &lines("utimes y, chown y, stat ., utimes ., chown ."),
+    ]);
+    assert_eq!(seen, right);
+}
+
+#[test]
+fn every_kind_of_member_is_there_in_the_end_with_its_mode_time_and_links() {
+    let mut builder = tar::Builder::new(Vec::new());
+    let long = format!("{}/{}", "d".repeat(200), "f".repeat(250));
+    add(&mut builder, 'd', "e", 0o1777, b"", 5);
+    add(&mut builder, 'f', "e/f", 0o4755, &[b'x'; 30_000], 77);
+    add(&mut builder, 'h', "e/g", 0o644, b"e/f", 99);
+    add(&mut builder, 's', "e/s", 0o777, b"../out", 88);
+    add(&mut builder, 'f', &long, 0o640, b"long", 66);
+    let bytes = builder.into_inner().unwrap();
+    let work = workload(bytes.clone()).unwrap();
+    let tree = work.tree(0);
+    let at = |path: &str| tree.lookup(format!("t/{path}").as_bytes()).unwrap();
+    assert_eq!((at("e").mode, at("e").mtime), (Some(0o1777), Some(5)));
+    for name in ["e/f", "e/g"] {
+        assert_eq!((at(name).mode, at(name).mtime), (Some(0o4755), Some(77)));
+        assert_eq!(at(name).links, Some(Links { group: 1, count: 2 }));
+    }
+    assert_eq!((at("e/s").kind, at("e/s").mtime), (ExpectedKind::Symlink, Some(88)));
+    assert_eq!(tree.target(b"t/e/s").unwrap(), b"../out");
+    let ExpectedKind::File(Payload { id: Payload::INPUT, offset, length: 4 }) = at(&long).kind
+    else {
+        panic!("{:?}", at(&long));
+    };
+    assert_eq!(&bytes[offset as usize..][..4], b"long");
+    assert_eq!((tree.files(), tree.directories()), (4, 3));
+    assert_eq!(tree.lookup(b"t/e/x"), None);
+    let memory = prove_input("tarball", SET, 1, Input::new(bytes));
+    assert_eq!(memory.written, 30_004);
+    assert!(memory.names.is_empty());
+}
+
+#[test]
+fn a_directory_that_changes_after_it_is_finished_has_a_time_that_nobody_said() {
+    let work = workload(archive(&[
+        ('d', "a", 0o755, b""),
+        ('f', "b", 0o644, b""),
+        ('f', "a/f", 0o644, b""),
+    ]));
+    let a = work.unwrap().tree(0).lookup(b"t/a").unwrap();
+    assert_eq!((a.mode, a.mtime), (Some(0o755), None));
+}
+
+#[test]
+fn times_before_1970_and_sizes_of_today_are_read_from_pax_headers() {
+    let mut bytes = archives::raw(b'x', b"pax", b"", b"16 mtime=-1.500\n14 path=b\xc3\xa4/c\n");
+    bytes.extend(archives::raw(b'0', b"other", b"", b""));
+    let archive = Archive::read(&Input::new(bytes)).unwrap();
+    let member = &archive.members()[0];
+    assert_eq!((&*member.path, member.mtime), ("bä/c".as_bytes(), -2));
+}
+
+#[test]
+fn parameters_for_an_archive_that_is_made_up_do_not_go_with_one_of_the_users() {
+    let kind = workloads::find("tarball").unwrap();
+    let set = kind.resolve(&[("archive", "x.tar"), ("files", "5")]).unwrap();
+    let error = kind.build(&set, &Setting::default()).err().unwrap().to_string();
+    assert!(error.contains("files=5") && error.contains("leave one out"), "{error}");
+    let set = kind.resolve(SET).unwrap();
+    let error = kind.build(&set, &Setting::default()).err().unwrap().to_string();
+    assert!(error.contains("has not been read"), "{error}");
+}
+
+/// Paths that collide, nest, and take each other's place.
+fn member() -> impl Strategy<Value = (char, String, u32, Vec<u8>)> {
+    let path =
+        prop::sample::select(vec!["a", "a/b", "a/b/c", "d", "d/e", "f", "a/g", "d/e/f/g", "."]);
+    let target = prop::sample::select(vec!["a", "f", "a/g", "d/e", "../x", "/y"]);
+    let kind = prop::sample::select(vec!['f', 'f', 'f', 'd', 'd', 's', 'h']);
+    let mode = prop::sample::select(vec![0o644, 0o600, 0o755, 0o700, 0o4711, 0]);
+    (kind, path, mode, target, 0usize..25_000).prop_map(|(kind, path, mode, target, size)| {
+        let text = if kind == 'f' { vec![b'x'; size] } else { target.as_bytes().to_vec() };
+        (kind, path.to_string(), mode, text)
+    })
+}
+
+fn built(members: &[(char, String, u32, Vec<u8>)]) -> Vec<u8> {
+    let specs: Vec<Spec<'_>> = members
+        .iter()
+        .map(|(kind, path, mode, text)| (*kind, path.as_str(), *mode, text.as_slice()))
+        .collect();
+    archive(&specs)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn whatever_is_not_refused_is_unpacked_and_removed(
+        members in prop::collection::vec(member(), 1..14),
+        order in prop::sample::select(vec!["readdir", "inode", "name", "creation", "reverse", "random"]),
+        seed: u64,
+    ) {
+        let mut taken = Vec::new();
+        for member in members {
+            taken.push(member);
+            if workload(built(&taken)).is_err() {
+                taken.pop();
+            }
+        }
+        if !taken.is_empty() {
+            let set = [("archive", "x.tar"), ("order", order)];
+            prove_input("tarball", &set, seed, Input::new(built(&taken)));
+        }
+    }
+
+    #[test]
+    fn members_are_those_that_the_tar_crate_reads(
+        members in prop::collection::vec(member(), 1..14),
+        deep in "[a-z]{1,200}/[a-z]{1,200}/[a-zä-ü]{1,60}",
+    ) {
+        let mut members = members;
+        members.retain(|(kind, path, ..)| *kind == 'd' || path != ".");
+        members.push(('f', deep, 0o600, b"deep".to_vec()));
+        let bytes = built(&members);
+        let ours = Archive::read(&Input::new(bytes.clone())).unwrap();
+        let mut theirs = tar::Archive::new(std::io::Cursor::new(&bytes));
+        let mut count = 0;
+        for (entry, mine) in theirs.entries().unwrap().zip(ours.members()) {
+            let entry = entry.unwrap();
+            count += 1;
+            let path = entry.path_bytes().into_owned();
+            let path = path.strip_suffix(b"/").unwrap_or(&path);
+            prop_assert_eq!(if path == b"." { b"" } else { path }, &*mine.path);
+            prop_assert_eq!(entry.header().mode().unwrap(), mine.mode);
+            prop_assert_eq!(mine.mtime, TIME as i64);
+            match &mine.kind {
+                MemberKind::File { data, size } => {
+                    prop_assert_eq!((entry.raw_file_position(), entry.size()), (*data, *size));
+                }
+                MemberKind::Directory => prop_assert!(entry.header().entry_type().is_dir()),
+                MemberKind::Symlink(to) | MemberKind::Link(to) => {
+                    prop_assert_eq!(entry.link_name_bytes().unwrap().into_owned(), to.to_vec());
+                }
+            }
+        }
+        prop_assert_eq!(count, members.len());
+        prop_assert_eq!(ours.members().len(), members.len());
+    }
+}
+
+#[test]
+fn names_have_room_for_the_folder_that_all_is_unpacked_in() {
+    assert!(fsdyno_workload::archive::LONGEST_PATH + "t/".len() < Name::CAPACITY);
+}
