@@ -231,12 +231,14 @@ impl Memory {
             Call::Link { dir, to } => {
                 let (from, to) = (self.path(thread, dir, &name), self.path(thread, to, &other));
                 let Some(inode) = self.names.get(&from).copied() else { return Expect::Missing };
+                if !self.has_parent(&to) {
+                    return Expect::Missing;
+                }
                 if self.names.contains_key(&to) {
                     return Expect::Exists;
                 }
                 let Node::File { links, .. } = &mut self.nodes[inode] else { panic!("{from}") };
                 *links += 1;
-                assert!(self.has_parent(&to), "{to} has no parent");
                 self.names.insert(to, inode);
             }
             Call::Symlink { dir } => {
