@@ -17,7 +17,7 @@ use fsdyno_record::{Bytes, Job, Nanos, guest as layout};
 use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
-use crate::memory::{open_pci_memory, shared_words};
+use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::serve_disk::{self, Shared};
 use crate::target::{Formatted, Medium};
 use crate::{kernel_log, process, trial};
@@ -72,9 +72,13 @@ fn prepare_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
     load_modules()?;
     let mut target = target(&job, mailbox)?;
+    let input = match &job.plan.workload.input {
+        Some(plan) => Some(mapped_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
+        None => None,
+    };
     block_child_signal()?;
     let child = process::fork(|| {
-        let mut report = trial::run(&job, &mut target, mailbox);
+        let mut report = trial::run(&job, &mut target, mailbox, input.clone());
         if let Some(message) = kernel_log::fatal() {
             report.outcome = Outcome::Failed;
             let first =

@@ -7,15 +7,15 @@ use std::process::ExitCode;
 use fsdyno_record::Job;
 use fsdyno_record::mailbox::{self, Mailbox};
 
-use crate::memory::shared_words;
+use crate::memory::{mapped_input, shared_words};
 use crate::target::Directory;
 use crate::trial;
 
 /// Runs the job in the mailbox below a directory and puts the report into the mailbox.
 ///
 /// Exit code 0 means that there is a report, whatever it says.
-pub fn host(mailbox_fd: RawFd, root_fd: RawFd) -> ExitCode {
-    match serve(mailbox_fd, root_fd) {
+pub fn host(mailbox_fd: RawFd, root_fd: RawFd, input_fd: Option<RawFd>) -> ExitCode {
+    match serve(mailbox_fd, root_fd, input_fd) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fsdyno agent: {error}");
@@ -24,13 +24,17 @@ pub fn host(mailbox_fd: RawFd, root_fd: RawFd) -> ExitCode {
     }
 }
 
-fn serve(mailbox_fd: RawFd, root_fd: RawFd) -> io::Result<()> {
+fn serve(mailbox_fd: RawFd, root_fd: RawFd, input_fd: Option<RawFd>) -> io::Result<()> {
     let memory = take(mailbox_fd)?;
     let root = take(root_fd)?;
     let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
-    let report = trial::run(&job, &mut Directory::new(root)?, mailbox);
+    let input = match (&job.plan.workload.input, input_fd) {
+        (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
+        _ => None,
+    };
+    let report = trial::run(&job, &mut Directory::new(root)?, mailbox, input);
     mailbox.put_report(&serde_json::to_vec(&report)?).map_err(io::Error::other)
 }
 

@@ -8,6 +8,8 @@ use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use fsdyno_disk::store::Memory;
+use fsdyno_record::Bytes;
+use fsdyno_workload::Input;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 /// How much of a region is mapped at a time. Mapping costs the guest page tables of 1/512 of what
@@ -26,6 +28,20 @@ pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [A
     // SAFETY: the mapping is page-aligned, `length` bytes long, never unmapped, and any bits are a
     // valid AtomicU64; the other side also accesses it as 64-bit words only.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), length / 8) })
+}
+
+/// Maps the first bytes of the workload's input, to be read as long as the process lives.
+///
+/// # Errors
+/// What mmap(2) reports.
+pub fn mapped_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Input> {
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
+    let start = unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, fd, 0)? };
+    // SAFETY: the mapping is `length` bytes long and never unmapped, and whoever handed the file over
+    // neither writes to it nor shrinks it any more.
+    let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(start.cast(), length) };
+    Ok(Input::new(bytes))
 }
 
 /// Zeroed words shared with the children that this process forks.

@@ -12,7 +12,7 @@ use fsdyno_record::trial::{
     AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
-use fsdyno_workload::{Contents, GapKind, PhaseSpec, Setting, Workload, workloads};
+use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::room::{Room, allow_many_files};
@@ -24,14 +24,24 @@ use crate::{books, machine};
 const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
 
 /// Runs a job on its target; failures become part of the report.
-pub fn run(job: &Job, target: &mut dyn Target, mailbox: Mailbox<'static>) -> AgentReport {
+///
+/// `input` is the file that the plan's workload works on, where it does.
+pub fn run(
+    job: &Job,
+    target: &mut dyn Target,
+    mailbox: Mailbox<'static>,
+    input: Option<Input>,
+) -> AgentReport {
+    // Modes are what the workload says, whatever the caller's shell takes off new files.
+    rustix::process::umask(rustix::fs::Mode::empty());
     let mut trial = Trial {
         job,
         target,
         mailbox,
         conditions: Conditions::default(),
         measured: Measured::default(),
-        contents: Arc::new(Contents::new(job.seed)),
+        contents: Arc::new(Contents::new(job.seed).with_input(input.clone())),
+        input,
         ops_before: 0,
         done: Vec::new(),
     };
@@ -75,6 +85,7 @@ struct Trial<'a> {
     conditions: Conditions,
     measured: Measured,
     contents: Arc<Contents>,
+    input: Option<Input>,
     ops_before: u64,
     /// Of each phase so far, what each rank has done.
     done: Vec<Vec<u64>>,
@@ -83,9 +94,10 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn run(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
+        let setting = Setting { seed: self.job.seed, input: self.input.clone() };
         let workload = workloads::find(&plan.workload.name)
             .map_err(|error| error.to_string())?
-            .build(&plan.workload.params, &Setting::seed(self.job.seed))
+            .build(&plan.workload.params, &setting)
             .map_err(|error| error.to_string())?;
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);

@@ -5,5 +5,5 @@
 pub mod memory;
 pub mod process;
 
-pub use memory::{SharedMailbox, memory_file};
+pub use memory::{Mapped, SharedMailbox, memory_file};
 pub use process::{Ended, Process};

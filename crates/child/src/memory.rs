@@ -18,6 +18,56 @@ pub fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?))
 }
 
+/// The first bytes of a file, to read.
+///
+/// The file must be ours alone: if somebody shrank it, reading would end this process.
+#[derive(Debug)]
+pub struct Mapped {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+// SAFETY: the memory is only ever read, from any thread.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps `length` bytes, of which the file must have as many.
+    ///
+    /// # Errors
+    /// What mmap(2) refused.
+    pub fn new(file: &File, length: usize) -> io::Result<Mapped> {
+        if length == 0 {
+            return Ok(Mapped { start: std::ptr::null_mut(), length });
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0)?
+        };
+        Ok(Mapped { start, length })
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        if self.length == 0 {
+            return &[];
+        }
+        // SAFETY: the mapping is that long, lives as long as self, and nobody writes to the file.
+        unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: the mapping was made in `new` with this size, and no view of it outlives self.
+            let _ = unsafe { munmap(self.start, self.length) };
+        }
+    }
+}
+
 /// A mailbox in memory that a child can map too.
 #[derive(Debug)]
 pub struct SharedMailbox {

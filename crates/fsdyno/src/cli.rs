@@ -200,6 +200,9 @@ pub struct Agent {
     /// The root of the trial, inherited
     #[arg(long)]
     pub root_fd: i32,
+    /// The workload's input, inherited
+    #[arg(long)]
+    pub input_fd: Option<i32>,
 }
 
 /// Formats of other data.

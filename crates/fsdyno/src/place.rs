@@ -6,7 +6,7 @@ use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::Room;
 use fsdyno_record::Bytes;
 use fsdyno_study::{Cell, LabPlace, Place, Question};
-use fsdyno_venue::{HostVenue, LabVenue, Venue, tools};
+use fsdyno_venue::{HostVenue, Inputs, LabVenue, Venue, tools};
 
 use crate::cli::Run;
 use crate::exit::Failure;
@@ -48,6 +48,7 @@ pub fn question(run: &Run) -> Question {
         seed: run.seed,
         verify: run.verify,
         tool_versions,
+        inputs: Inputs::default(),
     }
 }
 
@@ -148,9 +149,12 @@ pub fn executable() -> PathBuf {
 }
 
 /// The venue for a place, and the place with what is only now known of it: the kernels' releases.
-pub fn venue(run: &Run, place: Place) -> Result<(Box<dyn Venue>, Place), Failure> {
+pub fn venue(run: &Run, place: Place, inputs: &Inputs) -> Result<(Box<dyn Venue>, Place), Failure> {
     match place {
-        Place::Directory { .. } => Ok((Box::new(HostVenue::new(executable())), place)),
+        Place::Directory { .. } => {
+            let venue = HostVenue::new(executable()).with_inputs(inputs.clone());
+            Ok((Box::new(venue), place))
+        }
         Place::Lab(_) => {
             let mut labs = Vec::new();
             let mut releases = Vec::new();
@@ -160,7 +164,8 @@ pub fn venue(run: &Run, place: Place) -> Result<(Box<dyn Venue>, Place), Failure
                 labs.push(lab);
             }
             let place = Place::Lab(lab_place(run, releases, true));
-            Ok((Box::new(LabVenue::new(labs, executable(), std::env::temp_dir())), place))
+            let venue = LabVenue::new(labs, executable(), std::env::temp_dir());
+            Ok((Box::new(venue.with_inputs(inputs.clone())), place))
         }
     }
 }

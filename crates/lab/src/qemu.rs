@@ -3,12 +3,14 @@
 //! Everything here decides digits, so it is fixed, and its parts are components of the lab
 //! identity. Only RAM and disks differ from trial to trial; those belong to the plan.
 
+use std::fs::File;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fsdyno_record::Bytes;
-use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, MAILBOX_SLOT};
+use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, MAILBOX_SLOT};
 use fsdyno_record::mailbox;
 
 /// What differs from trial to trial.
@@ -18,6 +20,9 @@ pub struct Machine {
     pub ram: Bytes,
     /// The modelled disks' bytes, in the order of their PCI slots.
     pub disks: Vec<DiskRegion>,
+    /// The workload's input, where it has one: a file whose size is a power of two. The guest reads
+    /// it from a PCI memory region of its own, outside its RAM.
+    pub input: Option<Arc<File>>,
     /// Where the disks' bytes are kept on the host, in files without a name.
     pub workdir: PathBuf,
     /// Host time without any sign of life after which the guest counts as hung.
@@ -99,6 +104,8 @@ pub struct Inherited {
     pub console: RawFd,
     /// The initramfs.
     pub initramfs: RawFd,
+    /// The workload's input, and its size in bytes.
+    pub input: Option<(RawFd, u64)>,
     /// The disks' bytes, one for each of the machine's disks.
     pub disks: Vec<RawFd>,
 }
@@ -136,6 +143,11 @@ pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<Str
             }
             Attach::Pmem => add("-device", format!("nvdimm,id=nv{index},memdev={name}")),
         }
+    }
+    if let Some((file, size)) = files.input {
+        let backend = memory("input", file, size);
+        add("-object", format!("{backend},readonly=on"));
+        add("-device", format!("ivshmem-plain,memdev=input,addr={INPUT_SLOT:#x}"));
     }
     add("-kernel", kernel.display().to_string());
     add("-initrd", path(files.initramfs));
@@ -175,6 +187,7 @@ mod tests {
         Machine {
             ram: Bytes(512 << 20),
             disks,
+            input: None,
             workdir: "/tmp".into(),
             stall: Duration::from_secs(60),
             deadline: Duration::from_secs(600),
@@ -182,8 +195,21 @@ mod tests {
     }
 
     fn line(disks: Vec<DiskRegion>) -> String {
-        let files = Inherited { mailbox: 3, console: 4, initramfs: 5, disks: vec![6, 7] };
+        let files =
+            Inherited { mailbox: 3, console: 4, initramfs: 5, input: None, disks: vec![6, 7] };
         arguments(Path::new("/k/vmlinux"), &machine(disks), &files).join(" ")
+    }
+
+    #[test]
+    fn an_input_is_a_region_of_its_own_that_the_guest_cannot_write() {
+        let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
+        let input = Some((9, 1 << 20));
+        let files = Inherited { mailbox: 3, console: 4, initramfs: 5, input, disks: vec![6] };
+        let with = arguments(Path::new("/k/vmlinux"), &machine(disks.clone()), &files).join(" ");
+        let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
+                     size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf";
+        assert_eq!(with.replacen(added, "", 1), line(disks));
+        assert!(with.contains(added), "{with}");
     }
 
     #[test]

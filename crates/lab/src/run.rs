@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::process::last_lines;
@@ -99,15 +100,19 @@ impl<'a> Run<'a> {
         });
         let disks: Vec<File> =
             disks.collect::<io::Result<_>>().map_err(|error| no_room(error, machine))?;
+        let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));
+        let input = machine.input.as_ref().map(size).transpose();
         let files = Inherited {
             mailbox: mailbox.as_fd().as_raw_fd(),
             console: console.as_raw_fd(),
             initramfs: initramfs.as_raw_fd(),
+            input: input.map_err(host("look at the workload's input"))?,
             disks: disks.iter().map(AsRawFd::as_raw_fd).collect(),
         };
         let mut command = Command::new(program);
         command.args(qemu::arguments(kernel, machine, &files)).env("LC_ALL", "C");
         let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
+        inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().map(AsFd::as_fd));
         let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();

@@ -7,6 +7,12 @@ pub const MAILBOX_PCI: &str = "0000:00:10.0";
 /// PCI slot number of the mailbox.
 pub const MAILBOX_SLOT: u8 = 0x10;
 
+/// PCI address of the workload's input file, where there is one.
+pub const INPUT_PCI: &str = "0000:00:0f.0";
+
+/// PCI slot number of the input file.
+pub const INPUT_SLOT: u8 = 0x0f;
+
 /// PCI slot number of the first modelled disk's bytes; the next disks follow.
 pub const DISK_SLOT: u8 = 0x11;
 

@@ -52,6 +52,9 @@ pub struct WorkloadPlan {
 /// archive that the agent is handed; the parameter that named it keeps the name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputPlan {
+    /// The parameter that names it. Its value, the path, is left out of the plan's hash: the same
+    /// bytes are the same work, wherever they lie.
+    pub parameter: String,
     /// SHA-256 of the archive, in hex.
     pub sha256: String,
     /// Its size.
@@ -245,6 +248,11 @@ impl Plan {
         if let Value::Object(fields) = &mut value {
             fields.remove("label");
             fields.remove("hash");
+            if let Some(input) = &self.workload.input
+                && let Some(Value::Object(params)) = value.pointer_mut("/workload/params")
+            {
+                params.remove(&input.parameter);
+            }
         }
         canonical::sha256_hex(value.to_string().as_bytes())
     }
@@ -299,6 +307,20 @@ mod tests {
         let threaded = Plan { threads: 2, ..base.clone() }.sealed();
         assert_eq!(base.hash, renamed.hash);
         assert_ne!(base.hash, threaded.hash);
+    }
+
+    #[test]
+    fn the_hash_of_an_input_is_of_its_bytes_and_not_of_its_path() {
+        let with = |path: &str, sha256: &str| {
+            let mut plan = plan();
+            plan.workload.params.insert("archive".into(), path.into());
+            let (parameter, bytes) = ("archive".to_string(), Bytes(1));
+            plan.workload.input = Some(InputPlan { parameter, sha256: sha256.into(), bytes });
+            plan.sealed().hash
+        };
+        assert_eq!(with("/a/x.tar", "1"), with("/b/y.tar.gz", "1"));
+        assert_ne!(with("/a/x.tar", "1"), with("/a/x.tar", "2"));
+        assert_ne!(with("/a/x.tar", "1"), plan().hash);
     }
 
     #[test]

@@ -10,9 +10,11 @@ use fsdyno_record::plan::{
     DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
+use fsdyno_venue::{InputFile, Inputs};
 use fsdyno_workload::{Curve, Needs, Setting, Threads, workloads};
 
 use crate::config;
+use crate::input;
 use crate::settings::{SettingError, Settings, settings};
 
 /// What is asked, as it was typed.
@@ -39,6 +41,8 @@ pub struct Question {
     pub tool_versions: BTreeMap<String, String>,
     /// The longest that a trial may take in its venue's clock.
     pub deadline: Nanos,
+    /// The files that workloads work on, by [`crate::read_inputs`].
+    pub inputs: Inputs,
 }
 
 /// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000
@@ -289,8 +293,14 @@ fn work(
 ) -> Result<Work, MatrixError> {
     let set: Vec<(&str, &str)> =
         settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let params = kind.resolve(&set)?;
-    let workload = kind.build(&params, &Setting::seed(question.seed))?;
+    let mut params = kind.resolve(&set)?;
+    let named = input_of(kind, &params, question);
+    let input = named.map(|(_, file)| file.input());
+    let workload = kind.build(&params, &Setting { seed: question.seed, input })?;
+    let input = named.map(|(parameter, file)| {
+        params.insert(parameter.to_string(), input::absolute(file.path()));
+        file.plan(parameter)
+    });
     let ranks = question.threads.saturating_mul(question.issuer.depth());
     let phases = workload.phases();
     let shared = phases.iter().any(|phase| phase.threads == Threads::Any);
@@ -299,8 +309,20 @@ fn work(
         .enumerate()
         .map(|(at, phase)| (phase.name.to_string(), workload.counts(at, phase.threads.of(ranks))))
         .collect();
-    let plan = WorkloadPlan { name: kind.name.to_string(), params, input: None };
+    let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
     Ok(Work { plan, needs: workload.needs(), shared, phases })
+}
+
+/// The file that a workload works on, and the parameter that names it.
+fn input_of<'a>(
+    kind: &workloads::Kind,
+    params: &BTreeMap<String, String>,
+    question: &'a Question,
+) -> Option<(&'static str, &'a InputFile)> {
+    kind.params.iter().find_map(|param| {
+        let path = input::path_of(&param.domain, params.get(param.name)?)?;
+        Some((param.name, question.inputs.typed(path)?))
+    })
 }
 
 /// A row of the table: what the work runs on.

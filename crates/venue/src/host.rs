@@ -15,6 +15,7 @@ use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Job, Nanos, Plan};
 
 use crate::error::VenueError;
+use crate::input::{InputFile, Inputs};
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{clock, ground};
 
@@ -28,22 +29,38 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct HostVenue {
     agent: PathBuf,
+    inputs: Inputs,
 }
 
 impl HostVenue {
     /// Trials are run by `agent`, the fsdyno executable.
     pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
-        HostVenue { agent: agent.into() }
+        HostVenue { agent: agent.into(), inputs: Inputs::default() }
     }
 
-    fn start(&self, shared: &SharedMailbox, directory: &Directory) -> Result<Process, VenueError> {
+    /// The same, with the files that workloads work on.
+    pub fn with_inputs(self, inputs: Inputs) -> HostVenue {
+        HostVenue { inputs, ..self }
+    }
+
+    fn start(
+        &self,
+        shared: &SharedMailbox,
+        directory: &Directory,
+        input: Option<&InputFile>,
+    ) -> Result<Process, VenueError> {
         let mut command = Command::new(&self.agent);
         let (mailbox, root) = (shared.as_fd(), directory.root());
         command
             .arg("agent")
             .args(["--mailbox-fd", &mailbox.as_raw_fd().to_string()])
             .args(["--root-fd", &root.as_raw_fd().to_string()]);
-        Process::start(command, &[mailbox, root]).map_err(VenueError::io("start the agent"))
+        let mut inherited = vec![mailbox, root];
+        if let Some(input) = input {
+            command.args(["--input-fd", &input.file().as_raw_fd().to_string()]);
+            inherited.push(input.file().as_fd());
+        }
+        Process::start(command, &inherited).map_err(VenueError::io("start the agent"))
     }
 }
 
@@ -57,6 +74,7 @@ impl Venue for HostVenue {
     }
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let input = self.inputs.of(&job.plan.workload)?;
         let directory = Directory::create(directory_of(&job.plan)?)?;
         let device = self.ground(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
@@ -65,7 +83,7 @@ impl Venue for HostVenue {
         mailbox.put_job(&text).map_err(other)?;
         let started = clock::now();
         let begin = Instant::now();
-        let mut process = self.start(&shared, &directory)?;
+        let mut process = self.start(&shared, &directory, input)?;
         let watched = follow(&mut process, &mailbox, job, begin, watch);
         process.kill().map_err(VenueError::io("end the agent"))?;
         let (mut report, first_op, ended) = watched?;

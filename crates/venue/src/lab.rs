@@ -12,10 +12,11 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
-use fsdyno_workload::{Setting, workloads};
+use fsdyno_workload::workloads;
 
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
+use crate::input::Inputs;
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{check, clock, tools};
 
@@ -37,6 +38,7 @@ pub struct LabVenue {
     labs: BTreeMap<String, Lab>,
     agent: PathBuf,
     workdir: PathBuf,
+    inputs: Inputs,
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
@@ -48,7 +50,12 @@ impl LabVenue {
     /// bytes lie in nameless files in `workdir`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.kernel_release().to_string(), lab)).collect();
-        LabVenue { labs, agent, workdir, guests: Mutex::default() }
+        LabVenue { labs, agent, workdir, inputs: Inputs::default(), guests: Mutex::default() }
+    }
+
+    /// The same, with the files that workloads work on.
+    pub fn with_inputs(self, inputs: Inputs) -> LabVenue {
+        LabVenue { inputs, ..self }
     }
 
     /// The guest for a plan: packed once, shared by all trials that need the same parts.
@@ -108,13 +115,15 @@ impl LabVenue {
         let region = match disk.attach {
             // The kernel itself reads and writes an NVDIMM, byte for byte.
             Attach::Pmem => size.unwrap_or(disk.capacity),
-            Attach::Nbd => {
-                Bytes(fsdyno_disk::store::region_size(disk.capacity, stored_limit(plan)?))
-            }
+            Attach::Nbd => Bytes(fsdyno_disk::store::region_size(
+                disk.capacity,
+                stored_limit(plan, &self.inputs)?,
+            )),
         };
         Ok(Machine {
             ram: *ram,
             disks: vec![DiskRegion { region, attach }],
+            input: self.inputs.of(&plan.workload)?.map(|input| Arc::clone(input.file())),
             workdir: self.workdir.clone(),
             stall: STALL,
             deadline: DEADLINE,
@@ -174,11 +183,11 @@ fn not_a_lab() -> VenueError {
 
 /// How much of the disk can be stored: twice what the work writes leaves room for journals and
 /// copies on write.
-fn stored_limit(plan: &Plan) -> Result<Bytes, VenueError> {
+fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     let died = |error: String| VenueError::Died(error);
     let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
     let workload = kind
-        .build(&plan.workload.params, &Setting::default())
+        .build(&plan.workload.params, &inputs.setting(plan, 0)?)
         .map_err(|error| died(error.to_string()))?;
     let twice = workload.needs().bytes.0.saturating_mul(2);
     let mut limit = STORED.0;

@@ -5,11 +5,13 @@ pub mod clock;
 pub mod error;
 pub mod ground;
 pub mod host;
+pub mod input;
 pub mod lab;
 pub mod tools;
 pub mod venue;
 
 pub use error::VenueError;
 pub use host::HostVenue;
+pub use input::{InputFile, Inputs};
 pub use lab::LabVenue;
 pub use venue::{Identity, Ran, Venue, Watch};

@@ -13,6 +13,6 @@ pub fn is_guest() -> bool {
 
 /// Runs one job from an inherited mailbox.
 pub fn run(agent: &Agent) -> Result<Exit, Failure> {
-    let code = fsdyno_agent::host(agent.mailbox_fd, agent.root_fd);
+    let code = fsdyno_agent::host(agent.mailbox_fd, agent.root_fd, agent.input_fd);
     if code == std::process::ExitCode::SUCCESS { Ok(Exit::Good) } else { Ok(Exit::TrialFailed) }
 }

@@ -16,8 +16,9 @@ use crate::{place, progress, stop};
 /// Runs what was asked.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
-    let question = place::question(run);
+    let mut question = place::question(run);
     let typed = place::typed(run)?;
+    question.inputs = fsdyno_study::read_inputs(&question)?;
     // Everything that was typed is checked before anything is looked for or brought.
     let mut cells = matrix(&question, &typed)?;
     let labels = cells.iter().map(|cell| cell.plan.label.as_str());
@@ -57,7 +58,7 @@ fn measure(
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
-    let (venue, place) = place::venue(run, typed)?;
+    let (venue, place) = place::venue(run, typed, &question.inputs)?;
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;
     let schedule = schedule(cells.len(), run.repeat, run.seed);

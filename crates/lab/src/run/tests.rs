@@ -17,6 +17,7 @@ fn run_script(
     let machine = Machine {
         ram: Bytes(64 << 20),
         disks: vec![DiskRegion { region: Bytes(1 << 20), attach: Attach::Nbd }],
+        input: None,
         workdir: folder.path().to_path_buf(),
         stall,
         deadline: Duration::from_secs(60),

@@ -179,10 +179,10 @@ fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamEr
         }
     }
     let input = setting.input.as_ref().ok_or_else(|| {
-        ParamError::Conflict(format!("archive={archive}: the file has not been read"))
+        ParamError::Conflict(format!("--set archive={archive}: the file has not been read"))
     })?;
     let unpack = Unpack::new(input)
-        .map_err(|error| ParamError::Conflict(format!("archive={archive}: {error}")))?;
+        .map_err(|error| ParamError::Conflict(format!("--set archive={archive}: {error}")))?;
     Ok(Box::new(unpack))
 }
 

@@ -1,0 +1,143 @@
+//! Archives with one mistake each, named for it, and what is said of them; and valid ones with bytes
+//! changed, of which none may end in a panic.
+//!
+//! The files in `corpus/tar` are what the table below makes, kept so that a fuzzer can begin with them:
+//! `FSDYNO_WRITE_CORPUS=1 cargo test -p fsdyno-workload --test corpus` writes them.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod archives;
+
+use archives::{archive, raw};
+use fsdyno_workload::Input;
+use fsdyno_workload::unpack::Unpack;
+use proptest::prelude::*;
+
+fn good() -> Vec<u8> {
+    archive(&[
+        ('d', "d", 0o755, b""),
+        ('f', "d/f", 0o644, b"hello"),
+        ('s', "d/s", 0o777, b"../out"),
+        ('h', "d/h", 0o644, b"d/f"),
+    ])
+}
+
+fn with(at: usize, byte: u8) -> Vec<u8> {
+    let mut bytes = good();
+    bytes[at] = byte;
+    bytes
+}
+
+fn cut(length: usize) -> Vec<u8> {
+    good()[..length].to_vec()
+}
+
+fn pax(record: &[u8]) -> Vec<u8> {
+    [raw(b'x', b"pax", b"", record), raw(b'0', b"f", b"", b"")].concat()
+}
+
+/// File name, contents, and a part of the message; nothing for a good one.
+#[rustfmt::skip]
+fn cases() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let deep = [vec![b'd'; 90], b"/".to_vec()].concat().repeat(12);
+    let long = [&deep[..], b"f"].concat();
+    vec![
+        ("good.tar", good(), ""),
+        ("good-without-end.tar", raw(b'0', b"f", b"", b"x"), ""),
+        ("good-v7-directory.tar", raw(0, b"d/", b"", b""), ""),
+        ("good-label.tar", [raw(b'V', b"label", b"", b""), good()].concat(), ""),
+        ("good-global-pax.tar", [raw(b'g', b"pax", b"", b"9 a=b c d\n")[..512].to_vec(), b"9 a=bcde\n".to_vec()].concat(), "cut off"),
+        ("empty.tar", Vec::new(), "is no tar archive"),
+        ("not-tar.tar", b"hello, world\n".repeat(100), "is no tar archive"),
+        ("nothing-in-it.tar", vec![0; 1024], "holds nothing"),
+        ("bad-checksum.tar", with(512 + 1, b'!'), "at byte 512: the checksum"),
+        ("cut-in-header.tar", cut(700), "ends within a header"),
+        ("cut-in-data.tar", cut(1026), "5 bytes of data were expected and 2 are there"),
+        ("huge-size.tar", pax(b"29 size=18446744073709551615\n"), "it is cut off"),
+        ("size-no-number.tar", pax(b"10 size=x\n"), "the size in the header is no number"),
+        ("pax-length.tar", pax(b"99 path=a\n"), "LENGTH KEY=VALUE"),
+        ("pax-sparse.tar", pax(b"22 GNU.sparse.major=1\n"), "sparse"),
+        ("pax-nul.tar", pax(b"11 path=a\0b\n"), "NUL"),
+        ("pax-at-end.tar", raw(b'x', b"pax", b"", b"9 path=a\n"), "expected after its extension"),
+        ("absolute.tar", raw(b'0', b"/etc/passwd", b"", b""), "'/etc/passwd' (at byte 0): has an absolute path"),
+        ("dot-dot.tar", raw(b'0', b"a/../../b", b"", b""), "'a/../../b' (at byte 0): has '..'"),
+        ("no-name.tar", raw(b'0', b"./.", b"", b""), "has no name"),
+        ("long-path.tar", [raw(b'L', b"././@LongLink", b"", &long), raw(b'0', b"f", b"", b"")].concat(), "path of 1093 bytes"),
+        ("long-name.tar", [raw(b'L', b"././@LongLink", b"", &[b'n'; 256]), raw(b'0', b"f", b"", b"")].concat(), "name of 256 bytes"),
+        ("character-device.tar", raw(b'3', b"null", b"", b""), "'null' (at byte 0): is a character device"),
+        ("block-device.tar", raw(b'4', b"sda", b"", b""), "is a block device"),
+        ("pipe.tar", raw(b'6', b"pipe", b"", b""), "is a named pipe"),
+        ("sparse.tar", raw(b'S', b"f", b"", b""), "sparse"),
+        ("unknown-kind.tar", raw(b'Z', b"f", b"", b""), "tar writes as 'Z'"),
+        ("link-to-nothing.tar", raw(b'2', b"s", b"", b""), "is a link to nothing"),
+        ("hard-link-to-what-is-not-there.tar", raw(b'1', b"h", b"f", b""), "hard link to 'f', which is no file"),
+        ("hard-link-out.tar", raw(b'1', b"h", b"../f", b""), "has '..'"),
+        ("hard-link-to-itself.tar", [raw(b'0', b"f", b"", b""), raw(b'1', b"f", b"f", b"")].concat(), "to itself"),
+        ("hard-link-to-symlink.tar", [raw(b'2', b"s", b"f", b""), raw(b'1', b"h", b"s", b"")].concat(), "which is no file"),
+        ("below-symlink.tar", [raw(b'2', b"s", b"/etc", b""), raw(b'0', b"s/passwd", b"", b"")].concat(), "'s/passwd' (at byte 512): lies below 's', which is a symbolic link"),
+        ("below-file.tar", [raw(b'0', b"f", b"", b""), raw(b'0', b"f/g", b"", b"")].concat(), "which is a file"),
+        ("file-over-directory.tar", [raw(b'5', b"d", b"", b""), raw(b'0', b"d", b"", b"")].concat(), "takes the place of a directory"),
+        ("over-link-that-leads-out.tar", [raw(b'2', b"s", b"/x", b""), raw(b'0', b"s", b"", b"")].concat(), "takes the place of a symbolic link"),
+    ]
+}
+
+#[test]
+fn each_mistake_is_said_with_the_member_and_its_place() {
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/tar"));
+    let write = std::env::var_os("FSDYNO_WRITE_CORPUS").is_some();
+    let cases = cases();
+    for (name, bytes, part) in &cases {
+        if write {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+        assert_eq!(&std::fs::read(folder.join(name)).unwrap(), bytes, "{name} is not what it was");
+        assert!(bytes.len() <= 4096, "{name}");
+        match Unpack::new(&Input::new(bytes.clone())) {
+            Ok(_) => assert_eq!(*part, "", "{name} was taken"),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(!part.is_empty() && said.contains(part), "{name}: {said}");
+                assert_eq!(said.lines().count(), 1, "{name}");
+            }
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), cases.len(), "a file without a row");
+}
+
+fn mend(bytes: &mut [u8], at: usize) {
+    // Most changed headers would end at their checksum; half of them get a right one.
+    let start = at / 512 * 512;
+    let Some(block) = bytes.get_mut(start..start + 512) else { return };
+    block[148..156].fill(b' ');
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn changed_archives_are_read_or_refused_and_never_more(
+        which in 0usize..64,
+        changes in prop::collection::vec((prop::num::u16::ANY, prop::num::u8::ANY, prop::bool::ANY), 0..6),
+        length in prop::option::of(prop::num::u16::ANY),
+    ) {
+        let cases = cases();
+        let mut bytes = cases[which % cases.len()].1.clone();
+        for (at, byte, mended) in changes {
+            let at = usize::from(at) % bytes.len().max(1);
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+                if mended {
+                    mend(&mut bytes, at);
+                }
+            }
+        }
+        if let Some(length) = length {
+            bytes.truncate(usize::from(length));
+        }
+        if let Err(error) = Unpack::new(&Input::new(bytes)) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
