@@ -247,3 +247,44 @@ fn two_trials_run_side_by_side_in_directories_of_their_own() {
     assert_eq!(lines(&out.path().join("r")), 6);
     assert!(only_mine(place.path()));
 }
+
+#[test]
+fn an_archive_of_the_users_is_extracted_verified_and_removed_wherever_it_lies() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let tree = out.path().join("tree/sub");
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::write(tree.join("a"), vec![b'x'; 70_000]).unwrap();
+    std::fs::write(tree.join("b"), "b").unwrap();
+    std::fs::hard_link(tree.join("b"), tree.join("c")).unwrap();
+    std::os::unix::fs::symlink("../sub/a", tree.join("link")).unwrap();
+    let tar = "tar -cf x.tar tree && gzip -k x.tar && mkdir else && mv x.tar else/y";
+    let made = std::process::Command::new("sh").args(["-c", tar]).current_dir(out.path()).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: it takes tar and gzip");
+        return;
+    }
+    let words = |archive: &str| {
+        format!("run tarball --on {} --set archive={archive} --out r", place.path().display())
+    };
+    let output = run(out.path(), &words("x.tar.gz"));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(only_mine(place.path()));
+    // The same bytes under another name and without compression are the same work.
+    let again = run(out.path(), &words("else/y"));
+    assert!(stderr(&again).contains("1 of 1 trials are there already"), "{}", stderr(&again));
+    let records = run(out.path(), "report r --format json");
+    let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
+    let trial = &trials[0];
+    assert_eq!(trial["outcome"], "ok", "{trial}");
+    assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 70_001);
+    assert_eq!(trial["measured"]["phases"][0]["ops"]["link"]["count"], 1);
+    assert_eq!(trial["measured"]["verify"]["files"], 4);
+    let workload = &trial["plan"]["workload"];
+    let archive = out.path().join("x.tar.gz").display().to_string();
+    assert_eq!(workload["params"]["archive"], archive, "the command to repeat it needs the path");
+    assert_eq!(workload["params"]["files"], serde_json::Value::Null);
+    assert_eq!(workload["input"]["parameter"], "archive");
+    // A folder is packed first.
+    let output = run(out.path(), &words("tree").replace("--out r", "--out f"));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}

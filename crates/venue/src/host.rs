@@ -79,7 +79,7 @@ impl Venue for HostVenue {
         let device = self.ground(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
         let mailbox = shared.mailbox().map_err(other)?;
-        let text = serde_json::to_vec(job).map_err(other)?;
+        let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;
         mailbox.put_job(&text).map_err(other)?;
         let started = clock::now();
         let begin = Instant::now();

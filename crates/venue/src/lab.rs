@@ -139,7 +139,8 @@ impl Venue for LabVenue {
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
         let guest = self.guest(&job.plan)?;
         let machine = self.machine(&job.plan)?;
-        let text = serde_json::to_vec(job).map_err(|error| VenueError::Died(error.to_string()))?;
+        let text = serde_json::to_vec(&job.for_agent())
+            .map_err(|error| VenueError::Died(error.to_string()))?;
         let started = clock::now();
         let finished = guest.run(&machine, &text, watch).map_err(from_run)?;
         let mut report = read_report(&finished.report)?;

@@ -231,6 +231,10 @@ pub trait Workload: Send + Sync {
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_>;
     /// How many ops of each kind the whole phase has where `ranks` threads share it.
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts;
+    /// Parameters that decide nothing as the others are; plans leave them out.
+    fn idle_params(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// What the whole phase comes to in the workload's own units, where ops alone do not say it.
     fn books(&self, _phase: usize) -> Books {
         Books::new()

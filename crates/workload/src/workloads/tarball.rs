@@ -63,6 +63,9 @@ unpack-time (the 55 s of user time in the original suggest a compressed archive 
 The removal is one RemoveTree (order readdir, inode or name: the getdents64 calls are the file system's \
 affair and left out of the counts), or file by file in an order over all of them, then the directories.";
 
+/// The word for an archive that is made up.
+const NO_ARCHIVE: &str = "none";
+
 const PARAMS: &[Param] = &[
     Param {
         name: "files",
@@ -104,8 +107,8 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "archive",
-        default: "none",
-        domain: Domain::Or("none", &Domain::File),
+        default: NO_ARCHIVE,
+        domain: Domain::Or(NO_ARCHIVE, &Domain::File),
         about: "An archive of yours, extracted in place of one that is made up: tar, plain or in gz, \
                 xz or zst. A folder is packed first: its regular files, by name.",
         source: "[OWN]",
@@ -119,6 +122,9 @@ const PARAMS: &[Param] = &[
         source: "[DER] off; the 55 s of user time for 725,000 files suggest 76,000",
     },
 ];
+
+/// Parameters of an archive that is made up.
+const MADE_UP: &[&str] = &["files", "directories", "size"];
 
 const EXTRACT: usize = 0;
 const REMOVE: usize = 1;
@@ -135,6 +141,8 @@ enum Removal {
 /// Extract and remove; with its parameters bound.
 struct Tarball {
     packed: Box<dyn Packed>,
+    /// Whether the archive is the user's.
+    given: bool,
     removal: Removal,
     gap: GapKind,
     unpack: Nanos,
@@ -151,6 +159,7 @@ impl Tarball {
         };
         Ok(Tarball {
             packed,
+            given: values.text("archive") != NO_ARCHIVE,
             removal,
             gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
             unpack: Nanos(values.whole("unpack-time")),
@@ -161,14 +170,12 @@ impl Tarball {
 /// The archive that is meant.
 fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
     let archive = values.text("archive");
-    if archive == "none" {
+    if archive == NO_ARCHIVE {
         let (files, seed) = (values.whole("files"), setting.seed);
         let (directories, size) = (values.number("directories"), values.number("size"));
         return Ok(Box::new(MadeArchive::new(files, directories, size, seed)?));
     }
-    for param in
-        PARAMS.iter().filter(|param| ["files", "directories", "size"].contains(&param.name))
-    {
+    for param in PARAMS.iter().filter(|param| MADE_UP.contains(&param.name)) {
         let value = values.text(param.name);
         if value != param.default {
             return Err(ParamError::Conflict(format!(
@@ -232,6 +239,10 @@ impl Workload for Tarball {
 
     fn needs(&self) -> Needs {
         self.packed.needs()
+    }
+
+    fn idle_params(&self) -> &'static [&'static str] {
+        if self.given { MADE_UP } else { &[] }
     }
 }
 
