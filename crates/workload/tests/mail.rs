@@ -7,8 +7,8 @@ mod memory;
 use std::collections::BTreeMap;
 
 use fsdyno_record::OpKind;
-use fsdyno_workload::{Call, Expect, Op, Setting, Share, Workload, workloads};
-use memory::{build, prove};
+use fsdyno_workload::{Call, Expect, Input, Op, Payload, Setting, Share, Workload, workloads};
+use memory::{build, prove, prove_input};
 use proptest::prelude::*;
 
 /// Every op of a share in a line.
@@ -478,6 +478,80 @@ fn the_defaults_are_the_numbers_that_were_published() {
     assert_eq!(build("maildir-read", &[], &Setting::seed(1)).books(1)["reads"], 10_000);
 }
 
+/// A tar archive of regular files: headers of the ustar format, data padded to 512 bytes.
+fn archive(files: &[(&str, &[u8])]) -> Input {
+    let mut bytes = Vec::new();
+    for (name, data) in files {
+        let mut header = [0u8; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[100..108].copy_from_slice(b"0000644\0");
+        header[108..124].copy_from_slice(b"0000000\x000000000\0");
+        header[124..136].copy_from_slice(format!("{:011o}\0", data.len()).as_bytes());
+        header[136..148].copy_from_slice(b"10142500000\0");
+        header[148..156].copy_from_slice(b"        ");
+        header[156] = b'0';
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(data);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    Input::new(bytes)
+}
+
+const REAL: &[(&str, &[u8])] = &[
+    ("a", b"From: a\n\nHello,\nworld\n"),
+    ("b", b""),
+    ("c", b"no newline at the end"),
+    ("d", &[b'x'; 9000]),
+];
+
+#[test]
+fn real_mail_is_delivered_byte_by_byte_in_its_own_lines() {
+    let writes = |protocol| {
+        let more = [("source", "mail"), ("size", "mix"), ("flush", "line"), ("protocol", protocol)];
+        let setting = Setting { seed: 1, input: Some(archive(REAL)) };
+        let work = build("maildir", &with(&ONE, &more), &setting);
+        let mut ops = work.ops(2, Share::WHOLE);
+        let mut op = Op::default();
+        let mut writes = Vec::new();
+        while ops.next(&mut op) {
+            if let Call::Write { payload, .. } = op.call {
+                assert_eq!(payload.id, Payload::INPUT);
+                writes.push((payload.offset, payload.length));
+            }
+        }
+        writes
+    };
+    // The archive's first header takes 512 bytes.
+    let lines = [(512, 8), (520, 1), (521, 7), (528, 6)];
+    assert_eq!(writes("copy"), lines);
+    // qmail's two lines end where the message begins.
+    assert_eq!(writes("qmail"), [&[(440, 38), (478, 34)], &lines[..]].concat());
+}
+
+#[test]
+fn real_mail_is_verified_under_every_protocol_and_begins_again_at_its_end() {
+    for protocol in ["copy", "qmail", "postfix", "dovecot", "fsbench"] {
+        for flush in ["line", "none"] {
+            let set = [
+                ("source", "mail"),
+                ("store", "9"),
+                ("read-store", "3"),
+                ("ops", "40"),
+                ("maildirs", "3"),
+                ("fill", "2"),
+                ("protocol", protocol),
+                ("flush", flush),
+            ];
+            prove_input("maildir", &set, 3, archive(REAL));
+        }
+    }
+    prove_input("maildir-read", &[("source", "mail"), ("reads", "30")], 3, archive(REAL));
+}
+
 #[test]
 fn nothing_else_is_where_mail_is() {
     let set = with(&ONE, &[("maildirs", "2"), ("ops", "2")]);
@@ -506,20 +580,27 @@ fn nothing_else_is_where_mail_is() {
 
 #[test]
 fn contradictions_are_refused_before_any_work_and_say_what_is_right() {
-    let error = |set: Set| {
-        let kind = workloads::find("maildir").unwrap();
-        kind.build(&kind.resolve(set).unwrap(), &Setting::default()).err().unwrap().to_string()
+    let error = |name: &str, set: Set, input| {
+        let kind = workloads::find(name).unwrap();
+        let setting = Setting { seed: 0, input };
+        kind.build(&kind.resolve(set).unwrap(), &setting).err().unwrap().to_string()
     };
-    let table: [(Set, &str); 6] = [
+    let table: [(Set, &str); 7] = [
         (&[("fill", "6"), ("read-store", "5")], "use fill=5 or less"),
         (&[("mail-fsync", "always")], "is a setting of protocol=dovecot"),
         (&[("retrieve", "delete")], "use deliverers=1 or more"),
         (&[("deliverers", "2"), ("list-source", "each")], "list-source=each is for the script"),
         (&[("deliverers", "2"), ("think", "original")], "think=original is for the script"),
         (&[("deliverers", "2"), ("writes", "50")], "writes=50 is for the script"),
+        (&[("source", "mail"), ("size", "5")], "real messages have their own sizes"),
     ];
     for (set, right) in table {
-        let message = error(set);
+        let message = error("maildir", set, None);
         assert!(message.contains(right) && !message.contains('\n'), "{message}");
     }
+    let source = [("source", "mail")];
+    let message = error("maildir-read", &source, Some(archive(&[])));
+    assert!(message.starts_with("--set source=mail: "), "{message}");
+    let message = error("maildir", &source, Some(Input::new(vec![1u8; 700])));
+    assert!(message.starts_with("--set source=mail: "), "{message}");
 }

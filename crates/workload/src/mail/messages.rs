@@ -2,6 +2,8 @@
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
+use crate::archive::{Archive, MemberKind};
+use crate::input::Input;
 use crate::op::Payload;
 
 /// The median length of a synthetic message is 2 to the power of this, in units of 2^-16, with the
@@ -16,8 +18,11 @@ const EMPTY_LINES: u64 = 8;
 /// The shortest and the longest of the others, in bytes with the newline; 50 on average over all
 /// lines [OWN].
 const LINE: (u64, u64) = (20, 95);
+/// A longer line of real mail is written in pieces, as a buffer would have it.
+const LONGEST_LINE: usize = 64 << 10;
+
 /// Messages by number, from zero. Synthetic mail is the same under every seed, as the mail of the
-/// original was; there is no end of it.
+/// original was; there is no end of it. Real mail begins again at its end.
 #[derive(Debug)]
 pub struct Messages(Source);
 
@@ -27,6 +32,15 @@ enum Source {
     Mix,
     /// All of one length.
     Fixed(u64),
+    /// The regular files of an archive.
+    Real { input: Input, members: Vec<Member> },
+}
+
+/// A message in an archive; 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    offset: u64,
+    length: u32,
 }
 
 impl Messages {
@@ -35,37 +49,77 @@ impl Messages {
         Messages(length.map_or(Source::Mix, Source::Fixed))
     }
 
+    /// The regular files of a tar archive, in its order.
+    ///
+    /// # Errors
+    /// It is no archive, or there is no message in it, or one of 4 GiB or more; in one line.
+    pub fn real(input: &Input) -> Result<Messages, String> {
+        let archive = Archive::read(input).map_err(|error| error.to_string())?;
+        let mut members = Vec::new();
+        for member in archive.members() {
+            let MemberKind::File { data, size } = member.kind else { continue };
+            let length = u32::try_from(size).map_err(|_| {
+                let name = String::from_utf8_lossy(&member.path);
+                format!("message '{name}' has {size} bytes; it must have less than 4 GiB")
+            })?;
+            members.push(Member { offset: data, length });
+        }
+        if members.is_empty() {
+            return Err("there is no regular file in it; give a directory of messages".to_string());
+        }
+        Ok(Messages(Source::Real { input: input.clone(), members }))
+    }
+
     /// Length of a message in bytes.
     pub fn length(&self, message: u64) -> u64 {
         match &self.0 {
             Source::Mix => mixed_length(message),
             Source::Fixed(length) => *length,
+            Source::Real { members, .. } => u64::from(member(members, message).length),
         }
     }
 
-    /// Length of the message's line `number`, with `rest` bytes to the message's end, in bytes with
-    /// its newline.
+    /// Length of the message's line `number`, which begins at `offset` with `rest` bytes to the
+    /// message's end, in bytes with its newline.
     ///
     /// Lines of synthetic mail are cut by rule: there is no newline where one ends.
-    pub fn line(&self, message: u64, number: u64, rest: u64) -> u32 {
-        synthetic_line(message, number).min(rest) as u32
+    pub fn line(&self, message: u64, number: u64, offset: u64, rest: u64) -> u32 {
+        match &self.0 {
+            Source::Real { input, members } => {
+                let from = member(members, message).offset + offset;
+                real_line(input.bytes(), from, rest)
+            }
+            _ => synthetic_line(message, number).min(rest) as u32,
+        }
     }
 
     /// How many lines a message has.
     pub fn lines(&self, message: u64) -> u64 {
         let (length, mut offset, mut number) = (self.length(message), 0, 0);
         while offset < length {
-            offset += u64::from(self.line(message, number, length - offset));
+            offset += u64::from(self.line(message, number, offset, length - offset));
             number += 1;
         }
         number
     }
 
-    /// `length` bytes from `offset` on of a file that holds the message, behind whatever lead: that,
-    /// too, is bytes by rule.
-    pub fn payload(&self, message: u64, offset: u64, length: u32) -> Payload {
-        Payload { id: message, offset, length }
+    /// `length` bytes from `offset` on of a file that holds `lead` bytes and then the message.
+    ///
+    /// The lead, too, is bytes by rule: of real mail the end of the archive's header before it.
+    pub fn payload(&self, message: u64, lead: u32, offset: u64, length: u32) -> Payload {
+        match &self.0 {
+            Source::Real { members, .. } => Payload {
+                id: Payload::INPUT,
+                offset: (member(members, message).offset + offset).saturating_sub(u64::from(lead)),
+                length,
+            },
+            _ => Payload { id: message, offset, length },
+        }
     }
+}
+
+fn member(members: &[Member], message: u64) -> Member {
+    members[(message % members.len() as u64) as usize]
 }
 
 /// Log-normal within the means of whole numbers: the logarithm is the sum of four even draws
@@ -86,6 +140,13 @@ fn synthetic_line(message: u64, number: u64) -> u64 {
         return 1;
     }
     LINE.0 + (((draw >> 32) * (LINE.1 - LINE.0 + 1)) >> 32)
+}
+
+fn real_line(bytes: &[u8], from: u64, rest: u64) -> u32 {
+    let from = from as usize;
+    let most = (rest as usize).min(LONGEST_LINE);
+    let line = bytes.get(from..from + most).unwrap_or_default();
+    line.iter().position(|byte| *byte == b'\n').map_or(most, |end| end + 1) as u32
 }
 
 #[cfg(test)]
@@ -121,7 +182,7 @@ mod tests {
             let (mut offset, mut number) = (0, 0);
             let length = mail.length(message);
             while offset < length {
-                let line = mail.line(message, number, length - offset);
+                let line = mail.line(message, number, offset, length - offset);
                 assert!((1..=95).contains(&line), "{line}");
                 (offset, number) = (offset + u64::from(line), number + 1);
             }

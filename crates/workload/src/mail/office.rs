@@ -49,12 +49,12 @@ impl Office {
     #[inline]
     pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
         match job.cut {
-            Cut::Lines if job.lead == 0 => self.messages.line(job.message, part, rest),
+            Cut::Lines if job.lead == 0 => self.messages.line(job.message, part, offset, rest),
             Cut::Lines => match LEAD_LINES.get(part as usize) {
                 Some(line) => *line,
                 None => {
-                    let line = part - LEAD_LINES.len() as u64;
-                    self.messages.line(job.message, line, rest)
+                    let (line, lead) = (part - LEAD_LINES.len() as u64, u64::from(job.lead));
+                    self.messages.line(job.message, line, offset - lead, rest)
                 }
             },
             Cut::Blocks(block) => rest.min(u64::from(block)) as u32,
@@ -101,7 +101,7 @@ impl Office {
     /// Part of the content of the job's file.
     #[inline]
     pub fn payload(&self, job: &Job, offset: u64, length: u32) -> Payload {
-        self.messages.payload(job.message, offset, length)
+        self.messages.payload(job.message, job.lead, offset, length)
     }
 
     /// The whole content of the job's file.

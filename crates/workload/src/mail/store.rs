@@ -1,10 +1,11 @@
 //! The stores of messages: unpacking them, and what messages a workload is about.
 
+use crate::input::Setting;
 use crate::mail::job::{Cut, Job, next_header};
 use crate::mail::messages::Messages;
 use crate::mail::office::Office;
 use crate::mail::protocol::{MAKE_READ_STORE, MAKE_WRITE_STORE, UNPACK};
-use crate::params::{Domain, Param, Values};
+use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::GapKind;
 
 /// The parameter `size`.
@@ -15,6 +16,16 @@ pub const SIZE: Param = Param {
     about: "Size of every message; mix is log-normal, 3.5 KiB in the middle, a standard deviation \
             of 1.4 octaves, and one in 64 sixteen times as long for its attachment.",
     source: "[OWN] the sizes of the original's mail are not published",
+};
+
+/// The parameter `source`.
+pub const SOURCE: Param = Param {
+    name: "source",
+    default: "none",
+    domain: Domain::Or("none", &Domain::File),
+    about: "A directory of real mail: its regular files sorted by name are the messages, from the \
+            beginning again where more are wanted; their bytes and their lines.",
+    source: "[OWN] the original's mail is lost",
 };
 
 /// The parameter `gap`.
@@ -36,9 +47,25 @@ pub fn gap(values: &Values) -> GapKind {
     }
 }
 
-/// The messages that the parameter `size` says.
-pub fn messages(values: &Values) -> Messages {
-    Messages::synthetic(values.number("size"))
+/// The messages that the parameters `source` and `size` say.
+///
+/// # Errors
+/// There is a source, and a size or no input; or the input is no archive of messages.
+pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamError> {
+    let size = values.number("size");
+    let source = values.text("source");
+    match (&setting.input, source, size) {
+        (_, "none", size) => Ok(Messages::synthetic(size)),
+        (_, _, Some(size)) => Err(ParamError::Conflict(format!(
+            "size={size} contradicts source={source}: real messages have their own sizes; leave \
+             one of them out"
+        ))),
+        (Some(input), _, None) => Messages::real(input)
+            .map_err(|error| ParamError::Conflict(format!("--set source={source}: {error}"))),
+        (None, _, None) => Err(ParamError::Conflict(format!(
+            "--set source={source}: the directory has not been read"
+        ))),
+    }
 }
 
 /// The jobs that unpack the stores of an office from an archive: the directory of messages to write

@@ -12,7 +12,7 @@ use crate::mail::protocol::{
     LIST_READ_STORE, LIST_WRITE_STORE, MAKE_MAILDIR, Protocol, READ_MESSAGE, RETRIEVE,
     RETRIEVE_AND_DELETE,
 };
-use crate::mail::store::{GAP, SIZE, gap, messages, unpack};
+use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{Boxes, MailTree};
 use crate::numbered::Numbered;
 use crate::op::After;
@@ -74,7 +74,9 @@ retrieve=delete unlinks it. Guenter's fsbench had one deliverer and one retrieva
 published; one listing for each message is [OWN].
 
 Messages: sizes and line lengths are a mix of our own [OWN], the same under every seed; contents are \
-bytes by rule, so lines are cut by rule and no newline is there. Files are found again by their names; nothing is stored for a message. getdents64(2) calls are not \
+bytes by rule, so lines are cut by rule and no newline is there. With source=DIR they are real mail; \
+then the two lines that qmail adds are the last bytes of the archive's header before the message. \
+Files are found again by their names; nothing is stored for a message. getdents64(2) calls are not \
 counted: how many a directory takes is the file system's affair.";
 
 const PARAMS: &[Param] = &[
@@ -175,6 +177,7 @@ const PARAMS: &[Param] = &[
     },
     GAP,
     SIZE,
+    SOURCE,
 ];
 
 /// User time of the script for a write.
@@ -233,7 +236,7 @@ impl Maildir {
         let (maildirs, fill) = (values.whole("maildirs"), values.whole("fill"));
         let protocol = Protocol::named(values.text("protocol"), values.text("mail-fsync"));
         let office = Office {
-            messages: messages(values),
+            messages: messages(values, setting)?,
             write_store: values.whole("store"),
             read_store: values.whole("read-store"),
             maildirs: Numbered::for_count("maildir", maildirs),

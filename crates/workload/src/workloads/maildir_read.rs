@@ -3,14 +3,15 @@
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos};
 
+use crate::input::Setting;
 use crate::mail::job::{Job, Runner, Sums};
 use crate::mail::names::LONGEST;
 use crate::mail::office::Office;
 use crate::mail::protocol::{COPY, LIST_READ_STORE, READ_MESSAGE};
-use crate::mail::store::{GAP, SIZE, gap, messages, unpack};
+use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{Boxes, MailTree};
 use crate::numbered::Numbered;
-use crate::params::{Domain, Param, Values};
+use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{
     Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -24,7 +25,7 @@ pub const KIND: Kind = Kind {
     params: PARAMS,
     doc: DOC,
     config: None,
-    build: |values, setting| Ok(Box::new(MaildirRead::new(values, setting.seed))),
+    build: |values, setting| Ok(Box::new(MaildirRead::new(values, setting)?)),
 };
 
 /// What it models; shown by `fsdyno show workload`.
@@ -46,7 +47,7 @@ messages are in memory after their first read, so either it read from more, of w
 is the plausible number, or its memory was very small.
 
 Messages: sizes and line lengths are a mix of our own [OWN], the same under every seed; contents are \
-bytes by rule.";
+bytes by rule. With source=DIR they are real mail.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -72,6 +73,7 @@ const PARAMS: &[Param] = &[
         source: "[DER] 0.96 to 2.45 s of user time for 10,000 reads",
     },
     SIZE,
+    SOURCE,
 ];
 
 /// User time of the script for a read.
@@ -91,21 +93,21 @@ struct MaildirRead {
 }
 
 impl MaildirRead {
-    fn new(values: &Values, seed: u64) -> MaildirRead {
+    fn new(values: &Values, setting: &Setting) -> Result<MaildirRead, ParamError> {
         let office = Office {
-            messages: messages(values),
+            messages: messages(values, setting)?,
             write_store: 0,
             read_store: values.whole("read-store"),
             maildirs: Numbered::for_count("maildir", 1),
             layout: COPY.layout,
         };
-        MaildirRead {
+        Ok(MaildirRead {
             office,
             reads: values.whole("reads"),
             gap: gap(values),
             compute: if values.text("think") == "original" { COMPUTE } else { Nanos(0) },
-            seed,
-        }
+            seed: setting.seed,
+        })
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
