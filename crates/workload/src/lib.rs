@@ -4,16 +4,16 @@
 //! generator feeds the engine, the dry run, the op-count table and the verifier.
 
 pub mod alnum_names;
-pub mod big_file;
 pub mod archive;
+pub mod big_file;
 pub mod contents;
 pub mod curve;
 pub mod file_set;
 pub mod forest;
 pub mod input;
+mod made_archive;
 mod mail;
 pub mod mt19937;
-mod made_archive;
 pub mod numbered;
 pub mod op;
 mod packed;
@@ -27,9 +27,9 @@ pub mod scrambled;
 pub mod sizes;
 pub mod stdio;
 pub mod steady;
+pub mod unpack;
 pub mod weights;
 pub mod widths;
-pub mod unpack;
 pub mod workload;
 pub mod workloads;
 

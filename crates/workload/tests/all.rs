@@ -40,6 +40,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "bonnie",
         set: &[("file-size", "64K"), ("char", "8K"), ("seeks", "50"), ("files", "1")],
+        set: &[("file-size", "1M"), ("char", "4K"), ("seeks", "50"), ("files", "1")],
         seed_counts: false,
     },
     Row { name: "many-files", set: &[("widths", "3/4"), ("files", "5")], seed_counts: true },
