@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::Room;
 use fsdyno_record::Bytes;
+use fsdyno_record::plan::IssuerPlan;
 use fsdyno_study::{Cell, LabPlace, Place, Question};
 use fsdyno_venue::{HostVenue, Inputs, LabVenue, Venue, tools};
 
@@ -124,7 +125,9 @@ fn directory(run: &Run) -> Result<Place, Failure> {
 /// dead run left something there.
 pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
     let jobs = jobs.max(1) as u64;
-    let most = |part: fn(&Cell) -> u64| cells.iter().map(part).max().unwrap_or(0);
+    // What is never written needs no room.
+    let calls = |cell: &&Cell| cell.plan.issuer != IssuerPlan::Null;
+    let most = |part: fn(&Cell) -> u64| cells.iter().filter(calls).map(part).max().unwrap_or(0);
     let room = Room {
         bytes: Bytes(most(|cell| cell.needs.bytes.0).saturating_mul(jobs)),
         inodes: most(|cell| cell.needs.inodes).saturating_mul(jobs),
