@@ -39,7 +39,6 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "bonnie",
-        set: &[("file-size", "64K"), ("char", "8K"), ("seeks", "50"), ("files", "1")],
         set: &[("file-size", "1M"), ("char", "4K"), ("seeks", "50"), ("files", "1")],
         seed_counts: false,
     },
