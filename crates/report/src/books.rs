@@ -4,7 +4,7 @@ use crate::number;
 use crate::view::{Row, Section};
 
 /// A line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
-/// `bytes` is shown in MiB. Rates are means over the trials, to the time of the last return.
+/// `bytes` is shown in MiB; one that begins with `live` is a stock and has no rate. Rates are means over the trials, to the time of the last return.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     let phases = || section.rows.iter().flat_map(|row| &row.trials).map(|(_, phase)| *phase);
     let mut units: Vec<&String> = phases().flat_map(|phase| phase.books.keys()).collect();
@@ -23,8 +23,10 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             false => format!("{} to {}", shown(least), shown(most)),
         };
         let rates: Vec<String> = section.rows.iter().filter_map(|row| rate(row, unit)).collect();
-        let unit = unit.strip_suffix(" bytes").unwrap_or(unit);
-        Some(number::clean(&format!("{unit}: {count}; {}", rates.join(", "))))
+        let name = unit.strip_suffix(" bytes").unwrap_or(unit);
+        let rates = if unit.starts_with("live") { String::new() } else { rates.join(", ") };
+        let line = format!("{name}: {count}; {rates}");
+        Some(number::clean(line.trim_end_matches("; ")))
     };
     units.into_iter().filter_map(line).collect()
 }

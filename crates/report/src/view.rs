@@ -193,12 +193,24 @@ fn section<'a>(
     Some(Section { workload, phase: clean(phase), main_op, by_durable, versus, rows })
 }
 
-/// The most frequent op on names: what a phase of metadata work is named after.
+/// One op in so many must be on names for a phase to be metadata work.
+const METADATA: u64 = 1000;
+
+/// The most frequent op on names: what a phase of metadata work is named after. A phase that mostly
+/// moves data, or only opens what is there, is named after its most frequent call but close(2).
 fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
         if matches!(kind, Create | Unlink | Stat | Mkdir | Rmdir | Rename | Link | Symlink) {
+            *counts.entry(*kind).or_default() += stats.count;
+        }
+    }
+    let all = || trials.iter().flat_map(|(_, phase)| &phase.ops);
+    let total: u64 = all().map(|(_, stats)| stats.count).sum();
+    if counts.values().all(|count| count.saturating_mul(METADATA) < total) {
+        counts.clear();
+        for (kind, stats) in all().filter(|(kind, _)| **kind != Close) {
             *counts.entry(*kind).or_default() += stats.count;
         }
     }

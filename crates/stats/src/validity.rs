@@ -97,8 +97,8 @@ impl Flag {
             Flag::TooShort => {
                 "The phase returned in under 0.5 s (0.1 s of virtual time in the lab), so what it \
                  costs to begin weighs too much, and work that comes by timer (the journal every \
-                 5 s, write-back) may fall in or out of it. Give it more to do: --set files=N with \
-                 a larger N."
+                 5 s, write-back) may fall in or out of it. Give it more to do: more files, more \
+                 bytes (fsdyno show workload NAME)."
             }
             Flag::InstrumentBound => {
                 "fsdyno's own work (serving the modelled disk, keeping histograms) took more than \
