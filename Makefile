@@ -36,13 +36,13 @@ as-built: build
 	@cp "$(FSDYNO)" "$(PROFILE_DIR)/fsdyno-as-built"
 
 test: as-built ## all tests but the long ones, the lab's too; under 25 minutes
-	@$(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace
+	@$(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast
 
 # On top: all seven file systems under both workloads with three seeds at larger sizes, and once each
 # on the kernels 5.10 and 6.12, which are downloaded; a tarball of 100,000 files on ext4. The 725,000
 # files of the original would take most of an hour and are left to a run by hand.
 test-full: as-built ## the long tests too; half an hour more
-	@FSDYNO_TEST=full $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace
+	@FSDYNO_TEST=full $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast
 
 lint: ## what a change must pass: format, clippy, shellcheck
 	@$(CARGO) fmt --all --check

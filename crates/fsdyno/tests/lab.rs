@@ -207,6 +207,41 @@ fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
     }
 }
 
+/// Every workload, small: those of one thread or of their own number of threads, and those that can
+/// be shared.
+const WORKLOADS: [&str; 2] = [
+    "tarball source-tree maildir maildir-read fdtree bonnie postmark \
+     --set tarball.files=500 --set source-tree.files=60 --set source-tree.directories=8 \
+     --set maildir.deliverers=4 --set maildir.ops=200 --set maildir.protocol=postfix \
+     --set maildir-read.reads=300 --set maildir-read.read-store=100 \
+     --set fdtree.levels=2 --set fdtree.dirs=4 --set fdtree.files=5 \
+     --set bonnie.file-size=4M --set bonnie.char=4K --set bonnie.seeks=200 --set bonnie.files=1 \
+     --set postmark.number=200 --set postmark.transactions=400",
+    "dirops many-files churn --threads 3 \
+     --set dirops.files=900 --set many-files.widths=4/5 --set many-files.files=10 \
+     --set churn.files=300 --set churn.seconds=4",
+];
+
+#[test]
+fn every_workload_is_verified_in_the_lab_and_repeats_to_the_last_digit() {
+    let Some(folder) = lab() else { return };
+    for words in WORKLOADS {
+        for out in ["one", "two"] {
+            let words = format!("{words} --fs ext4 --jobs 2 --out {out}");
+            let done = run(folder.path(), &words);
+            assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
+        }
+        assert_eq!(measured(&folder.path().join("one")), measured(&folder.path().join("two")));
+        std::fs::remove_dir_all(folder.path().join("one")).unwrap();
+        std::fs::remove_dir_all(folder.path().join("two")).unwrap();
+    }
+    let known: Vec<&str> = WORKLOADS.iter().flat_map(|words| words.split(" --").next()).collect();
+    let known = known.join(" ");
+    for kind in fsdyno_workload::workloads::ALL {
+        assert!(known.split(' ').any(|name| name == kind.name), "{} is not run here", kind.name);
+    }
+}
+
 #[test]
 fn another_seed_gives_other_digits() {
     let Some(folder) = lab() else { return };
