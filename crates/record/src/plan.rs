@@ -27,6 +27,7 @@ pub struct Plan {
     /// Number of threads that issue ops, where the workload leaves that open.
     pub threads: u32,
     /// How they issue them.
+    #[serde(default)]
     pub issuer: IssuerPlan,
     /// How much of what is on disk is read back and compared.
     pub verify: VerifyMode,

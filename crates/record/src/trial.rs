@@ -134,6 +134,12 @@ pub struct Phase {
     pub name: String,
     /// Until the last call came back.
     pub returned_ns: Nanos,
+    /// The time after which the phase was asked to end, where it ends by time and not by its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ns: Option<Nanos>,
+    /// The unit of `books` whose rate stands for the phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Until syncfs(2) came back; none where it could not be called.
     pub synced_ns: Option<Nanos>,
     /// Until the device's own cache was empty; none where that could not be shown.

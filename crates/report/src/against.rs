@@ -1,6 +1,8 @@
 //! Rows measured against one of them: the best of a section, or the baseline that the user named.
 
+use fsdyno_record::trial::Phase;
 use fsdyno_stats::compare::{Comparison, Verdict, paired, welch};
+use fsdyno_stats::validity::Flag;
 
 use crate::view::{Row, Run};
 
@@ -19,6 +21,9 @@ pub struct Ratio {
 /// zero has no ratio.
 pub fn ratios(rows: &[Row<'_>], baseline: Option<&str>, by_durable: bool) -> Vec<Option<Ratio>> {
     let ratio = |row: &Row<'_>| {
+        if !real(row) {
+            return None;
+        }
         let base = match baseline {
             Some(label) => base_of(row, rows, label)?,
             None => best(rows, by_durable)?,
@@ -35,8 +40,9 @@ pub fn ratios(rows: &[Row<'_>], baseline: Option<&str>, by_durable: bool) -> Vec
 /// The row whose times have the least geometric mean; none if some row has a time of zero, which
 /// no ratio measures.
 pub fn best<'a, 'b>(rows: &'a [Row<'b>], by_durable: bool) -> Option<&'a Row<'b>> {
-    let means: Option<Vec<f64>> = rows.iter().map(|row| log_mean(row, by_durable)).collect();
-    let ranked = rows.iter().zip(means?);
+    let rivals = || rows.iter().filter(|row| real(row));
+    let means: Option<Vec<f64>> = rivals().map(|row| log_mean(row, by_durable)).collect();
+    let ranked = rivals().zip(means?);
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
 }
 
@@ -52,9 +58,25 @@ fn log_mean(row: &Row<'_>, by_durable: bool) -> Option<f64> {
 fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
     let time = |(trial, phase): &Run<'_>| {
         let ns = phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns);
-        (trial.seed, ns.seconds())
+        // What ends by time is measured by what was done in it.
+        let seconds = match phase.limit_ns {
+            Some(_) => phase.returned_ns.seconds() / operations(phase) as f64,
+            None => ns.seconds(),
+        };
+        (trial.seed, seconds)
     };
     row.trials.iter().map(time).collect()
+}
+
+/// How much was done: in the phase's unit, or in calls.
+fn operations(phase: &Phase) -> u64 {
+    let unit = phase.unit.as_ref().and_then(|unit| phase.books.get(unit));
+    unit.copied().unwrap_or_else(|| phase.ops.values().map(|stats| stats.count).sum())
+}
+
+/// Whether a row's trials made calls: what made none is no rival.
+fn real(row: &Row<'_>) -> bool {
+    !row.flags.contains(&Flag::NoCalls)
 }
 
 /// The row of that label that differs from this one in nothing but the label; the only row of the

@@ -146,7 +146,11 @@ fn widest(sections: &[&Section<'_>], baseline: Option<&str>) -> String {
             let Some(base) = base.filter(|base| !std::ptr::eq(*base, row)) else { continue };
             let Some(gap) = compare(base, row, section.by_durable) else { continue };
             if matches!(gap.verdict, Verdict::Slower | Verdict::Faster) {
-                let until = if section.by_durable { "to be durable" } else { "to return" };
+                let until = match section.by_durable {
+                    _ if row.each.is_some() => "for an operation",
+                    true => "to be durable",
+                    false => "to return",
+                };
                 let start = format!("in {}, {} took", section.title(), row.name);
                 gaps.push((gap, start, format!("times as long as {} {until}", base.name)));
             }

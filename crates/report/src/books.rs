@@ -4,17 +4,22 @@ use crate::number;
 use crate::view::{Row, Section};
 
 /// A line for each unit: `transactions: 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in
-/// `bytes` is shown in MiB; one that begins with `live` is a stock and has no rate. Rates are means over the trials, to the time of the last return.
+/// `bytes` is shown in MiB; one that begins with `live` is a stock and has no rate;
+/// what was not done has no line. Rates are means over the trials, to the time of the last return.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     let phases = || section.rows.iter().flat_map(|row| &row.trials).map(|(_, phase)| *phase);
     let mut units: Vec<&String> = phases().flat_map(|phase| phase.books.keys()).collect();
-    units.sort();
+    // The unit that stands for the phase comes first.
+    units.sort_by_key(|unit| (section.unit.as_deref() != Some(unit.as_str()), unit.as_str()));
     units.dedup();
     let line = |unit: &String| {
         let counts: Vec<u64> =
             phases().filter_map(|phase| phase.books.get(unit).copied()).collect();
         let (least, most) = (counts.iter().min()?, counts.iter().max()?);
-        let shown = |n: &u64| match unit.ends_with("bytes") {
+        if *most == 0 {
+            return None;
+        }
+        let shown = |n: &u64| match bytes(unit) {
             true => format!("{} MiB", number::short(*n as f64 / 1048576.0)),
             false => number::count(*n),
         };
@@ -31,12 +36,17 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
     units.into_iter().filter_map(line).collect()
 }
 
+/// Whether a unit is bytes.
+fn bytes(unit: &str) -> bool {
+    unit.ends_with("bytes") || unit.starts_with("bytes")
+}
+
 fn rate(row: &Row<'_>, unit: &str) -> Option<String> {
     let mean = row.mean(|phase| {
         let seconds = phase.returned_ns.seconds();
         Some(*phase.books.get(unit)? as f64 / seconds).filter(|rate| rate.is_finite())
     })?;
-    Some(match unit.ends_with("bytes") {
+    Some(match bytes(unit) {
         true => format!("{} {} MiB/s", row.name, number::short(mean / 1048576.0)),
         false => format!("{} {}/s", row.name, number::short(mean)),
     })

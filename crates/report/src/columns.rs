@@ -48,6 +48,8 @@ pub fn columns(section: &Section<'_>) -> Vec<Column> {
         column(&section.ratio_head(), 0, false, &|row| dash(row.ratio.map(number::ratio))),
     ];
     // A column with nothing in it says nothing: no spread of single trials, no latency of no op.
+    let alone = section.rows.len() < 2;
+    columns.retain(|column| !(alone && column.head == section.ratio_head()));
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty() && cell != "-"));
     columns
 }

@@ -4,7 +4,7 @@ use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Nanos, Trial};
 
 const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,disk,phase,\
-    returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,device_reads,\
+    returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,books,device_reads,\
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns";
 
@@ -32,7 +32,7 @@ pub fn csv(trials: &[Trial]) -> String {
     out
 }
 
-const COLUMNS: usize = 35;
+const COLUMNS: usize = 36;
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;
@@ -60,6 +60,8 @@ fn trial_fields(trial: &Trial) -> Vec<String> {
 }
 
 fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
+    let books: Vec<String> =
+        phase.books.iter().map(|(unit, n)| format!("{}={n}", unit.replace(' ', "-"))).collect();
     let time = |ns: Option<Nanos>| ns.map(|ns| ns.0.to_string()).unwrap_or_default();
     let device = |of: fn(&fsdyno_record::trial::Device) -> u64| {
         phase.device.as_ref().map(|d| of(d).to_string()).unwrap_or_default()
@@ -73,6 +75,7 @@ fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
         phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>().to_string(),
         phase.bytes_written.0.to_string(),
         phase.bytes_read.0.to_string(),
+        books.join(" "),
         device(|d| d.reads),
         device(|d| d.writes),
         device(|d| d.flushes),

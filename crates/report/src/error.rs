@@ -10,6 +10,9 @@ pub enum ReportError {
     #[error("write records as JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// No trial has a workload with an original form, or none ended well.
-    #[error("no trial here has a form of an original program; workloads that have one: {0}")]
+    #[error(
+        "print them as an original program would: no trial here has such a form; workloads that have \
+         one: {0}"
+    )]
     NoOriginal(String),
 }

@@ -291,6 +291,8 @@ fn phase(
     Phase {
         books: BTreeMap::new(),
         think_ns: Nanos::default(),
+        limit_ns: None,
+        unit: None,
         name: name.into(),
         returned_ns: returned,
         synced_ns: Some(returned + Nanos(debt)),

@@ -13,7 +13,7 @@ use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
-use crate::{answer, books, command, instrument, legend, number, promise, subject, svg};
+use crate::{answer, books, calls, command, instrument, legend, number, promise, subject, svg};
 
 /// The page, with ratios to the label of the baseline or to the best. It needs no network, no
 /// script and no font of its own; all foreign text is escaped.
@@ -124,6 +124,7 @@ struct SectionView {
     head: String,
     versus: String,
     latency_of: Option<&'static str>,
+    calls: Vec<Vec<String>>,
     chart: Value,
     rows: Vec<RowView>,
     books: Vec<String>,
@@ -193,7 +194,8 @@ fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionVie
         title: section.title(),
         head: section.rate_head(),
         versus: section.ratio_head(),
-        latency_of: section.main_op.map(|op| op.name()),
+        latency_of: section.latency_op.map(|op| op.name()),
+        calls: section.rows.iter().flat_map(calls_view).collect(),
         chart: Value::from_safe_string(svg::bars(section, looks, &id)),
         device: section.rows.iter().flat_map(|r| &r.trials).any(|(_, p)| p.device.is_some()),
         repeated: section.rows.iter().any(|row| row.returned.n > 1),
@@ -202,6 +204,22 @@ fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionVie
         books: books::lines(section),
         id,
     }
+}
+
+/// File system, call, how many, share of the time, p50, p99, longest.
+fn calls_view(row: &Row<'_>) -> Vec<Vec<String>> {
+    let line = |calls: calls::Calls| {
+        vec![
+            row.name.clone(),
+            calls.kind.to_string(),
+            number::count(calls.count),
+            number::percent(calls.share),
+            calls.p50.to_string(),
+            calls.p99.to_string(),
+            calls.max.to_string(),
+        ]
+    };
+    calls::of(row).into_iter().map(line).collect()
 }
 
 fn row_view(row: &Row<'_>, looks: &Looks) -> RowView {

@@ -6,6 +6,7 @@
 mod against;
 mod answer;
 mod books;
+mod calls;
 mod colour;
 mod columns;
 mod command;

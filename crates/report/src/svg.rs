@@ -137,10 +137,20 @@ fn names(svg: &mut String, mut ends: Vec<(f64, f64, String)>) {
     }
 }
 
+/// What the solid bar shows: the time to return, or that of one operation.
+fn solid<'r>(row: &'r Row<'_>) -> &'r fsdyno_stats::Summary {
+    row.each.as_ref().unwrap_or(&row.returned)
+}
+
+/// What the light bar shows: the time to durable, where it says more than the clock.
+fn light<'r>(row: &'r Row<'_>) -> Option<&'r fsdyno_stats::Summary> {
+    row.durable.as_ref().filter(|_| row.each.is_none())
+}
+
 /// How far a row reaches to the right, its interval included, in seconds.
 fn reach(row: &Row<'_>) -> f64 {
     let end = |s: &fsdyno_stats::Summary| s.mean + s.half_width.unwrap_or(0.0);
-    end(&row.returned).max(row.durable.as_ref().map_or(0.0, end))
+    end(solid(row)).max(light(row).map_or(0.0, end))
 }
 
 /// From zero to a round number of seconds.
@@ -205,14 +215,14 @@ fn tick_label(seconds: f64) -> String {
 
 fn bar(svg: &mut String, row: &Row<'_>, colour: &str, scale: &Scale, top: u32) {
     let (text_y, bar_y) = (top + 16, top + BAR_AT);
-    let returned = scale.percent(row.returned.mean);
+    let returned = scale.percent(solid(row).mean);
     let name = escape(&cut(&row.name, 34));
     let value = escape(&value(row));
     let _ = write!(
         svg,
         r#"<text class="name" x="0" y="{text_y}">{name}</text><text class="value" x="100%" y="{text_y}" text-anchor="end">{value}</text>"#
     );
-    if let Some(durable) = &row.durable {
+    if let Some(durable) = light(row) {
         let width = scale.percent(durable.mean);
         let _ = write!(
             svg,
@@ -227,7 +237,7 @@ fn bar(svg: &mut String, row: &Row<'_>, colour: &str, scale: &Scale, top: u32) {
 
 /// Stripes over the whole bar, where the row shares its colour.
 fn hatch(svg: &mut String, row: &Row<'_>, pattern: &str, scale: &Scale, top: u32) {
-    let longest = row.durable.as_ref().map_or(0.0, |d| d.mean).max(row.returned.mean);
+    let longest = light(row).map_or(0.0, |d| d.mean).max(solid(row).mean);
     let (width, y) = (scale.percent(longest), top + BAR_AT);
     let _ = write!(
         svg,
@@ -248,6 +258,9 @@ fn whisker(svg: &mut String, row: &Row<'_>, by_durable: bool, scale: &Scale, top
 }
 
 fn value(row: &Row<'_>) -> String {
+    if let Some(each) = &row.each {
+        return format!("{} an operation", number::seconds(each.mean));
+    }
     let returned = number::seconds(row.returned.mean);
     match &row.durable {
         Some(durable) => format!("{returned} → {}", number::seconds(durable.mean)),

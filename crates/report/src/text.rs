@@ -7,7 +7,7 @@ use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
-use crate::{answer, books, legend, number, promise, subject};
+use crate::{answer, books, calls, legend, number, promise, subject};
 
 /// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
 const CUT: &str = "…";
@@ -105,7 +105,10 @@ impl Writer {
         shown: &[u8],
         widths: &[usize],
     ) {
-        let title = section.title();
+        let mut title = section.title();
+        if let Some(op) = section.latency_note() {
+            title.push_str(&format!(" (p50, p99: {op})"));
+        }
         let title = self.paint("1", &title);
         self.line(&title);
         let columns: Vec<&Column> = columns.iter().filter(|c| shown.contains(&c.drop)).collect();
@@ -132,7 +135,7 @@ impl Writer {
                 self.line(&format!("    {flags}"));
             }
         }
-        for line in books::lines(section) {
+        for line in books::lines(section).into_iter().chain(calls::lines(section)) {
             self.paragraph(&format!("  {line}"), "    ");
         }
         self.line("");

@@ -27,6 +27,11 @@ pub struct Section<'a> {
     /// The op that `rate` counts and whose latency is shown; none where no op of names was done,
     /// and then all ops are counted and no latency is shown.
     pub main_op: Option<OpKind>,
+    /// The unit of books that `rate` counts in place of the main op, where the workload says one.
+    pub unit: Option<String>,
+    /// The op that latencies are shown of: the main op, or where that is a small part of the time,
+    /// the one that took most of it.
+    pub latency_op: Option<OpKind>,
     /// Whether every row has a time to durable, so that ratios are taken of it.
     pub by_durable: bool,
     /// What ratios are taken to: `best`, or the label of the baseline.
@@ -50,6 +55,8 @@ pub struct Row<'a> {
     pub returned: Summary,
     /// Seconds until durable; none where a trial could not show it.
     pub durable: Option<Summary>,
+    /// Seconds for one operation, where the phase ended by time and its length says nothing.
+    pub each: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
     /// Main ops (else all ops) a second, over the returned time; none if it returned at once.
@@ -73,7 +80,8 @@ impl<'a> Row<'a> {
 
     /// The time that ratios and claims are about.
     pub fn time(&self, by_durable: bool) -> &Summary {
-        self.durable.as_ref().filter(|_| by_durable).unwrap_or(&self.returned)
+        let whole = self.durable.as_ref().filter(|_| by_durable).unwrap_or(&self.returned);
+        self.each.as_ref().unwrap_or(whole)
     }
 
     /// The mean over its trials of something that may be unknown in some; none if unknown in any.
@@ -86,7 +94,14 @@ impl<'a> Row<'a> {
 impl Section<'_> {
     /// `create/s`, or `op/s` where no single op stands for the phase.
     pub fn rate_head(&self) -> String {
-        format!("{}/s", self.main_op.map_or("op", OpKind::name))
+        let unit = self.unit.as_deref();
+        format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
+    }
+
+    /// `fsync`, where that is not what the rate counts: whose latencies p50 and p99 are.
+    pub fn latency_note(&self) -> Option<&'static str> {
+        let other = self.unit.is_some() || self.latency_op != self.main_op;
+        self.latency_op.filter(|_| other).map(OpKind::name)
     }
 
     /// `vs best`, `vs ext4`.
@@ -177,8 +192,11 @@ fn section<'a>(
     baseline: Option<&str>,
 ) -> Option<Section<'a>> {
     let main_op = main_op(&trials);
+    let unit = trials.iter().find_map(|(_, phase)| phase.unit.clone());
+    let latency_op = latency_op(&trials, main_op);
+    let shown = Shown { main_op, latency_op, unit: unit.as_deref() };
     let mut rows: Vec<Row<'a>> =
-        by_name(trials).into_iter().filter_map(|group| row(group, main_op)).collect();
+        by_name(trials).into_iter().filter_map(|group| row(group, &shown)).collect();
     let by_durable = rows.iter().all(|row| row.durable.is_some());
     let first = rows.first()?;
     let several = rows.len() > 1 && first.returned.n > 1;
@@ -190,7 +208,9 @@ fn section<'a>(
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
     let versus = clean(baseline.unwrap_or("best"));
-    Some(Section { workload, phase: clean(phase), main_op, by_durable, versus, rows })
+    let phase = clean(phase);
+    let unit = unit.map(|unit| clean(&unit));
+    Some(Section { workload, phase, main_op, unit, latency_op, by_durable, versus, rows })
 }
 
 /// One op in so many must be on names for a phase to be metadata work.
@@ -216,6 +236,29 @@ fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     }
     // On a tie the first in the table of kinds wins: `max_by_key` would take the last.
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
+}
+
+/// The main op must take this part of all calls' time, or latencies are shown of another.
+const MAIN_PART: u64 = 10;
+
+/// The main op if it took a tenth of the time of all calls, else the op that took most.
+fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind> {
+    let mut times: BTreeMap<OpKind, u64> = BTreeMap::new();
+    for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
+        *times.entry(*kind).or_default() += stats.total_ns.0;
+    }
+    let total: u64 = times.values().sum();
+    let enough =
+        |kind: &OpKind| times.get(kind).is_some_and(|t| t.saturating_mul(MAIN_PART) >= total);
+    let longest = || times.iter().max_by_key(|(_, time)| **time).map(|(kind, _)| *kind);
+    main_op.filter(enough).or_else(longest)
+}
+
+/// What a section shows of each of its rows.
+struct Shown<'u> {
+    main_op: Option<OpKind>,
+    latency_op: Option<OpKind>,
+    unit: Option<&'u str>,
 }
 
 /// The trials of one row, its name, and what the name has beside the label.
@@ -268,11 +311,14 @@ type Discriminator = fn(&Trial) -> Option<String>;
 const DISCRIMINATORS: &[Discriminator] = &[
     |trial| trial.plan.disk_name().map(String::from),
     |trial| Some(trial.conditions.kernel.split(' ').next()?.to_string()),
-    |trial| Some(format!("{} threads", trial.plan.threads)),
+    |trial| {
+        let threads = trial.plan.threads;
+        Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
+    },
     |trial| Some(trial.plan.issuer.to_string()),
 ];
 
-fn row(group: Group<'_>, main_op: Option<OpKind>) -> Option<Row<'_>> {
+fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let Group { name, variant, mut trials } = group;
     trials.sort_by_key(|(trial, _)| trial.seed);
     let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
@@ -282,7 +328,13 @@ fn row(group: Group<'_>, main_op: Option<OpKind>) -> Option<Row<'_>> {
     let returned = over(&|phase| Some(phase.returned_ns.seconds()))?;
     let durable = over(&|phase| phase.durable_ns.map(|ns| ns.seconds()));
     let cpu = over(&|phase| Some(phase.cpu_ns.seconds()))?;
-    let rate = over(&|phase| Some(main_count(phase, main_op) as f64 / phase.returned_ns.seconds()));
+    let done = |phase: &Phase| match shown.unit {
+        Some(unit) => phase.books.get(unit).copied().unwrap_or(0),
+        None => main_count(phase, shown.main_op),
+    };
+    let rate = over(&|phase| Some(done(phase) as f64 / phase.returned_ns.seconds()));
+    let each =
+        over(&|phase| phase.limit_ns.map(|_| phase.returned_ns.seconds() / done(phase) as f64));
     let first = trials.first()?.0;
     let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
     let mut flags: Vec<Flag> =
@@ -293,7 +345,7 @@ fn row(group: Group<'_>, main_op: Option<OpKind>) -> Option<Row<'_>> {
     flags.sort();
     flags.dedup();
     let kind = clean(kind);
-    let latency = main_op.and_then(|kind| merged(&trials, kind));
+    let latency = shown.latency_op.and_then(|kind| merged(&trials, kind));
     Some(Row {
         name,
         variant,
@@ -301,6 +353,7 @@ fn row(group: Group<'_>, main_op: Option<OpKind>) -> Option<Row<'_>> {
         trials,
         returned,
         durable,
+        each,
         cpu,
         rate,
         latency,
@@ -318,7 +371,7 @@ fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {
 }
 
 /// The latencies of one kind of op over all trials of a row.
-fn merged(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
+pub fn merged(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
     let mut all = Histogram::new();
     for stats in trials.iter().filter_map(|(_, phase)| phase.ops.get(&kind)) {
         all.merge(&histogram(stats));

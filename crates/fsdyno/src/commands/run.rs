@@ -15,7 +15,6 @@ use crate::{place, progress, stop};
 
 /// Runs what was asked.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
-    let stop = stop::flag()?;
     let mut question = place::question(run);
     let typed = place::typed(run)?;
     question.inputs = fsdyno_study::read_inputs(&question)?;
@@ -31,6 +30,9 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
         place::check_directory(path, &cells, run.jobs.into())?;
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
+    // Until here a signal ends the program as it ends any: nothing is begun that it would have to
+    // clean up.
+    let stop = stop::flag()?;
     let mut store = open(&folder)?;
     let measured = measure(run, &question, typed, &mut cells, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.

@@ -1,0 +1,98 @@
+//! Where the time of a phase's calls went: every kind of call with its share and latencies.
+
+use fsdyno_record::{Nanos, OpKind};
+
+use crate::number;
+use crate::view::{Row, Section, merged};
+
+/// One kind of call on one file system, over all its trials.
+#[derive(Debug)]
+pub struct Calls {
+    /// The kind.
+    pub kind: OpKind,
+    /// How many calls there were.
+    pub count: u64,
+    /// Their part of the time of all calls.
+    pub share: f64,
+    /// Latencies: the median, the 99th percentile, the longest.
+    pub p50: Nanos,
+    /// The 99th percentile.
+    pub p99: Nanos,
+    /// The longest.
+    pub max: Nanos,
+}
+
+/// Above this share one kind of call has said it all.
+const ALL: f64 = 0.9;
+
+/// Below this share a kind of call is not worth a word in a line.
+const LEAST: f64 = 0.05;
+
+/// Every kind of call of a row, the one that took most of the time first.
+pub fn of(row: &Row<'_>) -> Vec<Calls> {
+    let total: u64 =
+        row.trials.iter().flat_map(|(_, phase)| phase.ops.values()).map(|s| s.total_ns.0).sum();
+    let of = |kind: &OpKind| {
+        let all = merged(&row.trials, *kind)?;
+        Some(Calls {
+            kind: *kind,
+            count: all.count(),
+            share: all.total() as f64 / (total.max(1)) as f64,
+            p50: Nanos(all.percentile(50.0)),
+            p99: Nanos(all.percentile(99.0)),
+            max: Nanos(all.max()),
+        })
+    };
+    let mut calls: Vec<Calls> = OpKind::ALL.iter().filter_map(of).collect();
+    calls.sort_by(|a, b| b.share.total_cmp(&a.share));
+    calls
+}
+
+/// A line for each row whose time is not that of one kind of call alone: `ext4: fsync 95 % of the
+/// calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
+pub fn lines(section: &Section<'_>) -> Vec<String> {
+    let line = |row: &Row<'_>| {
+        let calls = of(row);
+        let first = calls.first()?;
+        if first.share >= ALL && section.latency_op == Some(first.kind) && section.unit.is_none() {
+            return None;
+        }
+        let part = |calls: &Calls| {
+            let share = number::percent(calls.share);
+            format!("{} {share} (p50 {}, p99 {})", calls.kind, calls.p50, calls.p99)
+        };
+        let parts: Vec<String> =
+            calls.iter().filter(|calls| calls.share >= LEAST).take(4).map(part).collect();
+        Some(format!("time of {}'s calls: {}", number::clean(&row.name), parts.join(", ")))
+    };
+    section.rows.iter().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn what_took_most_of_the_time_is_told_even_if_it_was_called_least() {
+        let mut trials = fixture::single();
+        for trial in &mut trials {
+            let ops = &mut trial.measured.phases[0].ops;
+            let mut slow = ops[&OpKind::Create].clone();
+            slow.count = 10;
+            slow.total_ns = Nanos(ops[&OpKind::Create].total_ns.0 * 19);
+            ops.insert(OpKind::Fsync, slow);
+        }
+        let sections = view::sections(&trials, None);
+        let create = &sections[0];
+        assert_eq!(
+            (create.main_op, create.latency_op),
+            (Some(OpKind::Create), Some(OpKind::Fsync))
+        );
+        let calls = of(&create.rows[0]);
+        assert_eq!(calls[0].kind, OpKind::Fsync);
+        assert!((calls.iter().map(|calls| calls.share).sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!(lines(create).iter().all(|line| line.contains("calls: fsync 9")), "{create:?}");
+        assert!(lines(&sections[1]).is_empty(), "unlink is all there is");
+    }
+}
