@@ -276,6 +276,8 @@ impl Trial<'_> {
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
+            limit_ns: workload.limit(index),
+            unit: None,
             think_ns: outcome.thought,
             ops: recorder.ops(),
             books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),

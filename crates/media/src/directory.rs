@@ -45,9 +45,11 @@ pub fn check(path: &Path, room: &Room) -> Result<(), MediaError> {
             other => MediaError::io("look at", path, other),
         },
     )?;
-    // One block for each inode: the last block of a file is half empty on average, and names,
-    // inodes and directories take their part.
-    let need = room.bytes.0.saturating_add(room.inodes.saturating_mul(stat.f_frsize));
+    // Where there is data, the last block of a file is half empty on average. Names, inodes and
+    // directories take their part too, but how large it is each file system decides for itself, and
+    // what would fit must not be refused.
+    let halves = if room.bytes.0 > 0 { room.inodes.saturating_mul(stat.f_frsize / 2) } else { 0 };
+    let need = room.bytes.0.saturating_add(halves);
     let have = stat.f_bavail.saturating_mul(stat.f_frsize);
     if need > have {
         let (have, need) = (Bytes(have), Bytes(need));

@@ -252,7 +252,15 @@ pub fn answer(curve: &Curve<'_>) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    (!parts.is_empty()).then(|| format!("The time of {} {}.", curve.title, parts.join(" and ")))
+    // A shape is no better than its points.
+    let flags = flags(std::slice::from_ref(curve));
+    let flags: Vec<&str> = flags.iter().map(|flag| flag.name()).collect();
+    let doubt = match flags.as_slice() {
+        [] => String::new(),
+        flags => format!(" (some points are {})", flags.join(", ")),
+    };
+    let shapes = parts.join(" and ");
+    (!parts.is_empty()).then(|| format!("The time of {} {shapes}{doubt}.", curve.title))
 }
 
 #[cfg(test)]

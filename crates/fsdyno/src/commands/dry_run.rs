@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::OpKind;
-use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::plan::{IssuerPlan, MediumPlan};
 use fsdyno_report::Format;
 use fsdyno_study::{Cell, Slot};
 use serde_json::json;
@@ -74,8 +74,15 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             text.push_str(&format!("   mount: -t {}{options}\n", filesystem.mount_type));
             text.push_str(&format!("   check: {}\n", filesystem.check.join(" ")));
         }
+        if plan.threads != 1 || plan.issuer != IssuerPlan::Sync {
+            text.push_str(&format!("   threads: {}, issued by {}\n", plan.threads, plan.issuer));
+        }
         for (phase, counts) in &cell.phases {
-            text.push_str(&format!("   phase {phase}: {}\n", ops(counts)));
+            let ops = match counts.is_empty() {
+                true => "as many ops as there is time for".to_string(),
+                false => ops(counts),
+            };
+            text.push_str(&format!("   phase {phase}: {ops}\n"));
         }
         let needs = &cell.needs;
         text.push_str(&format!("   needs: {} in {} inodes\n", needs.bytes, needs.inodes));

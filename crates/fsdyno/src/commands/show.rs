@@ -22,6 +22,11 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// What the marks in the texts of workloads say.
+const MARKS: &str = "\n\
+[SRC] read in the original's source or documentation; [RUN] seen by running it; [PUB] published\n\
+elsewhere; [DER] derived or inferred; [MEM] from memory, unconfirmed; [OWN] our own choice\n";
+
 fn workload(name: &str) -> Result<(String, Value), Failure> {
     let kind = workloads::find(name).map_err(|error| Failure::wrong(error.to_string()))?;
     let mut text = format!("{}: {}\nsource: {}\n\n", kind.name, kind.about, kind.source);
@@ -46,12 +51,26 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
             "about": param.about, "source": param.source,
         }));
     }
+    if kind.config.is_some() {
+        rows.push(vec![
+            "  config".into(),
+            "default none".into(),
+            "takes the path of a file in the original program's own form".into(),
+        ]);
+        rows.push(vec![
+            "      Its settings in place of the parameters above; what is set beside it wins."
+                .into(),
+        ]);
+    }
     text.push_str(&parameter_lines(&rows));
     let values = kind.resolve(&[]).map_err(|error| Failure::wrong(error.to_string()))?;
     let bound = kind
         .build(&values, &Setting::default())
         .map_err(|error| Failure::wrong(error.to_string()))?;
-    text.push_str("\nphases with these defaults:\n");
+    text.push_str(MARKS);
+    text.push_str(
+        "\nphases with these defaults (counts that chance decides are those of seed 0):\n",
+    );
     let mut phases = Vec::new();
     for (at, phase) in bound.phases().iter().enumerate() {
         let counts = bound.counts(at, phase.threads.of(1));
