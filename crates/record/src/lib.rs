@@ -9,6 +9,7 @@ pub mod lines;
 pub mod mailbox;
 pub mod op;
 pub mod plan;
+pub mod quote;
 pub mod seed;
 pub mod shell;
 pub mod suggest;
