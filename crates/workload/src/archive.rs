@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use fsdyno_record::quote;
+
 use crate::input::Input;
 use crate::op::Name;
 
@@ -113,9 +115,12 @@ pub enum Fault {
     Long { what: &'static str, length: usize, most: usize },
     #[error("is a link to nothing")]
     NoTarget,
-    #[error("lies below '{parent}', which is {what} of the archive")]
+    #[error("lies below '{}', which is {what} of the archive", quote::short(parent))]
     Below { parent: String, what: &'static str },
-    #[error("is a hard link to '{0}', which is no file that came before it in the archive")]
+    #[error(
+        "is a hard link to '{}', which is no file that came before it in the archive",
+        quote::short(_0)
+    )]
     DeadLink(String),
     #[error("is a hard link to itself")]
     SelfLink,
@@ -150,7 +155,7 @@ impl fmt::Display for ArchiveError {
         match (&self.member, &self.fault) {
             (_, Fault::NotTar | Fault::Empty) => write!(f, "{}", self.fault),
             (Some(member), fault) => {
-                let member = member.escape_debug();
+                let member = quote::short(member);
                 write!(f, "member '{member}' (at byte {}): {fault}", self.offset)
             }
             (None, fault) => write!(f, "at byte {}: {fault}", self.offset),
@@ -190,13 +195,13 @@ impl Archive {
     }
 }
 
-fn member(header: &Header) -> Result<Member, Fault> {
+fn member(header: &Header<'_>) -> Result<Member, Fault> {
     let kind = match header.kind {
         // Archives older than POSIX tell a directory by the slash at the end of its name alone.
         b'0' | 0 | b'7' if header.name.ends_with(b"/") => MemberKind::Directory,
         b'0' | 0 | b'7' => MemberKind::File { data: header.data, size: header.size },
-        b'1' => MemberKind::Link(path(&header.target)?),
-        b'2' => MemberKind::Symlink(symlink(&header.target)?),
+        b'1' => MemberKind::Link(path(header.target)?),
+        b'2' => MemberKind::Symlink(symlink(header.target)?),
         b'5' => MemberKind::Directory,
         b'3' => return Err(Fault::Special("character device")),
         b'4' => return Err(Fault::Special("block device")),

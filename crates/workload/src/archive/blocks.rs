@@ -4,6 +4,8 @@
 //! Read are the formats that GNU tar and POSIX know: v7, ustar, GNU (long names and links, numbers
 //! in base 256) and pax (path, linkpath, size, mtime).
 
+use std::borrow::Cow;
+
 use super::{ArchiveError, Fault};
 
 /// Everything in an archive comes in blocks of so many bytes.
@@ -14,15 +16,15 @@ const LONGEST_EXTENSION: u64 = 1 << 20;
 
 /// A header, with what stood before it put in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct Header<'a> {
     /// Where it is, in bytes from the start of the archive.
     pub offset: u64,
     /// The name of the member as it stands there.
-    pub name: Vec<u8>,
+    pub name: Cow<'a, [u8]>,
     /// The letter of its kind.
     pub kind: u8,
     /// Where a link leads.
-    pub target: Vec<u8>,
+    pub target: &'a [u8],
     /// Permission bits.
     pub mode: u32,
     /// Modification time in whole seconds since 1970.
@@ -39,14 +41,15 @@ pub struct Blocks<'a> {
     bytes: &'a [u8],
     at: u64,
     /// What a global pax header says of all members.
-    global: Extension,
+    global: Extension<'a>,
 }
 
-/// What is said before a header.
-#[derive(Clone, Debug, Default)]
-struct Extension {
-    name: Option<Vec<u8>>,
-    target: Option<Vec<u8>>,
+/// What is said before a header. It stays where it is in the archive: a global one may be of a MiB,
+/// and is looked at for every member.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extension<'a> {
+    name: Option<&'a [u8]>,
+    target: Option<&'a [u8]>,
     size: Option<u64>,
     mtime: Option<i64>,
 }
@@ -61,8 +64,8 @@ impl<'a> Blocks<'a> {
     ///
     /// # Errors
     /// What is wrong with the archive, and where.
-    pub fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
-        let mut own = self.global.clone();
+    pub fn header(&mut self) -> Result<Option<Header<'a>>, ArchiveError> {
+        let mut own = Extension::default();
         let mut extended = false;
         loop {
             let at = self.at;
@@ -74,26 +77,20 @@ impl<'a> Blocks<'a> {
             };
             let mut header = raw(block, at)?;
             header.data = at + BLOCK;
-            let fault = match header.kind {
-                b'L' | b'K' => {
-                    let mut text = self.extension(&header)?.to_vec();
-                    text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
-                    let to = if header.kind == b'L' { &mut own.name } else { &mut own.target };
-                    *to = Some(text);
-                    None
+            let read = match header.kind {
+                b'L' => {
+                    own.name = Some(text(self.extension(&header)?));
+                    Ok(())
                 }
-                b'x' | b'X' => own.read(self.extension(&header)?).err(),
-                b'g' => {
-                    let text = self.extension(&header)?;
-                    let fault = self.global.read(text).err();
-                    own.mtime = own.mtime.or(self.global.mtime);
-                    fault
+                b'K' => {
+                    own.target = Some(text(self.extension(&header)?));
+                    Ok(())
                 }
+                b'x' | b'X' => own.read(self.extension(&header)?),
+                b'g' => self.extension(&header).map(|text| self.global.read(text))?,
                 _ => return self.member(header, own).map(Some),
             };
-            if let Some(fault) = fault {
-                return Err(ArchiveError::at(at, fault));
-            }
+            read.map_err(|fault| ArchiveError::at(at, fault))?;
             extended = true;
         }
     }
@@ -116,7 +113,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// The data of an extension, and on behind it.
-    fn extension(&mut self, header: &Header) -> Result<&'a [u8], ArchiveError> {
+    fn extension(&mut self, header: &Header<'_>) -> Result<&'a [u8], ArchiveError> {
         if header.size > LONGEST_EXTENSION {
             return Err(ArchiveError::at(header.offset, Fault::LongExtension(header.size)));
         }
@@ -125,7 +122,7 @@ impl<'a> Blocks<'a> {
         Ok(data)
     }
 
-    fn data(&self, header: &Header) -> Result<&'a [u8], ArchiveError> {
+    fn data(&self, header: &Header<'_>) -> Result<&'a [u8], ArchiveError> {
         let end = header.data.checked_add(header.size).filter(|end| *end <= i64::MAX as u64);
         end.and_then(|end| self.bytes.get(header.data as usize..end as usize)).ok_or_else(|| {
             let there = (self.bytes.len() as u64).saturating_sub(header.data);
@@ -133,11 +130,17 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    fn member(&mut self, mut header: Header, own: Extension) -> Result<Header, ArchiveError> {
-        header.name = own.name.unwrap_or(header.name);
-        header.target = own.target.unwrap_or(header.target);
-        header.size = own.size.unwrap_or(header.size);
-        header.mtime = own.mtime.unwrap_or(header.mtime);
+    /// The member of a header; what stands right before it goes before what is said of all.
+    fn member(
+        &mut self,
+        mut header: Header<'a>,
+        own: Extension<'a>,
+    ) -> Result<Header<'a>, ArchiveError> {
+        let all = self.global;
+        header.name = own.name.or(all.name).map_or(header.name, Cow::Borrowed);
+        header.target = own.target.or(all.target).unwrap_or(header.target);
+        header.size = own.size.or(all.size).unwrap_or(header.size);
+        header.mtime = own.mtime.or(all.mtime).unwrap_or(header.mtime);
         // A link's size is that of what it leads to, where its archiver says one; no data follows.
         if matches!(header.kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6') {
             header.size = 0;
@@ -148,16 +151,16 @@ impl<'a> Blocks<'a> {
     }
 }
 
-impl Extension {
+impl<'a> Extension<'a> {
     /// Reads pax records: `LENGTH KEY=VALUE\n`, the length counting all of it.
-    fn read(&mut self, mut text: &[u8]) -> Result<(), Fault> {
+    fn read(&mut self, mut text: &'a [u8]) -> Result<(), Fault> {
         while !text.is_empty() {
             let (key, value, rest) = record(text).ok_or(Fault::Record)?;
             text = rest;
             let number = || std::str::from_utf8(value).ok();
             match key {
-                b"path" => self.name = Some(value.to_vec()),
-                b"linkpath" => self.target = Some(value.to_vec()),
+                b"path" => self.name = Some(value),
+                b"linkpath" => self.target = Some(value),
                 b"size" => {
                     let size = number().and_then(|text| text.parse().ok());
                     self.size = Some(size.ok_or(Fault::Number("size"))?);
@@ -196,24 +199,22 @@ fn whole_seconds(text: &str) -> Option<i64> {
 }
 
 /// What a block says by itself.
-fn raw(block: &[u8], offset: u64) -> Result<Header, ArchiveError> {
+fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError> {
     let wrong = |fault| ArchiveError::at(offset, fault);
     let field = |from: usize, length: usize| &block[from..from + length];
     if !checksum_is_right(block) {
         return Err(wrong(if offset == 0 { Fault::NotTar } else { Fault::Checksum }));
     }
     let size = number(field(124, 12)).and_then(|size| u64::try_from(size).ok());
-    let mut name = Vec::new();
+    let mut name = Cow::Borrowed(text(field(0, 100)));
     // In the header of GNU tar other things are where POSIX has the front of a long name.
     if field(257, 6) == b"ustar\0" && block[345] != 0 {
-        name.extend_from_slice(text(field(345, 155)));
-        name.push(b'/');
+        name = [text(field(345, 155)), &name].join(&b'/').into();
     }
-    name.extend_from_slice(text(field(0, 100)));
     let header = Header {
         offset,
         kind: block[156],
-        target: text(field(157, 100)).to_vec(),
+        target: text(field(157, 100)),
         mode: number(field(100, 8)).ok_or_else(|| wrong(Fault::Number("mode")))? as u32 & 0o7777,
         mtime: number(field(136, 12)).ok_or_else(|| wrong(Fault::Number("mtime")))?,
         size: size.ok_or_else(|| wrong(Fault::Number("size")))?,

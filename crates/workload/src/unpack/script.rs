@@ -132,6 +132,8 @@ struct Writer<'a> {
     /// Whether a node is there still.
     live: Vec<bool>,
     delayed: Vec<Delayed>,
+    /// Node → its place among the delayed: an archive may have all its directories twice.
+    places: HashMap<usize, usize>,
     /// Members that are links and are made last.
     placeholders: Vec<u32>,
 }
@@ -148,6 +150,7 @@ pub fn write(archive: &Archive) -> Result<Script, ArchiveError> {
         there: HashMap::with_capacity(members.len() + 1),
         live: Vec::with_capacity(members.len() + 1),
         delayed: Vec::new(),
+        places: HashMap::new(),
         placeholders: Vec::new(),
     };
     // The folder that all is unpacked in is there before.
@@ -301,7 +304,7 @@ impl<'a> Writer<'a> {
             });
             if !there {
                 let node = self.add(at, length, NodeKind::Directory, PARENT_MODE);
-                self.delayed.push(Delayed { node, member: None, after_links: false });
+                self.delay(Delayed { node, member: None, after_links: false });
             }
         }
     }
@@ -315,7 +318,7 @@ impl<'a> Writer<'a> {
         self.done(at, What::Mkdir);
         let (path, mode) = (self.path_of(at), self.members[at as usize].mode);
         let node = self.add(at, path.len(), NodeKind::Directory, mode as u16 & 0o700);
-        self.delayed.push(Delayed { node, member: Some(at), after_links: false });
+        self.delay(Delayed { node, member: Some(at), after_links: false });
     }
 
     fn directory_again(&mut self, at: u32) {
@@ -323,15 +326,15 @@ impl<'a> Writer<'a> {
         self.act(at, What::Mkdir, Expect::Exists);
         self.done(at, What::Stat);
         let Some(node) = self.there.get(path).copied() else { return };
-        match self.delayed.iter_mut().find(|delayed| delayed.node == node) {
-            Some(delayed) => delayed.member = Some(at),
+        match self.places.get(&node) {
+            Some(place) => self.delayed[*place].member = Some(at),
             None => {
                 // The folder itself is looked at once more and finished after all else.
                 let after_links = path.is_empty();
                 if after_links {
                     self.done(at, What::Stat);
                 }
-                self.delayed.push(Delayed { node, member: Some(at), after_links });
+                self.delay(Delayed { node, member: Some(at), after_links });
             }
         }
     }
@@ -412,7 +415,13 @@ impl<'a> Writer<'a> {
             }
             self.settle(last);
             self.delayed.pop();
+            self.places.remove(&last.node);
         }
+    }
+
+    fn delay(&mut self, directory: Delayed) {
+        self.places.insert(directory.node, self.delayed.len());
+        self.delayed.push(directory);
     }
 
     /// Gives a directory its time, owner and mode.
