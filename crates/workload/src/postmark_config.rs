@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fsdyno_record::suggest;
+use fsdyno_record::{quote, suggest};
 
 /// Hands out the bytes of a file, or says in a few words why it cannot.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
@@ -46,6 +46,11 @@ const COMMANDS: &[(&str, Command)] = &[
 const LONGEST_LINE: usize = 255;
 /// Files that load files that load files: more than this is a circle.
 const DEEPEST: u32 = 8;
+/// What all files come to that are read, in bytes: ten lines that load a file of ten such lines, and
+/// so on, are a circle that ends, but not soon.
+const MOST_BYTES: usize = 1 << 20;
+/// More locations than these are none that anybody wrote; each draw of a directory looks at all.
+pub const MOST_LOCATIONS: usize = 64;
 /// PostMark's numbers are C's `int`.
 const LARGEST: u64 = i32::MAX as u64;
 
@@ -140,9 +145,11 @@ impl Settings {
 /// # Errors
 /// The first mistake, in one line that names file and line.
 pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, String>, String> {
-    let mut reader = Reader { read, settings: Settings::default(), run: None, ended: false };
-    let bytes = read(file).map_err(|why| format!("config {}: {why}", named(file)))?;
-    reader.file(file, &bytes, 0)?;
+    let settings = Settings::default();
+    let mut reader = Reader { read, settings, run: None, ended: false, bytes: 0 };
+    let place = format!("config {}", named(file));
+    let bytes = read(file).map_err(|why| format!("{place}: {why}"))?;
+    reader.file(file, &bytes, &place, 0)?;
     let settings = reader.run.map_or(reader.settings, |(settings, _)| settings);
     Ok(settings.parameters())
 }
@@ -153,10 +160,21 @@ struct Reader<'a> {
     /// What the first run ran with, and where it stands.
     run: Option<(Settings, String)>,
     ended: bool,
+    /// How much has been read.
+    bytes: usize,
 }
 
 impl Reader<'_> {
-    fn file(&mut self, file: &str, bytes: &[u8], depth: u32) -> Result<(), String> {
+    /// Reads a file to its end; `from` says where it is named.
+    fn file(&mut self, file: &str, bytes: &[u8], from: &str, depth: u32) -> Result<(), String> {
+        self.bytes += bytes.len();
+        if self.bytes > MOST_BYTES {
+            return Err(format!(
+                "{from}: all files up to here have {} bytes, each counted as often as it is loaded, \
+                 and {MOST_BYTES} is the most; does a file load another again and again?",
+                self.bytes
+            ));
+        }
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             let place = format!("config {} line {number}", named(file));
             self.line(line, file, &place, depth)?;
@@ -220,7 +238,7 @@ impl Reader<'_> {
         let path = folder.join(name).to_string_lossy().into_owned();
         let bytes = (self.read)(&path)
             .map_err(|why| format!("{place}: 'load' of {}: {why}", named(&path)))?;
-        self.file(&path, &bytes, depth + 1)
+        self.file(&path, &bytes, place, depth + 1)
     }
 }
 
@@ -268,26 +286,13 @@ fn no_command(line: &str) -> String {
     format!("{} is no command of PostMark's; {hint}", quoted(line))
 }
 
-/// What was found, fit for one line of a message.
 fn quoted(text: &str) -> String {
-    let end = text.char_indices().nth(60).map(|(at, _)| at);
-    match end {
-        Some(at) => format!("'{}...'", escaped(&text[..at])),
-        None => format!("'{}'", escaped(text)),
-    }
+    format!("'{}'", quote::short(text))
 }
 
 /// The name of a file, whole, for it must be found again.
 fn named(file: &str) -> String {
-    format!("'{}'", escaped(file))
-}
-
-fn escaped(text: &str) -> String {
-    let escape = |letter: char| match letter {
-        '\'' | '"' => letter.to_string(),
-        other => other.escape_debug().to_string(),
-    };
-    text.chars().map(escape).collect()
+    format!("'{}'", quote::escaped(file))
 }
 
 /// A number of PostMark's: it reads the digits at the front and passes over what follows.
@@ -373,6 +378,9 @@ fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
     }
     if to.locations.iter().any(|(known, _)| known == path) {
         return Err(format!("has {} twice; give it one weight, the sum", quoted(path)));
+    }
+    if to.locations.len() == MOST_LOCATIONS {
+        return Err(format!("adds one to {MOST_LOCATIONS} locations, which are the most"));
     }
     to.locations.push((path.to_string(), weight));
     Ok(())

@@ -112,7 +112,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "locations",
         default: "1",
-        domain: Domain::Wholes { min: 1, max: 1_000_000, most: 64 },
+        domain: Domain::Wholes { min: 1, max: 1_000_000, most: postmark_config::MOST_LOCATIONS },
         about: "The weight of each location; one is the trial's own directory, several are in it.",
         source: "[SRC] set location; what PostMark's paths become here is [OWN]",
     },
@@ -279,7 +279,7 @@ impl Postmark {
     }
 
     fn tally(&self, tally: &mut Tally, deed: Deed) {
-        let calls = self.run.transfer(deed).count() as u64;
+        let calls = self.run.transfer(deed).calls();
         match deed {
             Deed::Create(file) => {
                 tally.created += 1;
