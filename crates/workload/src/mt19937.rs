@@ -62,13 +62,24 @@ impl Mt19937 {
         }
     }
 
+    /// All words anew, in stretches without a division: of a file size of a GiB two thousand million
+    /// are passed over, while somebody waits.
     fn generate(&mut self) {
-        for at in 0..WORDS {
-            let next = self.state[(at + 1) % WORDS];
-            let mixed = (self.state[at] & 0x8000_0000) | (next & 0x7fff_ffff);
-            let twist = if mixed & 1 == 1 { 0x9908_b0df } else { 0 };
-            self.state[at] = self.state[(at + SHIFT) % WORDS] ^ (mixed >> 1) ^ twist;
+        const REST: usize = WORDS - SHIFT;
+        for at in 0..REST {
+            self.twist(at, at + 1, at + SHIFT);
         }
+        for at in REST..WORDS - 1 {
+            self.twist(at, at + 1, at - REST);
+        }
+        self.twist(WORDS - 1, 0, SHIFT - 1);
+    }
+
+    #[inline]
+    fn twist(&mut self, at: usize, next: usize, mixed_in: usize) {
+        let mixed = (self.state[at] & 0x8000_0000) | (self.state[next] & 0x7fff_ffff);
+        let twist = if mixed & 1 == 1 { 0x9908_b0df } else { 0 };
+        self.state[at] = self.state[mixed_in] ^ (mixed >> 1) ^ twist;
     }
 }
 

@@ -165,6 +165,20 @@ pub enum Transfer {
     Read(stdio::Reads),
 }
 
+impl Transfer {
+    /// How many calls these are, before the first.
+    pub fn calls(self) -> u64 {
+        match self {
+            Transfer::Nothing => 0,
+            Transfer::Direct { left, block } => {
+                left.map_or(0, |bytes| u64::from(bytes / block) + 1)
+            }
+            Transfer::Written(calls) => calls.calls(),
+            Transfer::Read(calls) => calls.calls(),
+        }
+    }
+}
+
 impl Iterator for Transfer {
     type Item = u32;
 

@@ -10,6 +10,11 @@
 /// size would have another buffer, and other calls.
 pub const BUFFER: u32 = 4096;
 
+/// How many calls blocks within the buffer make: one for each buffer, be the file a GiB or a byte.
+fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
+    (block <= BUFFER).then(|| bytes.div_ceil(u64::from(BUFFER)))
+}
+
 /// Lengths of the write(2) calls of a program that hands so many bytes to fwrite(3) in equal blocks
 /// and a rest, and then calls fclose(3).
 #[derive(Clone, Debug)]
@@ -28,6 +33,11 @@ impl Writes {
     /// Of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Writes {
         Writes { left: bytes, block: block.max(1), buffered: 0, room: 0, then: 0 }
+    }
+
+    /// How many calls these are, before the first.
+    pub fn calls(self) -> u64 {
+        buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }
 }
 
@@ -79,6 +89,11 @@ impl Reads {
     /// Of a file of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Reads {
         Reads { left: bytes, block: block.max(1), wanted: 0, buffered: 0, unread: bytes }
+    }
+
+    /// How many calls these are, before the first.
+    pub fn calls(self) -> u64 {
+        buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }
 }
 
@@ -157,6 +172,8 @@ mod tests {
                 let count = bytes.div_ceil(u64::from(BUFFER)) as usize;
                 prop_assert_eq!((calls.len(), reads(bytes, block).len()), (count, count));
             }
+            prop_assert_eq!(Writes::new(bytes, block).calls(), calls.len() as u64);
+            prop_assert_eq!(Reads::new(bytes, block).calls(), reads(bytes, block).len() as u64);
         }
     }
 }
