@@ -60,6 +60,75 @@ fn every_mistake_is_one_line_with_its_exit_code_and_nothing_is_left() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
+/// Archives of the workload's corpus that would write where they should not, or nothing sensible, and
+/// what is said of which member.
+const HOSTILE: &[(&str, &str)] = &[
+    ("dot-dot.tar", "'a/../../b' (at byte 0): has '..' in its path"),
+    ("pax-dot-dot.tar", "has '..' in its path"),
+    ("global-pax-dot-dot.tar", "'../passwd' (at byte 1024): has '..' in its path"),
+    ("absolute.tar", "'/etc/passwd' (at byte 0): has an absolute path"),
+    ("pax-absolute.tar", "has an absolute path"),
+    ("below-symlink.tar", "'s/passwd' (at byte 512): lies below 's', which is a symbolic link"),
+    ("below-symlink-loop.tar", "'a/f' (at byte 1024): lies below 'a', which is a symbolic link"),
+    ("below-placeholder.tar", "'s/d' (at byte 512): lies below 's', which is a symbolic link"),
+    ("below-file.tar", "which is a file"),
+    ("hard-link-out.tar", "'h' (at byte 0): has '..' in its path"),
+    ("hard-link-to-absolute.tar", "'h' (at byte 0): has an absolute path"),
+    ("hard-link-to-symlink.tar", "is a hard link to 's', which is no file"),
+    ("over-link-that-leads-out.tar", "takes the place of a symbolic link that leads out"),
+    ("file-directory-file.tar", "'x' (at byte 1024): takes the place of a directory"),
+    ("long-name-in-message.tar", "has a name of 3000 bytes; 255 is the most"),
+    ("long-path.tar", "has a path of 1093 bytes"),
+    ("line-end-in-parent.tar", r"lies below 'a\nb', which is a symbolic link"),
+    ("huge-size.tar", "18446744073709551615 bytes of data were expected and 0 are there"),
+    ("cut-in-data.tar", "it is cut off"),
+    ("block-device.tar", "'sda' (at byte 0): is a block device"),
+];
+
+#[test]
+fn an_archive_that_leads_out_of_its_folder_is_refused_with_the_member_before_any_work() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/tests/corpus/tar");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, part) in HOSTILE {
+        let words = format!("run tarball --set archive={corpus}/{name} --on .");
+        let output = run(folder.path(), &words);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{name}: {said}");
+        assert!(said.contains(part) && said.contains(name), "{name}: {said}");
+        assert_eq!(said.lines().count(), 1, "{name}: {said}");
+        assert!(output.stdout.is_empty(), "{name}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{name} left something");
+    }
+}
+
+#[test]
+fn whatever_is_typed_as_a_setting_is_answered_in_one_short_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(100_000);
+    for setting in [
+        format!("files={long}"),
+        format!("{long}=1"),
+        long.clone(),
+        "files=1\n2".to_string(),
+        "fi\nles=1".to_string(),
+        "\u{1b}[2J.files=1".to_string(),
+        "files=".to_string(),
+        "=".to_string(),
+    ] {
+        let output = fsdyno(folder.path())
+            .args(["run", "dirops", "--on", ".", "--dry-run", "--set", &setting])
+            .output()
+            .unwrap();
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{setting:.40}: {said:.200}");
+        assert_eq!(said.lines().count(), 1, "{setting:.40}: {said:.200}");
+        assert!(said.len() <= 1000 && !said.contains('\u{1b}'), "{setting:.40}: {said:.1000?}");
+    }
+    let output = run(folder.path(), "run tarball --set archive=/dev/zero --on . --dry-run");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("is neither a file nor a folder"), "{}", stderr(&output));
+}
+
 #[test]
 fn what_no_table_knows_is_wrong_use_too() {
     let folder = tempfile::tempdir().unwrap();

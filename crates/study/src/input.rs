@@ -9,6 +9,7 @@ use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::quote;
 use fsdyno_venue::{InputFile, Inputs};
 use fsdyno_workload::{Domain, workloads};
 
@@ -45,8 +46,10 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
             if let Some(path) = path_of(&param.domain, value)
                 && inputs.typed(path).is_none()
             {
-                let wrong =
-                    |error| MatrixError::Wrong(format!("--set {}={path}: {error}", param.name));
+                let wrong = |error| {
+                    let path = quote::short(path);
+                    MatrixError::Wrong(format!("--set {}={path}: {error}", param.name))
+                };
                 inputs.add(read(path).map_err(wrong)?);
             }
         }

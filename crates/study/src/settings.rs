@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_record::quote::short;
 use fsdyno_record::suggest;
 use fsdyno_workload::workloads::Kind;
 
@@ -11,10 +12,17 @@ use crate::config;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// There is no `=`.
-    #[error("--set '{0}' has no value; write it as [WORKLOAD.]KEY=VALUE, such as files=1000")]
+    #[error(
+        "--set '{}' has no value; write it as [WORKLOAD.]KEY=VALUE, such as files=1000",
+        short(_0)
+    )]
     NoValue(String),
     /// The workload before the dot is not one that runs.
-    #[error("--set '{setting}' is for workload '{workload}', which is not run; {hint}")]
+    #[error(
+        "--set '{}' is for workload '{}', which is not run; {hint}",
+        short(setting),
+        short(workload)
+    )]
     OtherWorkload {
         /// As typed.
         setting: String,
@@ -24,7 +32,7 @@ pub enum SettingError {
         hint: String,
     },
     /// No workload that runs has such a parameter.
-    #[error("no workload that is run has a parameter '{key}'; {hint}")]
+    #[error("no workload that is run has a parameter '{}'; {hint}", short(key))]
     UnknownKey {
         /// The key as typed.
         key: String,
@@ -32,7 +40,12 @@ pub enum SettingError {
         hint: String,
     },
     /// One parameter is given two values.
-    #[error("--set gives {workload}.{key} two values, '{first}' and '{second}'; keep one")]
+    #[error(
+        "--set gives {workload}.{} two values, '{}' and '{}'; keep one",
+        short(key),
+        short(first),
+        short(second)
+    )]
     Twice {
         /// Whose parameter.
         workload: &'static str,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use fsdyno_record::quote::short;
 use fsdyno_record::{Bytes, suggest};
 
 use crate::curve::Curve;
@@ -82,7 +83,7 @@ pub enum Domain {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// The workload has no such parameter.
-    #[error("workload '{workload}' has no parameter '{key}'; {hint}")]
+    #[error("workload '{workload}' has no parameter '{}'; {hint}", short(key))]
     UnknownKey {
         /// The workload's name.
         workload: &'static str,
@@ -92,7 +93,7 @@ pub enum ParamError {
         hint: String,
     },
     /// The value is not what the parameter takes.
-    #[error("{key}={value} is not right: {key} takes {right}")]
+    #[error("{key}={} is not right: {key} takes {right}", short(value))]
     BadValue {
         /// The parameter's name.
         key: String,
@@ -105,6 +106,9 @@ pub enum ParamError {
     #[error("{0}")]
     Conflict(String),
 }
+
+/// PATH_MAX of Linux, in bytes with the NUL at its end.
+const LONGEST_PATH: usize = 4096;
 
 /// A whole number as it may be typed: digits only.
 fn digits(typed: &str) -> Option<u64> {
@@ -133,7 +137,9 @@ impl Domain {
                 (fits && typed.bytes().all(plain)).then(|| typed.to_string())
             }
             Domain::File => {
-                let fits = !typed.is_empty() && !typed.contains(['\0', '\n']);
+                // The kernel takes no longer path, nor one with a NUL; a line end breaks records.
+                let fits =
+                    (1..LONGEST_PATH).contains(&typed.len()) && !typed.contains(['\0', '\n']);
                 fits.then(|| typed.to_string())
             }
             Domain::Curve { min, max } => {

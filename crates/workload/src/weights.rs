@@ -1,5 +1,6 @@
 //! Weights of words: how often each of several things is done, typed as `create:20,read:80`.
 
+use fsdyno_record::quote::short;
 use fsdyno_record::suggest;
 
 /// The largest weight.
@@ -17,16 +18,18 @@ impl Weights {
     pub fn parse(typed: &str, words: &[&str]) -> Result<Weights, String> {
         let mut weights = vec![None; words.len()];
         for part in typed.split(',') {
-            let (word, weight) =
-                part.split_once(':').ok_or_else(|| format!("'{part}' is not WORD:WEIGHT"))?;
+            let (word, weight) = part
+                .split_once(':')
+                .ok_or_else(|| format!("'{}' is not WORD:WEIGHT", short(part)))?;
             let at = words.iter().position(|known| *known == word).ok_or_else(|| {
-                format!("'{word}' is none of them; {}", suggest::hint(word, words.to_vec()))
+                let hint = suggest::hint(word, words.to_vec());
+                format!("'{}' is none of them; {hint}", short(word))
             })?;
             let digits = !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit());
             let number: Option<u64> = digits.then(|| weight.parse().ok()).flatten();
-            let number = number
-                .filter(|number| *number <= MOST)
-                .ok_or_else(|| format!("'{weight}' is no whole number from 0 to {MOST}"))?;
+            let number = number.filter(|number| *number <= MOST).ok_or_else(|| {
+                format!("'{}' is no whole number from 0 to {MOST}", short(weight))
+            })?;
             if weights[at].replace(number).is_some() {
                 return Err(format!("'{word}' is there twice"));
             }

@@ -1,5 +1,6 @@
 //! The messages of a mail workload: how long each is, how it is cut into lines, its bytes.
 
+use fsdyno_record::quote;
 use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::archive::{Archive, MemberKind};
@@ -60,7 +61,10 @@ impl Messages {
             let MemberKind::File { data, size } = member.kind else { continue };
             let length = u32::try_from(size).map_err(|_| {
                 let name = String::from_utf8_lossy(&member.path);
-                format!("message '{name}' has {size} bytes; it must have less than 4 GiB")
+                format!(
+                    "message '{}' has {size} bytes; it must have less than 4 GiB",
+                    quote::short(&name)
+                )
             })?;
             members.push(Member { offset: data, length });
         }

@@ -1,5 +1,7 @@
 //! The stores of messages: unpacking them, and what messages a workload is about.
 
+use fsdyno_record::quote;
+
 use crate::input::Setting;
 use crate::mail::job::{Cut, Job, next_header};
 use crate::mail::messages::Messages;
@@ -53,7 +55,7 @@ pub fn gap(values: &Values) -> GapKind {
 /// There is a source, and a size or no input; or the input is no archive of messages.
 pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamError> {
     let size = values.number("size");
-    let source = values.text("source");
+    let source = &*quote::escaped(values.text("source"));
     match (&setting.input, source, size) {
         (_, "none", size) => Ok(Messages::synthetic(size)),
         (_, _, Some(size)) => Err(ParamError::Conflict(format!(

@@ -3,7 +3,7 @@
 //! The archive is made up ([`crate::made_archive`]) or the user's own ([`crate::unpack`]); either is
 //! [`Packed`], and what is here is the same for both.
 
-use fsdyno_record::{Nanos, OpKind};
+use fsdyno_record::{Nanos, OpKind, quote};
 
 use crate::input::Setting;
 use crate::made_archive::MadeArchive;
@@ -169,12 +169,13 @@ impl Tarball {
 
 /// The archive that is meant.
 fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
-    let archive = values.text("archive");
-    if archive == NO_ARCHIVE {
+    let named = values.text("archive");
+    if named == NO_ARCHIVE {
         let (files, seed) = (values.whole("files"), setting.seed);
         let (directories, size) = (values.number("directories"), values.number("size"));
         return Ok(Box::new(MadeArchive::new(files, directories, size, seed)?));
     }
+    let archive = quote::escaped(named);
     for param in PARAMS.iter().filter(|param| MADE_UP.contains(&param.name)) {
         let value = values.text(param.name);
         if value != param.default {

@@ -1,0 +1,259 @@
+//! Every parameter of every workload with values that nobody should type: each is taken or refused in
+//! one line that says what would be right, at once, and none ends in a panic or an overflow.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fsdyno_record::seed;
+use fsdyno_workload::workloads::{self, Kind};
+use fsdyno_workload::{Domain, Input, Param, ParamError, Setting, Workload};
+
+/// Nothing to read in it is an answer, too.
+const GARBAGE: &[&str] = &[
+    "",
+    " ",
+    "0",
+    "-0",
+    "-1",
+    "+1",
+    "1 ",
+    " 1",
+    "1.5",
+    "1e3",
+    "0x10",
+    "٣",
+    "١٢",
+    "NaN",
+    "inf",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999999999",
+    "16777216T",
+    "9E",
+    "-",
+    ",",
+    ",,",
+    "1,",
+    "/",
+    "//",
+    "1//2",
+    "0/0",
+    "..",
+    "1..",
+    "..2",
+    "1..2",
+    "1..2/0",
+    "1..2x0",
+    "1..9x1",
+    "9..1/1",
+    "1..18446744073709551615x2",
+    "1-",
+    "-2",
+    "0-0",
+    "5-4",
+    "1K-2",
+    ":",
+    "a:b",
+    "create:0",
+    "create:1,create:1",
+    "create:18446744073709551616",
+    "lognormal:",
+    "lognormal:0:1",
+    "lognormal:8K:NaN",
+    "lognormal:8K:inf",
+    "lognormal:8K:-1",
+    "lognormal:8K:1e999",
+    "lognormal:1:",
+    "../x",
+    "/etc/passwd",
+    "a\nb",
+    "a\r\x1b[2Jb",
+    "a\0b",
+    "\u{202e}",
+    "none ",
+    "NONE",
+    "auto,auto",
+];
+
+/// Parameters that decide how much is done, where counting what is done takes a while: of the most
+/// that they take, only that it is taken is looked at.
+const LONG: &[(&str, &[&str])] = &[
+    ("tarball", &["files"]),
+    ("source-tree", &["files", "directories"]),
+    ("maildir", &["ops", "store", "read-store", "size", "fill", "maildirs"]),
+    ("maildir-read", &["reads", "read-store", "size"]),
+    ("postmark", &["number", "transactions", "subdirectories", "size-low", "size-high"]),
+    ("bonnie", &["files"]),
+    ("churn", &["files", "ops", "seconds"]),
+];
+
+/// What makes a workload small where one of its parameters is tried.
+const SMALL: &[(&str, &[(&str, &str)])] = &[
+    ("dirops", &[("files", "20")]),
+    ("tarball", &[("files", "20")]),
+    ("source-tree", &[("files", "20"), ("directories", "5")]),
+    ("maildir", &[("ops", "20"), ("maildirs", "3"), ("store", "20"), ("read-store", "5")]),
+    ("maildir-read", &[("reads", "20"), ("read-store", "5")]),
+    ("fdtree", &[("levels", "2"), ("dirs", "2"), ("files", "2")]),
+    ("bonnie", &[("file-size", "1M"), ("char", "4K"), ("seeks", "20"), ("files", "1")]),
+    ("many-files", &[("widths", "3/2"), ("files", "2")]),
+    ("postmark", &[("number", "20"), ("transactions", "20")]),
+    ("churn", &[("files", "20"), ("ops", "20")]),
+];
+
+/// Longer than this, a user thinks that it hangs; debug builds are some ten times slower.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+fn row<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(of, _)| *of == name).map(|(_, value)| *value)
+}
+
+/// Whether the most that a parameter takes takes a while.
+fn is_long(kind: &Kind, param: &Param) -> bool {
+    row(LONG, kind.name).is_some_and(|names| names.contains(&param.name))
+}
+
+/// The least and the most that a domain takes, typed, and what lies right beside them.
+fn bounds(domain: &Domain) -> (Vec<String>, Vec<String>) {
+    let (min, max) = match domain {
+        Domain::Whole { min, max }
+        | Domain::Size { min, max }
+        | Domain::Curve { min, max }
+        | Domain::Wholes { min, max, .. } => (*min, *max),
+        Domain::Or(_, other) => return bounds(other),
+        _ => return (Vec::new(), Vec::new()),
+    };
+    let beside = [min.checked_sub(1), max.checked_add(1)];
+    let beside = beside.into_iter().flatten().map(|number| number.to_string());
+    (vec![min.to_string(), max.to_string()], beside.collect())
+}
+
+/// What a domain takes, of its least and its most.
+fn extremes(domain: &Domain) -> Vec<String> {
+    match domain {
+        Domain::Choice(words) => words.iter().map(ToString::to_string).collect(),
+        Domain::YesNo => vec!["yes".into(), "no".into()],
+        Domain::Word(longest) => vec!["0".into(), "x".repeat(*longest)],
+        Domain::Widths => ["1", "1000000", "1000000/500", "1/1/1/1/1"].map(Into::into).to_vec(),
+        Domain::Sizes => ["0", "1G", "0-1G", "lognormal:1:0.1", "mix"].map(Into::into).to_vec(),
+        Domain::Weights(words) => words.iter().map(|word| format!("{word}:1000")).collect(),
+        Domain::Or(word, other) => [vec![(*word).to_string()], extremes(other)].concat(),
+        Domain::File | Domain::Curve { .. } => Vec::new(),
+        other => bounds(other).0,
+    }
+}
+
+/// Everything that a dry run asks of a workload.
+fn ask(work: &dyn Workload) {
+    for (phase, spec) in work.phases().iter().enumerate() {
+        for ranks in [1, 512] {
+            work.counts(phase, spec.threads.of(ranks));
+        }
+        work.books(phase);
+        let tree = work.tree(phase);
+        assert!(tree.lookup(b"zzz/\xff").is_none());
+        let _ = tree.files().checked_add(tree.directories()).unwrap();
+    }
+    work.needs();
+    work.idle_params();
+}
+
+/// A refusal is one line that says what it is about and what would be right.
+fn check(what: &str, error: &ParamError) {
+    let said = error.to_string();
+    assert!(!said.is_empty() && said.chars().count() <= 1000, "{what}: {said}");
+    assert!(!said.chars().any(char::is_control), "{what}: {said:?}");
+    let right = ["takes ", "; ", ": ", "or more", "leave", "use ", "set "];
+    assert!(
+        right.iter().any(|part| said.contains(part)),
+        "{what} does not say what is right: {said}"
+    );
+}
+
+/// Resolves and, if asked to, builds; true where it was taken.
+fn attempt(kind: &Kind, set: &BTreeMap<&str, &str>, build: bool) -> bool {
+    let what = format!("{} {set:.200?}", kind.name);
+    let began = Instant::now();
+    let pairs: Vec<(&str, &str)> = set.iter().map(|(key, value)| (*key, *value)).collect();
+    let outcome = kind.resolve(&pairs).and_then(|map| {
+        if build {
+            ask(kind.build(&map, &Setting::seed(7))?.as_ref());
+        }
+        Ok(())
+    });
+    assert!(began.elapsed() < AT_ONCE, "{what} took {:?}", began.elapsed());
+    outcome.inspect_err(|error| check(&what, error)).is_ok()
+}
+
+#[test]
+fn every_parameter_takes_or_refuses_whatever_is_typed_at_once_and_in_one_line() {
+    let long = "x".repeat(100_000);
+    for kind in workloads::ALL {
+        let small: BTreeMap<&str, &str> = row(SMALL, kind.name).unwrap().iter().copied().collect();
+        for param in kind.params {
+            let attempt = |value: &str, build| {
+                let mut set = small.clone();
+                set.insert(param.name, value);
+                attempt(kind, &set, build)
+            };
+            for value in GARBAGE.iter().chain([&long.as_str()]) {
+                attempt(value, true);
+            }
+            let (within, beside) = bounds(&param.domain);
+            for value in &beside {
+                assert!(!attempt(value, true), "{} {}={value} was taken", kind.name, param.name);
+            }
+            for value in within.iter().chain(&extremes(&param.domain)) {
+                attempt(value, !is_long(kind, param));
+            }
+        }
+    }
+}
+
+/// Overflows hide where two parameters meet; a debug build finds them.
+#[test]
+fn extremes_of_many_parameters_at_once_are_taken_or_refused() {
+    for kind in workloads::ALL {
+        let mut draws = seed::stream(7, kind.name);
+        let small = row(SMALL, kind.name).unwrap();
+        for _ in 0..400 {
+            let mut values: Vec<(&str, String)> = Vec::new();
+            for param in kind.params {
+                let choices = extremes(&param.domain);
+                let small = small.iter().find(|(name, _)| *name == param.name);
+                if choices.is_empty() || is_long(kind, param) || draws.below(3) == 0 {
+                    values.extend(small.map(|(name, value)| (*name, (*value).to_string())));
+                    continue;
+                }
+                let choice = draws.below(choices.len() as u64) as usize;
+                values.push((param.name, choices[choice].clone()));
+            }
+            let set = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            attempt(kind, &set, true);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_archive_is_refused_by_every_workload_that_takes_one() {
+    let mut takers = 0;
+    for kind in workloads::ALL {
+        for param in kind
+            .params
+            .iter()
+            .filter(|param| matches!(param.domain, Domain::File | Domain::Or(_, Domain::File)))
+        {
+            takers += 1;
+            let map = kind.resolve(&[(param.name, "mine\x1b.tar")]).unwrap();
+            for bytes in [Vec::new(), vec![0; 1 << 20], b"no archive".repeat(1000)] {
+                let setting = Setting { seed: 7, input: Some(Input::new(bytes)) };
+                let error = kind.build(&map, &setting).err().unwrap();
+                check(kind.name, &error);
+                assert!(error.to_string().contains(&format!("--set {}=mine", param.name)));
+            }
+        }
+    }
+    assert!(takers >= 3, "tarball, maildir and maildir-read take files");
+}
