@@ -14,7 +14,7 @@ REPRODUCIBLE = \
 		'--remap-path-prefix=$(CURDIR)' '--remap-path-prefix=$(CARGO_HOME_DIR)')" \
 	CFLAGS="-ffile-prefix-map=$(CARGO_HOME_DIR)=/cargo"
 
-.PHONY: help build as-built demo test test-full lint bench docs setup
+.PHONY: help build as-built demo test test-full lint bench docs fuzz setup
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
@@ -57,3 +57,20 @@ bench: build ## the numbers that the project promises, with a summary; a quarter
 
 docs: ## docs/cli.md from the program's own help
 	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test docs
+
+# Six minutes for each target. The address sanitizer is for nightly compilers only; RUSTC_BOOTSTRAP lets
+# the stable one take its flags, for these builds alone.
+FUZZ_SECONDS ?= 360
+
+fuzz: ## hostile archives and configurations, six minutes each (FUZZ_SECONDS=60 for less)
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
+	{ echo "fuzz: cargo-fuzz is missing; install it with: cargo install cargo-fuzz --locked" >&2; exit 3; }
+	@command -v c++ >/dev/null || \
+	{ echo "fuzz: a C++ compiler is missing; install it with: apt-get install g++" >&2; exit 3; }
+	@cd crates/workload && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run tar fuzz/corpus/tar tests/corpus/tar -- \
+		-dict=fuzz/tar.dict -max_len=16384 -timeout=5 -rss_limit_mb=1024 \
+		-max_total_time=$(FUZZ_SECONDS)
+	@cd crates/workload && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run postmark_config \
+		fuzz/corpus/postmark_config tests/corpus/postmark -- \
+		-dict=fuzz/postmark_config.dict -max_len=4096 -timeout=5 -rss_limit_mb=1024 \
+		-max_total_time=$(FUZZ_SECONDS)

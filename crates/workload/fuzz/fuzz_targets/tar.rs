@@ -1,10 +1,48 @@
-//! Any bytes as an archive: read and planned, or refused, and never a panic.
+//! Any bytes as an archive: refused in one line, or extracted and removed with ops that are all legal
+//! and leave the tree that was said. Never a panic, a minute's wait or a gigabyte.
+//!
+//! `make fuzz` runs it from the seeds in `corpus/tar` and `../tests/corpus/tar`, and so does
+//!
+//! ```text
+//! cd crates/workload
+//! RUSTC_BOOTSTRAP=1 cargo fuzz run tar fuzz/corpus/tar tests/corpus/tar -- \
+//!     -dict=fuzz/tar.dict -max_len=16384 -timeout=5 -rss_limit_mb=1024 -max_total_time=360
+//! ```
+//!
+//! What it finds lies in `fuzz/artifacts/tar`; it becomes a file in `../tests/corpus/tar` that is named
+//! for the mistake, with a row in `../tests/corpus.rs`.
 #![no_main]
 
+#[path = "../../tests/memory/mod.rs"]
+mod memory;
+mod message;
+
 use fsdyno_workload::Input;
+use fsdyno_workload::archive::{Archive, MemberKind};
 use fsdyno_workload::unpack::Unpack;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = Unpack::new(&Input::new(bytes.to_vec()));
+    let input = Input::new(bytes.to_vec());
+    match Unpack::new(&input) {
+        Ok(_) if is_text(&input) => {
+            memory::prove_input("tarball", &[("archive", "fuzz")], 7, input);
+        }
+        Ok(_) => {}
+        Err(error) => message::check(&error.to_string()),
+    }
 });
+
+/// The file system in memory knows paths as text only.
+fn is_text(input: &Input) -> bool {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+    Archive::read(input).is_ok_and(|archive| {
+        archive.members().iter().all(|member| {
+            text(&member.path)
+                && match &member.kind {
+                    MemberKind::Symlink(target) | MemberKind::Link(target) => text(target),
+                    MemberKind::File { .. } | MemberKind::Directory => true,
+                }
+        })
+    })
+}

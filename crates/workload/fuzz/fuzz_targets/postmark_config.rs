@@ -1,0 +1,80 @@
+//! Any bytes as a configuration of PostMark's and the files that it loads: refused in one line, or
+//! parameters that the workload takes or refuses in one line, with the counts that its ops have.
+//!
+//! `make fuzz` runs it from the seeds in `corpus/postmark_config` and `../tests/corpus/postmark`, and so
+//! does
+//!
+//! ```text
+//! cd crates/workload
+//! RUSTC_BOOTSTRAP=1 cargo fuzz run postmark_config fuzz/corpus/postmark_config tests/corpus/postmark -- \
+//!     -dict=fuzz/postmark_config.dict -max_len=4096 -timeout=5 -rss_limit_mb=1024 -max_total_time=360
+//! ```
+//!
+//! What it finds lies in `fuzz/artifacts/postmark_config`; it becomes a pair of files in
+//! `../tests/corpus/postmark`, named for the mistake.
+#![no_main]
+
+mod message;
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::OpKind;
+use fsdyno_workload::{Op, OpCounts, Setting, Share, Workload, workloads};
+use libfuzzer_sys::fuzz_target;
+
+/// More than this is right, but no work for a fuzzer.
+const MOST: u64 = 300;
+
+fuzz_target!(|bytes: &[u8]| {
+    // Files are divided by a byte that is no text; the first is `pm`, those behind it `a`, `b`, ...
+    let files: Vec<&[u8]> = bytes.split(|byte| *byte == 0xff).collect();
+    let read = |name: &str| {
+        let place = match name.as_bytes() {
+            b"pm" => Some(0),
+            [letter @ b'a'..=b'z'] => Some(usize::from(letter - b'a') + 1),
+            _ => None,
+        };
+        let file = place.and_then(|place| files.get(place));
+        file.map(|file| file.to_vec()).ok_or_else(|| "there is no such file".to_string())
+    };
+    let kind = workloads::find("postmark").expect("it is in the table");
+    let map = match (kind.config.expect("it has configurations"))("pm", &read) {
+        Ok(map) => map,
+        Err(error) => return message::check(&error),
+    };
+    let few = |key: &str| map[key].parse().is_ok_and(|number: u64| number <= MOST);
+    // A file of a GiB in blocks of a byte is right, too.
+    let short = map["size-high"].parse().is_ok_and(|size: u64| size <= 1000 * MOST)
+        && ["read", "write"].into_iter().all(|key| map[key].len() >= 3);
+    if short && ["number", "transactions", "subdirectories"].into_iter().all(few) {
+        match kind.build(&map, &Setting::seed(7)) {
+            Ok(work) => count(work.as_ref()),
+            Err(error) => message::check(&error.to_string()),
+        }
+    } else if let Err(error) = resolve(kind, &map) {
+        message::check(&error.to_string());
+    }
+});
+
+fn resolve(
+    kind: &workloads::Kind,
+    map: &BTreeMap<String, String>,
+) -> Result<(), fsdyno_workload::ParamError> {
+    let set: Vec<(&str, &str)> = map.iter().map(|(key, value)| (&**key, &**value)).collect();
+    kind.resolve(&set).map(drop)
+}
+
+/// The ops are as many as was said.
+fn count(work: &dyn Workload) {
+    for phase in 0..work.phases().len() {
+        let mut counts = OpCounts::new();
+        let (mut ops, mut op) = (work.ops(phase, Share::WHOLE), Op::default());
+        while ops.next(&mut op) {
+            let kind: Option<OpKind> = op.call.kind();
+            if let Some(kind) = kind {
+                *counts.entry(kind).or_default() += 1;
+            }
+        }
+        assert_eq!(counts, work.counts(phase, 1));
+    }
+}
