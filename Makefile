@@ -67,10 +67,12 @@ fuzz: ## hostile archives and configurations, six minutes each (FUZZ_SECONDS=60 
 	{ echo "fuzz: cargo-fuzz is missing; install it with: cargo install cargo-fuzz --locked" >&2; exit 3; }
 	@command -v c++ >/dev/null || \
 	{ echo "fuzz: a C++ compiler is missing; install it with: apt-get install g++" >&2; exit 3; }
-	@cd crates/workload && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run tar fuzz/corpus/tar tests/corpus/tar -- \
+	@mkdir -p crates/workload/fuzz/found/tar crates/workload/fuzz/found/postmark_config
+	@cd crates/workload && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run tar \
+		fuzz/found/tar fuzz/corpus/tar tests/corpus/tar -- \
 		-dict=fuzz/tar.dict -max_len=16384 -timeout=5 -rss_limit_mb=1024 \
 		-max_total_time=$(FUZZ_SECONDS)
 	@cd crates/workload && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run postmark_config \
-		fuzz/corpus/postmark_config tests/corpus/postmark -- \
+		fuzz/found/postmark_config fuzz/corpus/postmark_config tests/corpus/postmark -- \
 		-dict=fuzz/postmark_config.dict -max_len=4096 -timeout=5 -rss_limit_mb=1024 \
 		-max_total_time=$(FUZZ_SECONDS)

@@ -483,7 +483,8 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
     if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
         return Err(MatrixError::Wrong(format!(
-            "workload '{name}' has names of {} bytes and {} takes {longest}",
+            "workload '{name}' has names of {} bytes and {} takes {longest} at most; choose shorter \
+             names, or a file system that takes them",
             work.needs.longest_name, row.label
         )));
     }

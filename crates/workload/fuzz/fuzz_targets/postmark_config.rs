@@ -1,14 +1,18 @@
 //! Any bytes as a configuration of PostMark's and the files that it loads: refused in one line, or
 //! parameters that the workload takes or refuses in one line, with the counts that its ops have.
 //!
-//! `make fuzz` runs it from the seeds in `corpus/postmark_config` and `../tests/corpus/postmark`, and so
-//! does
+//! `make fuzz` runs it from the seeds in `corpus/postmark_config` and `../tests/corpus/postmark`, and so does
 //!
 //! ```text
-//! cd crates/workload
-//! RUSTC_BOOTSTRAP=1 cargo fuzz run postmark_config fuzz/corpus/postmark_config tests/corpus/postmark -- \
-//!     -dict=fuzz/postmark_config.dict -max_len=4096 -timeout=5 -rss_limit_mb=1024 -max_total_time=360
+//! cd crates/workload && mkdir -p fuzz/found/postmark_config
+//! RUSTC_BOOTSTRAP=1 cargo fuzz run postmark_config fuzz/found/postmark_config fuzz/corpus/postmark_config \
+//!     tests/corpus/postmark -- -dict=fuzz/postmark_config.dict -max_len=4096 -timeout=5 \
+//!     -rss_limit_mb=1024 -max_total_time=360
 //! ```
+//!
+//! New paths gather in `fuzz/found`. Where they are worth keeping, a small set that covers them all
+//! takes the place of the seeds (a run with `-merge=1 -set_cover_merge=1 -use_counters=0
+//! -max_len=3072`, new folder first).
 //!
 //! What it finds lies in `fuzz/artifacts/postmark_config`; it becomes a pair of files in
 //! `../tests/corpus/postmark`, named for the mistake.
