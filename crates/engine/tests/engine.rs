@@ -370,6 +370,13 @@ fn spoiled(mode: VerifyMode, spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
     (report.problems, report.examples)
 }
 
+/// Gives a file other bytes and its old time of modification, which a verifier looks at too.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    fs::write(path, bytes).unwrap();
+    fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+}
+
 #[test]
 fn whatever_is_wrong_on_disk_is_found_and_told() {
     let full = |spoil: fn(&Path)| spoiled(VerifyMode::Full, spoil);
@@ -390,28 +397,33 @@ fn whatever_is_wrong_on_disk_is_found_and_told() {
         full(|at| {
             let mut bytes = fs::read(at.join("t/d1/f99")).unwrap();
             bytes[4321] ^= 0x10;
-            fs::write(at.join("t/d1/f99"), bytes).unwrap();
+            overwrite(&at.join("t/d1/f99"), &bytes);
         }),
         (1, vec!["t/d1/f99: byte 4321 is not what was written".into()])
     );
     assert_eq!(
-        full(|at| fs::write(at.join("t/d0/f00"), b"short").unwrap()),
+        full(|at| overwrite(&at.join("t/d0/f00"), b"short")),
         (1, vec!["t/d0/f00: is 5 bytes long, not 5000".into()])
     );
-    assert_eq!(
-        full(|at| {
-            fs::remove_file(at.join("t/d0/f00")).unwrap();
-            fs::create_dir(at.join("t/d0/f00")).unwrap();
-        }),
-        (1, vec!["t/d0/f00: is a directory, not a file".into()])
-    );
+    // Its mode and its time are not those of the file either.
+    let (problems, examples) = full(|at| {
+        fs::remove_file(at.join("t/d0/f00")).unwrap();
+        fs::create_dir(at.join("t/d0/f00")).unwrap();
+    });
+    assert_eq!((problems, examples[2].as_str()), (3, "t/d0/f00: is a directory, not a file"));
     let (problems, _) = full(|at| {
         let (a, b) = (at.join("t/d0/f00"), at.join("t/d0/f01"));
-        let bytes = fs::read(&a).unwrap();
-        fs::copy(&b, &a).unwrap();
-        fs::write(&b, bytes).unwrap();
+        let (bytes, others) = (fs::read(&a).unwrap(), fs::read(&b).unwrap());
+        overwrite(&a, &others);
+        overwrite(&b, &bytes);
     });
     assert_eq!(problems, 2, "two swapped contents are two differences");
+    let (problems, examples) = full(|at| {
+        let bytes = fs::read(at.join("t/d0/f00")).unwrap();
+        fs::write(at.join("t/d0/f00"), bytes).unwrap();
+    });
+    assert_eq!(problems, 1, "the right bytes, written again, have another time: {examples:?}");
+    assert!(examples[0].starts_with("t/d0/f00: was modified at "), "{examples:?}");
     let (problems, examples) = full(|at| fs::remove_dir_all(at.join("t/d1")).unwrap());
     assert_eq!((problems, examples.len()), (51, 2));
     assert!(full(|at| fs::create_dir(at.join("lost+found")).unwrap()).0 > 0);
@@ -421,7 +433,7 @@ fn whatever_is_wrong_on_disk_is_found_and_told() {
 fn names_looks_at_no_byte_and_a_sample_at_some() {
     let spoil = |at: &Path| {
         for number in 0..50 {
-            fs::write(at.join(format!("t/d0/f{number:02}")), vec![0; 5000]).unwrap();
+            overwrite(&at.join(format!("t/d0/f{number:02}")), &[0; 5000]);
         }
     };
     assert_eq!(spoiled(VerifyMode::Names, spoil).0, 0);
