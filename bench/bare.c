@@ -149,13 +149,53 @@ static void write_each(struct worker *w)
 static const struct {
 	const char *name;
 	phase *run;
+	phase *after; /* not timed */
 } phases[] = {
-	{ "create", create }, { "stat", get_status }, { "rename", rename_each },
-	{ "readdir", read_directory }, { "unlink", unlink_each }, { "write", write_each },
-	{ NULL, unlink_each },
+	{ "create", create, NULL }, { "stat", get_status, NULL }, { "rename", rename_each, NULL },
+	{ "readdir", read_directory, NULL }, { "unlink", unlink_each, NULL },
+	{ "write", write_each, unlink_each },
 };
 
 #define PHASES (sizeof(phases) / sizeof(phases[0]))
+
+static void prepare(void)
+{
+	unsigned i;
+
+	for (i = 0; i < 100; i++) {
+		pairs[2 * i] = '0' + i / 10;
+		pairs[2 * i + 1] = '0' + i % 10;
+	}
+	for (i = 0; i < sizeof(pool); i++)
+		pool[i] = i * 131 >> 3;
+}
+
+static struct worker worker(unsigned n, unsigned at, unsigned threads)
+{
+	struct worker w = { .name = "f", .other = "g" };
+
+	w.from = (unsigned long long)n * at / threads;
+	w.to = (unsigned long long)n * (at + 1) / threads;
+	return w;
+}
+
+/* A phase of one thread, which is the caller. The bench against_bare calls it in its own process, to
+ * let the two sides take turns phase by phase. */
+long long bare_phase(int directory, unsigned n, unsigned at)
+{
+	struct worker w = worker(n, 0, 1);
+	long long begin, end;
+
+	if (!pairs[0])
+		prepare();
+	dir = directory;
+	begin = now();
+	phases[at].run(&w);
+	end = now();
+	if (phases[at].after)
+		phases[at].after(&w);
+	return end - begin;
+}
 
 static void *work(void *argument)
 {
@@ -166,6 +206,8 @@ static void *work(void *argument)
 		phases[i].run(w);
 		w->end = now();
 		pthread_barrier_wait(&start);
+		if (phases[i].after)
+			phases[i].after(w);
 	}
 	return NULL;
 }
@@ -181,50 +223,44 @@ static void settle(void)
 		;
 }
 
+/* A phase of many threads, from their common start to the last one's end. */
+static long long together(struct worker *workers, unsigned threads)
+{
+	long long begin = now(), end = 0;
+
+	pthread_barrier_wait(&start);
+	pthread_barrier_wait(&start);
+	for (unsigned t = 0; t < threads; t++)
+		end = workers[t].end > end ? workers[t].end : end;
+	return end - begin;
+}
+
 int main(int argc, char **argv)
 {
 	static struct worker workers[MOST_THREADS];
 	unsigned n = argc == 3 || argc == 4 ? strtoul(argv[1], NULL, 10) : 0;
 	unsigned i, t, threads = argc == 4 ? strtoul(argv[3], NULL, 10) : 1;
+	int directory;
 
 	if (n == 0 || n > 10000000 || threads == 0 || threads > MOST_THREADS) {
 		fprintf(stderr, "usage: bare N DIRECTORY [THREADS], N from 1 to 10000000\n");
 		return 2;
 	}
-	for (i = 0; i < 100; i++) {
-		pairs[2 * i] = '0' + i / 10;
-		pairs[2 * i + 1] = '0' + i % 10;
-	}
-	for (i = 0; i < sizeof(pool); i++)
-		pool[i] = i * 131 >> 3;
-	dir = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
+	directory = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0)
 		fail("open", argv[2]);
+	prepare();
+	dir = directory;
 	pthread_barrier_init(&start, NULL, threads + 1);
-	for (t = 0; t < threads; t++) {
-		workers[t] = (struct worker){ .name = "f", .other = "g" };
-		workers[t].from = (unsigned long long)n * t / threads;
-		workers[t].to = (unsigned long long)n * (t + 1) / threads;
-		/* One thread is the program itself: the kernel treats a lone one better. */
-		if (threads > 1)
-			pthread_create(&workers[t].thread, NULL, work, &workers[t]);
+	/* One thread is the program itself: the kernel treats a lone one better. */
+	for (t = 0; threads > 1 && t < threads; t++) {
+		workers[t] = worker(n, t, threads);
+		pthread_create(&workers[t].thread, NULL, work, &workers[t]);
 	}
 	for (i = 0; i < PHASES; i++) {
-		long long begin, end = 0;
-
 		settle();
-		begin = now();
-		if (threads == 1) {
-			phases[i].run(&workers[0]);
-			workers[0].end = now();
-		} else {
-			pthread_barrier_wait(&start);
-			pthread_barrier_wait(&start);
-		}
-		for (t = 0; t < threads; t++)
-			end = workers[t].end > end ? workers[t].end : end;
-		if (phases[i].name)
-			printf("%s %lld\n", phases[i].name, end - begin);
+		printf("%s %lld\n", phases[i].name,
+		       threads > 1 ? together(workers, threads) : bare_phase(directory, n, i));
 	}
 	for (t = 0; threads > 1 && t < threads; t++)
 		pthread_join(workers[t].thread, NULL);

@@ -1,10 +1,16 @@
 //! The engine against bench/bare.c, a bare loop of the same calls, on a tmpfs.
 //!
-//! `cargo bench -p fsdyno-engine` builds the loop with cc and runs both in turn, in one run on one
-//! machine, so that what disturbs one disturbs the other. A figure is the median over the rounds of
-//! the ratio of the two rates of one round, with its 95 % interval; rounds are short and many, for
-//! on a shared machine no long one is undisturbed. It also prints the memory of the engine at 10^4
-//! and 10^6 files. Nothing here passes or fails a test; bench/all.sh sums up what was promised.
+//! `cargo bench -p fsdyno-engine` builds the loop with cc. A figure is the median over the rounds of
+//! the ratio of the two rates of one round, with its 95 % interval; rounds are short and many, for on
+//! a shared machine no long one is undisturbed.
+//!
+//! With one thread the loop is loaded into this process and the two sides take turns phase by phase,
+//! a millisecond apart, with so few files that they stay in the processor's second cache: what the
+//! kernel waits for memory differs from run to run by more than what is measured here, and any of it
+//! would hide what the engine adds. With two threads they are programs in turn.
+//!
+//! It also prints the memory of the engine at 10^4 and 10^6 files. Nothing here passes or fails a
+//! test; bench/all.sh sums up what was promised.
 
 #![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
 
@@ -12,20 +18,27 @@ mod calls;
 #[allow(dead_code, reason = "not each bench uses all of it")]
 mod ratio;
 
-use std::os::fd::OwnedFd;
+use std::ffi::{CString, c_int, c_longlong, c_uint};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use calls::PHASES;
+use calls::{PHASES, Side};
 use fsdyno_engine::issue::sync::Sync;
 use fsdyno_engine::{Recorder, run_phase};
 use fsdyno_workload::{Contents, Setting, Share, workloads};
 
-const FILES: u64 = 10_000;
+/// Files of a round of one thread.
+const FILES: u64 = 1_000;
 
-/// Rounds of both, unless FSDYNO_BENCH_ROUNDS says otherwise.
-const ROUNDS: usize = 101;
+/// Files of a round of two threads.
+const FILES_TOGETHER: u64 = 20_000;
+
+/// Rounds of one thread, and of two, unless FSDYNO_BENCH_ROUNDS says otherwise.
+const ROUNDS: usize = 1001;
+const ROUNDS_TOGETHER: usize = 61;
 
 /// At least this part of the bare loop's rate is promised.
 const PROMISED: f64 = 0.97;
@@ -34,17 +47,24 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["--engine", folder, files] => engine(Path::new(folder), files.parse().unwrap()),
+        ["--engine", folder, files] => engine(folder, files, "1"),
+        ["--engine", folder, files, threads] => engine(folder, files, threads),
         ["--memory", folder, workload, ref set @ ..] => memory(folder, workload, set),
         _ => compare(),
     }
 }
 
 /// Runs all phases and prints the nanoseconds of each, as the bare loop does.
-fn engine(folder: &Path, files: u64) {
-    let times = calls::engine(folder, files).unwrap();
-    for (phase, took) in PHASES.iter().zip(times) {
-        println!("{phase} {}", took.ns);
+fn engine(folder: &str, files: &str, threads: &str) {
+    let mut side = Side::new(Path::new(folder), files.parse().unwrap()).unwrap();
+    let threads = threads.parse().unwrap();
+    for (at, phase) in PHASES.iter().enumerate() {
+        calls::settle();
+        let ns = match threads {
+            1 => side.phase(at).unwrap().ns,
+            _ => side.together(at, threads).unwrap(),
+        };
+        println!("{phase} {ns}");
     }
 }
 
@@ -68,25 +88,9 @@ fn memory(folder: &str, workload: &str, set: &[&str]) {
 
 fn compare() {
     let folder = ratio::scratch();
-    let bare = ratio::compile("bare.c", &folder);
+    one_thread(&folder);
+    two_threads(&folder);
     let engine = std::env::current_exe().unwrap();
-    let rounds = ratio::rounds(ROUNDS);
-    println!("engine against bare loop, {FILES} files, {rounds} rounds, {}", folder.display());
-    let pairs = ratio::interleave(
-        rounds,
-        || run(&folder, &bare, |target| vec![FILES.to_string(), target]),
-        || run(&folder, &engine, |target| vec!["--engine".into(), target, FILES.to_string()]),
-    );
-    for phase in PHASES {
-        let rates = pairs.iter().map(|(bare, engine)| of(phase, bare) / of(phase, engine));
-        let ns = pairs.iter().map(|(bare, _)| of(phase, bare) / FILES as f64);
-        println!("{phase:8} bare loop {:6.0} ns a file", ratio::median(ns.collect()).0);
-        ratio::report(
-            &format!("{phase}: engine's rate against the bare loop's"),
-            rates.collect(),
-            ratio::Promise::AtLeast(PROMISED),
-        );
-    }
     for files in ["files=10000", "files=1000000"] {
         for (workload, size) in [("dirops", "size=0"), ("tarball", "size=1")] {
             let words = ["--memory", "", workload, files, size].map(str::to_string);
@@ -99,6 +103,111 @@ fn compare() {
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Both sides in this process, phase by phase; who goes first changes from round to round.
+fn one_thread(folder: &Path) {
+    let [at_bare, at_engine] = ["by-bare", "by-engine"].map(|name| folder.join(name));
+    for side in [&at_bare, &at_engine] {
+        std::fs::create_dir(side).unwrap();
+    }
+    let mut bare = Bare::load(folder, &at_bare);
+    let mut engine = Side::new(&at_engine, FILES).unwrap();
+    let rounds = ratio::rounds(ROUNDS);
+    println!("one thread, {FILES} files, {rounds} rounds, {}", folder.display());
+    let mut pairs = vec![Vec::new(); PHASES.len()];
+    // The first round only warms up.
+    for round in 0..=rounds {
+        for (at, pairs) in pairs.iter_mut().enumerate() {
+            let mut run = || engine.phase(at).unwrap().ns as f64;
+            let pair = if round % 2 == 0 {
+                let first = bare.phase(at);
+                (first, run())
+            } else {
+                let first = run();
+                (bare.phase(at), first)
+            };
+            if round > 0 {
+                pairs.push(pair);
+            }
+        }
+    }
+    for (phase, pairs) in PHASES.iter().zip(pairs) {
+        tell(phase, FILES, "", &pairs);
+    }
+}
+
+/// Two programs in turn.
+fn two_threads(folder: &Path) {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("two threads: skipped, there is one processor");
+        return;
+    }
+    let bare = ratio::compile("bare.c", folder);
+    let engine = std::env::current_exe().unwrap();
+    let rounds = ratio::rounds(ROUNDS_TOGETHER);
+    println!("two threads, {FILES_TOGETHER} files, {rounds} rounds, {}", folder.display());
+    let files = || FILES_TOGETHER.to_string();
+    let pairs = ratio::interleave(
+        rounds,
+        || run(folder, &bare, |target| vec![files(), target, "2".into()]),
+        || run(folder, &engine, |target| vec!["--engine".into(), target, files(), "2".into()]),
+    );
+    for phase in PHASES {
+        let pairs: Vec<(f64, f64)> =
+            pairs.iter().map(|(bare, engine)| (of(phase, bare), of(phase, engine))).collect();
+        tell(phase, FILES_TOGETHER, ", two threads", &pairs);
+    }
+}
+
+/// Prints what came of the nanoseconds of the bare loop and of the engine.
+fn tell(phase: &str, files: u64, how: &str, pairs: &[(f64, f64)]) {
+    let ns = pairs.iter().map(|(bare, _)| bare / files as f64).collect();
+    println!("{phase:8} bare loop {:6.0} ns a file", ratio::median(ns).0);
+    let rates = pairs.iter().map(|(bare, engine)| bare / engine).collect();
+    let name = format!("{phase}: engine's rate against bare{how}");
+    ratio::report(&name, rates, ratio::Promise::AtLeast(PROMISED));
+}
+
+/// The bare loop as a library in this process.
+struct Bare {
+    phase: unsafe extern "C" fn(c_int, c_uint, c_uint) -> c_longlong,
+    /// Made afresh wherever the engine makes its own: the kernel finds names in one that has long been
+    /// there sooner.
+    folder: PathBuf,
+    open: Option<std::fs::File>,
+}
+
+impl Bare {
+    fn load(folder: &Path, at: &Path) -> Bare {
+        let library = ratio::compile_with("bare.c", &["-shared", "-fPIC"], folder, "bare.so");
+        let path = CString::new(library.as_os_str().as_bytes()).unwrap();
+        // SAFETY: bare.c has no constructors; the names end in NUL.
+        let symbol = unsafe {
+            let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+            assert!(!handle.is_null(), "failed to load {}", library.display());
+            libc::dlsym(handle, c"bare_phase".as_ptr())
+        };
+        assert!(!symbol.is_null(), "bare.c has no bare_phase");
+        // SAFETY: this is how bare.c declares it; the library is never unloaded.
+        let phase = unsafe { std::mem::transmute::<*mut libc::c_void, _>(symbol) };
+        Bare { phase, folder: at.join("d"), open: None }
+    }
+
+    /// Nanoseconds.
+    fn phase(&mut self, at: usize) -> f64 {
+        let open = self.open.get_or_insert_with(|| {
+            std::fs::create_dir(&self.folder).unwrap();
+            std::fs::File::open(&self.folder).unwrap()
+        });
+        // SAFETY: an open directory and a phase that there is; it ends the process if a call fails.
+        let ns = unsafe { (self.phase)(open.as_raw_fd(), FILES as c_uint, at as c_uint) };
+        if matches!(PHASES[at], "unlink" | "write") {
+            self.open = None;
+            std::fs::remove_dir(&self.folder).unwrap();
+        }
+        ns as f64
+    }
 }
 
 type Line = (String, f64);

@@ -9,6 +9,7 @@ pub mod calibrate;
 pub mod clock;
 pub mod errno;
 pub mod issue;
+mod kernel;
 pub mod limit;
 pub mod op_clock;
 pub mod recorder;

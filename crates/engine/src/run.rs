@@ -165,9 +165,23 @@ impl<'a> Meter<'a> {
     /// is to stop.
     #[inline(always)]
     pub fn returned(&mut self, kind: OpKind) -> bool {
+        let latency = self.read();
+        self.count(kind, latency)
+    }
+
+    /// The latency of the call that has just come back, before anything else is done.
+    #[inline(always)]
+    fn read(&mut self) -> Nanos {
         let now = self.clock.now();
-        self.recorder.record(kind, now.since(self.last));
+        let latency = now.since(self.last);
         self.last = now;
+        latency
+    }
+
+    /// Counts a call; as [`Meter::returned`].
+    #[inline(always)]
+    fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
+        self.recorder.record(kind, latency);
         self.line.returned() || self.board.ring(self.rank, self.beat)
     }
 
@@ -373,12 +387,13 @@ pub fn run_rank<I: Issuer + ?Sized>(
             continue;
         };
         let answer = issuer.issue(&op);
+        let latency = meter.read();
         if (answer != 0 || op.expect != Expect::Success)
             && let Err(cause) = meter.judge(answer, kind, &op)
         {
             return Err(meter.failure(&op, issuer.path_of(&op), cause));
         }
-        if !meter.returned(kind) {
+        if !meter.count(kind, latency) {
             return Err(meter.failure(&op, issuer.path_of(&op), Halt::Stopped));
         }
     }

@@ -4,14 +4,19 @@
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_engine::issue::sync::Sync;
-use fsdyno_engine::{Recorder, run_phase};
+use fsdyno_engine::{Crew, Recorder, run_phase, run_threads};
 use fsdyno_record::OpKind;
-use fsdyno_workload::{Call, Contents, DirSlot, Op, OpSource, Setting, Share, Workload, workloads};
+use fsdyno_record::plan::IssuerPlan;
+use fsdyno_workload::{
+    Call, Contents, DirSlot, Needs, Op, OpCounts, OpSource, PhaseSpec, Setting, Share, Threads,
+    Tree, Workload, workloads,
+};
 
 /// The phases of both sides, in order.
 pub const PHASES: [&str; 6] = ["create", "stat", "rename", "readdir", "unlink", "write"];
@@ -30,34 +35,144 @@ pub struct Took {
 const SCANS: u32 = 8;
 
 /// Runs all phases on `files` files in `folder`, which is empty before and after.
+#[allow(dead_code, reason = "the bench runs phase by phase")]
 pub fn engine(folder: &Path, files: u64) -> Result<[Took; PHASES.len()], Box<dyn Error>> {
-    let contents = Arc::new(Contents::new(1));
-    let mut recorder = Recorder::new();
-    let mut run = |source: &mut dyn OpSource, once: &[OpKind]| -> Result<Took, Box<dyn Error>> {
-        let mut issuer = Sync::new(File::open(folder)?.into(), Arc::clone(&contents));
-        recorder.clear();
+    let mut side = Side::new(folder, files)?;
+    let mut all = [Took::default(); PHASES.len()];
+    for (at, took) in all.iter_mut().enumerate() {
         settle();
-        run_phase(source, &mut issuer, &mut recorder, &mut |_| {})?;
-        let ops = recorder.ops();
-        let both = ops.iter().filter(|(kind, _)| !once.contains(kind));
-        Ok(both.fold(Took::default(), |took, (_, stats)| Took {
-            ns: took.ns + stats.total_ns.0,
-            calls: took.calls + stats.count,
-        }))
-    };
-    const OPENING: &[OpKind] = &[OpKind::Mkdir, OpKind::Open];
-    let empty = dirops(files, "0")?;
-    let create = run(empty.ops(0, Share::WHOLE).as_mut(), OPENING)?;
-    let stat = run(empty.ops(1, Share::WHOLE).as_mut(), OPENING)?;
-    let rename = run(&mut Renames { files, next: 0 }, OPENING)?;
-    let readdir = run(&mut Scans { left: SCANS }, &[])?;
-    let unlink = run(empty.ops(2, Share::WHOLE).as_mut(), OPENING)?;
-    fs::remove_dir(folder.join("d"))?;
-    let full = dirops(files, "4096")?;
-    let write = run(full.ops(0, Share::WHOLE).as_mut(), OPENING)?;
-    run(full.ops(2, Share::WHOLE).as_mut(), OPENING)?;
-    fs::remove_dir(folder.join("d"))?;
-    Ok([create, stat, rename, readdir, unlink, write])
+        *took = side.phase(at)?;
+    }
+    Ok(all)
+}
+
+/// The engine in a folder.
+pub struct Side {
+    folder: PathBuf,
+    contents: Arc<Contents>,
+    recorder: Recorder,
+    work: Phases,
+}
+
+impl Side {
+    /// For `files` files in `folder`, which is empty.
+    pub fn new(folder: &Path, files: u64) -> Result<Side, Box<dyn Error>> {
+        // The clock's own measure, once in a process, is no part of the first phase.
+        fsdyno_engine::calibrate();
+        let work = Phases { files, empty: dirops(files, "0")?, full: dirops(files, "4096")? };
+        let contents = Arc::new(Contents::new(1));
+        Ok(Side { folder: folder.into(), contents, recorder: Recorder::new(), work })
+    }
+
+    /// Runs a phase of [`PHASES`]; they build on each other, in order.
+    pub fn phase(&mut self, at: usize) -> Result<Took, Box<dyn Error>> {
+        let took = self.run(at)?;
+        if PHASES[at] == "write" {
+            self.run(CLEAR)?;
+        }
+        self.remove_empty(at)?;
+        Ok(took)
+    }
+
+    fn run(&mut self, at: usize) -> Result<Took, Box<dyn Error>> {
+        let once: &[OpKind] = match PHASES.get(at) {
+            Some(&"readdir") => &[],
+            _ => &[OpKind::Mkdir, OpKind::Open],
+        };
+        let root = File::open(&self.folder)?.into();
+        let mut issuer = Sync::new(root, Arc::clone(&self.contents));
+        let mut ops = self.work.ops(at, Share::WHOLE);
+        run_timed(ops.as_mut(), &mut issuer, &mut self.recorder, once)
+    }
+
+    /// The same in the hands of many threads; nanoseconds from the first start to the last return.
+    #[allow(dead_code, reason = "the lab has one processor")]
+    pub fn together(&mut self, at: usize, threads: u32) -> Result<u64, Box<dyn Error>> {
+        let root = File::open(&self.folder)?;
+        let crew = |phase| Crew {
+            work: &self.work,
+            phase,
+            threads: Threads::Any,
+            asked: threads,
+            issuer: IssuerPlan::Sync,
+            root: root.as_fd(),
+            contents: &self.contents,
+        };
+        let outcome = run_threads(&crew(at), &mut || {}, &|_| {})?.outcome;
+        if PHASES[at] == "write" {
+            run_threads(&crew(CLEAR), &mut || {}, &|_| {})?;
+        }
+        self.remove_empty(at)?;
+        Ok(outcome.returned.since(outcome.started).0)
+    }
+
+    /// The phases that leave no file leave no directory either.
+    fn remove_empty(&self, at: usize) -> std::io::Result<()> {
+        match PHASES[at] {
+            "unlink" | "write" => fs::remove_dir(self.folder.join("d")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What removes the files of the last phase.
+const CLEAR: usize = PHASES.len();
+
+/// All phases as a workload.
+struct Phases {
+    files: u64,
+    empty: Box<dyn Workload>,
+    full: Box<dyn Workload>,
+}
+
+impl Workload for Phases {
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks);
+        match PHASES.get(phase) {
+            Some(&"create") => self.empty.ops(0, share),
+            Some(&"stat") => self.empty.ops(1, share),
+            Some(&"rename") => Box::new(Renames::new(part(share.rank), part(share.rank + 1))),
+            Some(&"readdir") => Box::new(Scans { left: SCANS }),
+            Some(&"unlink") => self.empty.ops(2, share),
+            Some(_) => self.full.ops(0, share),
+            None => self.full.ops(2, share),
+        }
+    }
+
+    // Nobody here asks for the rest.
+
+    fn phases(&self) -> Vec<PhaseSpec> {
+        Vec::new()
+    }
+
+    fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
+        self.empty.counts(phase, ranks)
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        self.empty.tree(phase)
+    }
+
+    fn needs(&self) -> Needs {
+        self.full.needs()
+    }
+}
+
+/// Runs the ops of a source; what is of a kind in `once` is left out.
+fn run_timed(
+    source: &mut dyn OpSource,
+    issuer: &mut Sync,
+    recorder: &mut Recorder,
+    once: &[OpKind],
+) -> Result<Took, Box<dyn Error>> {
+    run_phase(source, issuer, recorder, &mut |_| {})?;
+    let mut took = Took::default();
+    for (_, stats) in recorder.ops().iter().filter(|(kind, _)| !once.contains(kind)) {
+        took.ns += stats.total_ns.0;
+        took.calls += stats.count;
+    }
+    recorder.clear();
+    Ok(took)
 }
 
 /// Create, stat and unlink of files of `size` bytes, in order.
@@ -81,6 +196,7 @@ pub fn settle() {
 
 /// `f0000000` becomes `g0000000`, and so on, and then each its own again.
 struct Renames {
+    from: u64,
     files: u64,
     next: u64,
 }
@@ -100,7 +216,7 @@ impl OpSource for Renames {
                     self.turn(op);
                 }
                 if !(op.name.increment() && op.other.increment()) {
-                    let number = (at - 1) % self.files;
+                    let number = self.from + (at - 1) % self.files;
                     op.name.set_number(1, number, DIGITS);
                     op.other.set_number(1, number, DIGITS);
                 }
@@ -113,6 +229,11 @@ impl OpSource for Renames {
 }
 
 impl Renames {
+    /// Of the files from one number to another.
+    fn new(from: u64, to: u64) -> Renames {
+        Renames { from, files: to - from, next: 0 }
+    }
+
     /// The first name of either way.
     #[cold]
     fn turn(&self, op: &mut Op) {

@@ -79,10 +79,16 @@ pub fn scratch() -> PathBuf {
 
 /// Builds a C program of bench/ in `folder`.
 pub fn compile(source: &str, folder: &Path) -> PathBuf {
-    let program = folder.join(source.trim_end_matches(".c"));
+    compile_with(source, &[], folder, source.trim_end_matches(".c"))
+}
+
+/// Builds a C source of bench/ as `name` in `folder`.
+pub fn compile_with(source: &str, options: &[&str], folder: &Path, name: &str) -> PathBuf {
+    let program = folder.join(name);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench").join(source);
-    let built = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(path).status();
-    if !built.is_ok_and(|status| status.success()) {
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-pthread"]).args(options).arg("-o").arg(&program).arg(path);
+    if !cc.status().is_ok_and(|status| status.success()) {
         eprintln!("failed to build bench/{source}: install gcc");
         std::process::exit(3);
     }
