@@ -56,7 +56,7 @@ impl Recorder {
 
     fn used(&self) -> impl Iterator<Item = (OpKind, &Histogram)> {
         let all = OpKind::ALL.iter().copied().zip(&self.histograms);
-        all.filter(|(_, histogram)| histogram.count() > 0)
+        all.filter(|(_, histogram)| !histogram.is_empty())
     }
 }
 

@@ -49,8 +49,16 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Whether nothing was counted; looks at no bucket but the first.
+    pub fn is_empty(&self) -> bool {
+        self.max == 0 && self.buckets[0] == 0
+    }
+
+    /// Forgets everything, keeping the memory; of an empty one none of it is touched.
     pub fn clear(&mut self) {
+        if self.is_empty() {
+            return;
+        }
         self.buckets.fill(0);
         self.total = 0;
         self.max = 0;
@@ -205,9 +213,13 @@ mod tests {
 
     #[test]
     fn a_cleared_histogram_is_a_new_one() {
-        let mut histogram = Histogram::new();
-        histogram.record(77);
-        histogram.clear();
-        assert_eq!(histogram, Histogram::new());
+        for ns in [77, 0] {
+            let mut histogram = Histogram::new();
+            histogram.record(ns);
+            assert!(!histogram.is_empty());
+            histogram.clear();
+            assert!(histogram.is_empty());
+            assert_eq!(histogram, Histogram::new());
+        }
     }
 }
