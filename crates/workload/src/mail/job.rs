@@ -175,13 +175,35 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The sums over all jobs.
+    /// The sums over all jobs. All jobs of the same steps make the same calls but for those that
+    /// move bytes, so only these are looked at job by job.
     pub fn of(office: &Office, jobs: impl Iterator<Item = Job>) -> Sums {
         let mut sums = Sums::default();
+        let mut kinds: Vec<Alike> = Vec::new();
         for job in jobs {
+            let known = kinds.iter().position(|kind| std::ptr::eq(kind.first.steps, job.steps));
+            let at = known.unwrap_or_else(|| {
+                kinds.push(Alike { first: job, jobs: 0, writes: 0, reads: 0 });
+                kinds.len() - 1
+            });
+            let kind = &mut kinds[at];
+            kind.jobs += 1;
             for step in job.steps {
-                sums.add(office, &job, *step);
+                match step {
+                    Step::Write => {
+                        kind.writes += repeats(office, &job, *step);
+                        sums.written += office.length(&job);
+                    }
+                    Step::Read => {
+                        kind.reads += repeats(office, &job, *step);
+                        sums.read += office.length(&job);
+                    }
+                    _ => {}
+                }
             }
+        }
+        for kind in kinds {
+            kind.add_to(office, &mut sums.counts);
         }
         sums.counts.retain(|_, count| *count > 0);
         sums
@@ -192,19 +214,32 @@ impl Sums {
         let bytes = [("bytes written", self.written), ("bytes read", self.read)];
         units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
     }
+}
 
-    fn add(&mut self, office: &Office, job: &Job, step: Step) {
-        let length = office.length(job);
-        match step {
-            Step::Write => self.written += length,
-            Step::Read => self.read += length,
-            _ => {}
-        }
-        match office.call(job, step, Progress::start(length), false).kind() {
-            Some(kind) => *self.counts.entry(kind).or_default() += repeats(office, job, step),
-            None => {
-                for kind in [OpKind::Open, OpKind::Close] {
-                    *self.counts.entry(kind).or_default() += 1;
+/// Jobs of the same steps.
+struct Alike {
+    first: Job,
+    jobs: u64,
+    /// Calls of all their [`Step::Write`] and [`Step::Read`].
+    writes: u64,
+    reads: u64,
+}
+
+impl Alike {
+    fn add_to(&self, office: &Office, counts: &mut OpCounts) {
+        let start = Progress::start(office.length(&self.first));
+        for step in self.first.steps {
+            let calls = match step {
+                Step::Write => self.writes,
+                Step::Read => self.reads,
+                _ => self.jobs,
+            };
+            match office.call(&self.first, *step, start, false).kind() {
+                Some(kind) => *counts.entry(kind).or_default() += calls,
+                None => {
+                    for kind in [OpKind::Open, OpKind::Close] {
+                        *counts.entry(kind).or_default() += calls;
+                    }
                 }
             }
         }
@@ -213,17 +248,9 @@ impl Sums {
 
 /// How many calls a step is; the steps of a job without [`Step::Scan`] are as many as these together.
 pub fn repeats(office: &Office, job: &Job, step: Step) -> u64 {
-    let length = office.length(job);
-    match (step, job.cut) {
-        (Step::Read, _) => length.div_ceil(u64::from(READ)) + 1,
-        (Step::Write, Cut::Blocks(block)) => length.div_ceil(u64::from(block)),
-        (Step::Write, _) => {
-            let mut progress = Progress::start(length);
-            while progress.rest > 0 {
-                progress.advance(office.part(job, progress).into());
-            }
-            progress.part
-        }
+    match step {
+        Step::Read => office.length(job).div_ceil(u64::from(READ)) + 1,
+        Step::Write => office.parts(job),
         _ => 1,
     }
 }

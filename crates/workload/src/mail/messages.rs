@@ -19,6 +19,9 @@ const EMPTY_LINES: u64 = 8;
 /// The shortest and the longest of the others, in bytes with the newline; 50 on average over all
 /// lines [OWN].
 const LINE: (u64, u64) = (20, 95);
+/// Synthetic mail is cut as so many lines in turn, which go round: a message begins anywhere among
+/// them, and how many lines it has is found without going through them [OWN].
+const ROUND: u64 = 4096;
 /// A longer line of real mail is written in pieces, as a buffer would have it.
 const LONGEST_LINE: usize = 64 << 10;
 
@@ -29,10 +32,8 @@ pub struct Messages(Source);
 
 #[derive(Debug)]
 enum Source {
-    /// Lengths from the mix.
-    Mix,
-    /// All of one length.
-    Fixed(u64),
+    /// All of one length, or of lengths from the mix.
+    Synthetic { length: Option<u64>, lines: Lines },
     /// The regular files of an archive.
     Real { input: Input, members: Vec<Member> },
 }
@@ -42,12 +43,13 @@ enum Source {
 struct Member {
     offset: u64,
     length: u32,
+    lines: u32,
 }
 
 impl Messages {
     /// Messages of so many bytes, or of many lengths.
     pub fn synthetic(length: Option<u64>) -> Messages {
-        Messages(length.map_or(Source::Mix, Source::Fixed))
+        Messages(Source::Synthetic { length, lines: Lines::new() })
     }
 
     /// The regular files of a tar archive, in its order.
@@ -66,7 +68,8 @@ impl Messages {
                     quote::short(&name)
                 )
             })?;
-            members.push(Member { offset: data, length });
+            let lines = real_lines(input.bytes(), data, size);
+            members.push(Member { offset: data, length, lines });
         }
         if members.is_empty() {
             return Err("there is no regular file in it; give a directory of messages".to_string());
@@ -77,8 +80,7 @@ impl Messages {
     /// Length of a message in bytes.
     pub fn length(&self, message: u64) -> u64 {
         match &self.0 {
-            Source::Mix => mixed_length(message),
-            Source::Fixed(length) => *length,
+            Source::Synthetic { length, .. } => length.unwrap_or_else(|| mixed_length(message)),
             Source::Real { members, .. } => u64::from(member(members, message).length),
         }
     }
@@ -93,18 +95,16 @@ impl Messages {
                 let from = member(members, message).offset + offset;
                 real_line(input.bytes(), from, rest)
             }
-            _ => synthetic_line(message, number).min(rest) as u32,
+            Source::Synthetic { lines, .. } => lines.length(message, number).min(rest) as u32,
         }
     }
 
     /// How many lines a message has.
     pub fn lines(&self, message: u64) -> u64 {
-        let (length, mut offset, mut number) = (self.length(message), 0, 0);
-        while offset < length {
-            offset += u64::from(self.line(message, number, offset, length - offset));
-            number += 1;
+        match &self.0 {
+            Source::Synthetic { lines, .. } => lines.within(message, self.length(message)),
+            Source::Real { members, .. } => u64::from(member(members, message).lines),
         }
-        number
     }
 
     /// `length` bytes from `offset` on of a file that holds `lead` bytes and then the message.
@@ -138,12 +138,59 @@ fn mixed_length(message: u64) -> u64 {
     if draws.below(ATTACHMENTS) == 0 { length << 4 } else { length }
 }
 
-fn synthetic_line(message: u64, number: u64) -> u64 {
-    let draw = mix(mix(message) ^ number);
+/// The lines that synthetic mail is cut as, by where each begins, and the end of the last; 16 KiB.
+#[derive(Debug)]
+struct Lines(Vec<u32>);
+
+impl Lines {
+    fn new() -> Lines {
+        let ends = (0..ROUND).scan(0, |end, number| {
+            *end += synthetic_line(number);
+            Some(*end)
+        });
+        Lines(std::iter::once(0).chain(ends).collect())
+    }
+
+    /// The line that a message begins with.
+    fn first(message: u64) -> u64 {
+        mix(message) % ROUND
+    }
+
+    fn length(&self, message: u64, number: u64) -> u64 {
+        let line = ((Lines::first(message) + number) % ROUND) as usize;
+        u64::from(self.0[line + 1] - self.0[line])
+    }
+
+    /// How many lines a message of so many bytes begins.
+    fn within(&self, message: u64, length: u64) -> u64 {
+        if length == 0 {
+            return 0;
+        }
+        let first = Lines::first(message);
+        let round = u64::from(self.0[ROUND as usize]);
+        // The message's end, counted from where the first of all lines begins.
+        let end = u64::from(self.0[first as usize]) + length;
+        let (rounds, rest) = ((end - 1) / round, (end - 1) % round + 1);
+        let begun = self.0.partition_point(|start| u64::from(*start) < rest) as u64;
+        rounds * ROUND + begun - first
+    }
+}
+
+fn synthetic_line(number: u64) -> u32 {
+    let draw = mix(number ^ 0x6c69_6e65);
     if draw % EMPTY_LINES == 0 {
         return 1;
     }
-    LINE.0 + (((draw >> 32) * (LINE.1 - LINE.0 + 1)) >> 32)
+    (LINE.0 + (((draw >> 32) * (LINE.1 - LINE.0 + 1)) >> 32)) as u32
+}
+
+fn real_lines(bytes: &[u8], from: u64, length: u64) -> u32 {
+    let (mut offset, mut lines) = (0, 0);
+    while offset < length {
+        offset += u64::from(real_line(bytes, from + offset, length - offset));
+        lines += 1;
+    }
+    lines
 }
 
 fn real_line(bytes: &[u8], from: u64, rest: u64) -> u32 {
@@ -193,6 +240,18 @@ mod tests {
             assert_eq!(offset, length);
             assert_eq!(number, mail.lines(message));
             (bytes, lines) = (bytes + offset, lines + number);
+        }
+        // Messages that go round all lines many times, to the byte where one ends and beyond.
+        for length in [0, 1, 95, 206_000, 1_000_000, 16 << 20] {
+            let mail = Messages::synthetic(Some(length));
+            for message in 0..5 {
+                let (mut offset, mut number) = (0, 0);
+                while offset < length {
+                    offset += u64::from(mail.line(message, number, offset, length - offset));
+                    number += 1;
+                }
+                assert_eq!((offset, number), (length, mail.lines(message)));
+            }
         }
         // 1/8 of 1 byte and 7/8 of 57.5 on average are 50.4; last lines are shorter.
         let mean = bytes as f64 / lines as f64;

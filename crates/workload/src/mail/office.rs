@@ -66,6 +66,20 @@ impl Office {
         }
     }
 
+    /// In how many parts the job's file is written.
+    pub fn parts(&self, job: &Job) -> u64 {
+        let length = self.length(job);
+        match job.cut {
+            Cut::Lines if job.lead == 0 => self.messages.lines(job.message),
+            Cut::Lines => LEAD_LINES.len() as u64 + self.messages.lines(job.message),
+            Cut::Blocks(block) => length.div_ceil(u64::from(block)),
+            Cut::Records(_) => {
+                let first = u64::from(self.part(job, Progress::start(length)));
+                u64::from(first > 0) + (length - first).div_ceil(RECORD)
+            }
+        }
+    }
+
     /// The call that `step` makes; `inside` the maildir, paths begin there.
     pub fn call(&self, job: &Job, step: Step, progress: Progress, inside: bool) -> Call {
         let dir = if inside { ENTERED } else { DirSlot::ROOT };

@@ -1,11 +1,12 @@
 //! maildir: deliver and read mail in maildirs, as the script of 2004 did or as mail programs do.
 
+use std::sync::OnceLock;
+
 use fsdyno_record::seed::{SplitMix64, mix, stream};
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
-use crate::mail::job::Place;
-use crate::mail::job::{Cut, Job, Runner, Step, Sums, repeats};
+use crate::mail::job::{Cut, Job, Place, Runner, Step, Sums, repeats};
 use crate::mail::names::LONGEST;
 use crate::mail::office::Office;
 use crate::mail::protocol::{
@@ -228,6 +229,9 @@ struct Maildir {
     retrieval: &'static [Step],
     gap: GapKind,
     draws: u64,
+    /// By phase.
+    sums: Vec<OnceLock<Sums>>,
+    drawn_writes: OnceLock<u64>,
 }
 
 impl Maildir {
@@ -247,11 +251,14 @@ impl Maildir {
             flush => flush == "line",
         };
         let thinks = values.text("think") == "original";
+        let phases = phases(values, maildirs * fill);
         Ok(Maildir {
             office,
             cut: if lines { Cut::Lines } else { Cut::Blocks(protocol.buffer) },
             protocol,
-            phases: phases(values, maildirs * fill),
+            sums: phases.iter().map(|_| OnceLock::new()).collect(),
+            drawn_writes: OnceLock::new(),
+            phases,
             ops: values.whole("ops"),
             writes: values.whole("writes"),
             maildirs,
@@ -385,15 +392,22 @@ impl Maildir {
         })
     }
 
-    fn sums(&self, phase: Phase) -> Sums {
+    /// What a phase comes to: gone through once, then remembered.
+    fn sums(&self, phase: usize) -> Option<&Sums> {
+        let (_, which) = self.phases.get(phase)?;
+        Some(self.sums.get(phase)?.get_or_init(|| self.add_up(*which)))
+    }
+
+    fn add_up(&self, phase: Phase) -> Sums {
         let office = &self.office;
         match phase {
             Phase::Unpack => Sums::of(office, unpack(office)),
             Phase::Setup => Sums::of(office, self.setup_jobs()),
             Phase::Mixed => Sums::of(office, self.mixed_jobs()),
-            Phase::Deliver { deliverers, first } => {
+            Phase::Deliver { first, .. } => {
                 let deliveries = self.deliverer_jobs(first, 1, 0);
-                Sums::of(office, deliveries.chain(self.retriever_jobs(first, deliverers)))
+                let both = |job: Job| [job, Job { steps: self.retrieval, ..job }];
+                Sums::of(office, deliveries.flat_map(both))
             }
         }
     }
@@ -411,10 +425,12 @@ impl Maildir {
         self.retrieval == RETRIEVE_AND_DELETE
     }
 
-    /// How many of the mixed phase's ops write.
+    /// How many of the mixed phase's ops write; gone through once, then remembered.
     fn writes(&self) -> u64 {
         let first = self.filled();
-        (first..first + self.ops).filter(|number| self.is_write(*number)).count() as u64
+        let numbers = first..first + self.ops;
+        let count = || numbers.filter(|number| self.is_write(*number)).count() as u64;
+        *self.drawn_writes.get_or_init(count)
     }
 
     /// The maildirs after a phase.
@@ -526,13 +542,14 @@ impl Workload for Maildir {
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        self.phase(phase).map(|phase| self.sums(phase).counts).unwrap_or_default()
+        self.sums(phase).map(|sums| sums.counts.clone()).unwrap_or_default()
     }
 
     fn books(&self, phase: usize) -> Books {
-        let Some(phase) = self.phase(phase) else { return Books::new() };
-        let sums = self.sums(phase);
-        match phase {
+        let (Some(which), Some(sums)) = (self.phase(phase), self.sums(phase)) else {
+            return Books::new();
+        };
+        match which {
             Phase::Unpack => {
                 sums.books([("messages", self.office.write_store + self.office.read_store)])
             }
@@ -558,7 +575,8 @@ impl Workload for Maildir {
     /// tmp and in new it has two names.
     fn needs(&self) -> Needs {
         let stores = self.office.write_store + self.office.read_store + 2;
-        let written: u64 = self.phases.iter().map(|(_, phase)| self.sums(*phase).written).sum();
+        let sums = (0..self.phases.len()).filter_map(|phase| self.sums(phase));
+        let written: u64 = sums.map(|sums| sums.written).sum();
         let drawn = self
             .phases
             .iter()

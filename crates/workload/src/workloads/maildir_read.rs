@@ -1,5 +1,7 @@
 //! maildir-read: read random messages of a directory, as the random-read script of 2004 did.
 
+use std::sync::OnceLock;
+
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos};
 
@@ -90,6 +92,8 @@ struct MaildirRead {
     gap: GapKind,
     compute: Nanos,
     seed: u64,
+    /// By phase.
+    sums: [OnceLock<Sums>; 2],
 }
 
 impl MaildirRead {
@@ -107,6 +111,7 @@ impl MaildirRead {
             gap: gap(values),
             compute: if values.text("think") == "original" { COMPUTE } else { Nanos(0) },
             seed: setting.seed,
+            sums: Default::default(),
         })
     }
 
@@ -120,12 +125,13 @@ impl MaildirRead {
         std::iter::once(Job::new(LIST_READ_STORE)).chain(reads)
     }
 
-    fn sums(&self, phase: usize) -> Sums {
-        match phase {
+    /// What a phase comes to: gone through once, then remembered.
+    fn sums(&self, phase: usize) -> Option<&Sums> {
+        let add_up = || match phase {
             UNPACK_PHASE => Sums::of(&self.office, unpack(&self.office)),
-            READ_PHASE => Sums::of(&self.office, self.jobs()),
-            _ => Sums::default(),
-        }
+            _ => Sums::of(&self.office, self.jobs()),
+        };
+        self.sums.get(phase).map(|sums| sums.get_or_init(add_up))
     }
 }
 
@@ -144,11 +150,11 @@ impl Workload for MaildirRead {
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        self.sums(phase).counts
+        self.sums(phase).map(|sums| sums.counts.clone()).unwrap_or_default()
     }
 
     fn books(&self, phase: usize) -> Books {
-        let sums = self.sums(phase);
+        let Some(sums) = self.sums(phase) else { return Books::new() };
         match phase {
             UNPACK_PHASE => sums.books([("messages", self.office.read_store)]),
             READ_PHASE => sums.books([("reads", self.reads)]),
@@ -162,7 +168,7 @@ impl Workload for MaildirRead {
 
     fn needs(&self) -> Needs {
         Needs {
-            bytes: Bytes(self.sums(UNPACK_PHASE).written),
+            bytes: Bytes(self.sums(UNPACK_PHASE).map_or(0, |sums| sums.written)),
             inodes: self.office.read_store + 1,
             longest_name: LONGEST,
         }
