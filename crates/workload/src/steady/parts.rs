@@ -11,7 +11,7 @@ use crate::steady::population::{Action, Laws, Operation, Population};
 use crate::workload::Share;
 
 /// The most operations of a part; files are numbered in 32 bits.
-pub const MOST_OPS: u64 = 4_000_000_000;
+const MOST_OPS: u64 = 4_000_000_000;
 
 /// A working set and how it is divided.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::sizes::Sizes;
 use crate::steady::account::Account;
 use crate::steady::calls::{Fill, Operations};
 use crate::steady::names::Names;
-use crate::steady::parts::{MOST_OPS, Parts};
+use crate::steady::parts::Parts;
 use crate::steady::population::{Action, Laws, Overwrite, WORDS};
 use crate::steady::tree::Living;
 use crate::weights::Weights;
@@ -95,7 +95,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "ops",
         default: "auto",
-        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: MOST_OPS }),
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 100_000_000 }),
         about: "How many operations; auto is 100000, or as many as `seconds` allow.",
         source: "[OWN]",
     },
