@@ -9,7 +9,12 @@ pub struct Errno(pub i32);
 impl Errno {
     /// What the last failed call of this thread left.
     pub fn last() -> Errno {
-        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+        Errno::of(&std::io::Error::last_os_error())
+    }
+
+    /// That of an error of the standard library; EIO for one that has none.
+    pub fn of(error: &std::io::Error) -> Errno {
+        Errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
     /// Its name in errno.h; none for those that no file system returns.

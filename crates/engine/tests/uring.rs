@@ -11,7 +11,9 @@ use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Cause, PhaseError};
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{After, Call, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
-use script::{FILE, ROOT, SMALL, Script, WRITE, contents, create, op, prove, prove_in, run};
+use script::{
+    FILE, ROOT, Ranks, SMALL, Script, WRITE, contents, create, no_hang, op, prove, prove_in, run,
+};
 
 /// Whether there is an io_uring; says why not.
 fn here() -> bool {
@@ -194,4 +196,42 @@ fn threads_wait_for_each_other_through_the_ring() {
         PhaseError::Op(failure) => assert!(matches!(failure.cause, Cause::Never(_)), "{failure}"),
         other => panic!("{other}"),
     }
+}
+
+#[test]
+fn several_failures_at_once_end_the_phase_and_leave_nothing_open() {
+    if !here() {
+        return;
+    }
+    // Opens fail where they are handed in, so that all are answered by one call.
+    let said = no_hang(|| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("there"), b"").unwrap();
+        let open =
+            |name: &str| op(Call::Open { dir: ROOT, file: FILE, flags: OpenFlags::NONE }, name);
+        let lists =
+            (0..16).map(|n| vec![open(if n % 2 == 0 { "gone" } else { "there" })]).collect();
+        let said = run(&Ranks(Script(lists)), 0, 1, "io_uring:16", folder.path());
+        let there = folder.path().join("there");
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let open = links.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == there));
+        assert_eq!(open.count(), 0, "what was opened is closed");
+        said.err().unwrap().to_string()
+    });
+    assert!(said.starts_with("open gone: No such file or directory (ENOENT) after "), "{said}");
+}
+
+#[test]
+fn a_failure_ends_a_ring_whose_other_ranks_go_on() {
+    if !here() {
+        return;
+    }
+    let said = no_hang(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lists = vec![vec![op(Call::Stat { dir: ROOT }, "."); 5000]; 7];
+        lists.push(vec![op(Call::Unlink { dir: ROOT }, "gone")]);
+        let said = run(&Ranks(Script(lists)), 0, 1, "io_uring:8", folder.path());
+        said.err().unwrap().to_string()
+    });
+    assert!(said.starts_with("unlink gone: No such file or directory (ENOENT)"), "{said}");
 }

@@ -109,8 +109,7 @@ impl Lane {
         &raw const self.pause
     }
 
-    /// The call as an entry; none where the kernel has no opcode for it. What a close is asked of is
-    /// given up here.
+    /// The call as an entry; none where the kernel has no opcode for it.
     pub fn entry(&mut self, able: Able, contents: &Contents) -> Option<squeue::Entry> {
         let name = text(&self.op.name);
         Some(match self.op.call {
@@ -126,9 +125,9 @@ impl Lane {
                 let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
                 opcode::OpenAt::new(Fd(self.own.dir(dir)), name).flags(flags).build()
             }
-            Call::Close { file } => opcode::Close::new(Fd(self.own.give_up_file(file))).build(),
+            Call::Close { file } => opcode::Close::new(Fd(self.own.file(file))).build(),
             Call::CloseDir { slot } if slot != DirSlot::ROOT => {
-                opcode::Close::new(Fd(self.own.give_up_dir(slot))).build()
+                opcode::Close::new(Fd(self.own.dir(slot))).build()
             }
             Call::Stat { dir } => self.stat(self.own.dir(dir), name, libc::AT_SYMLINK_NOFOLLOW),
             Call::StatFile { file } => {
@@ -256,7 +255,15 @@ impl Lane {
         Err(meter.failure(&self.op, self.own.path_of(&self.op), Halt::Stopped))
     }
 
-    /// The answer as [`Issuer::issue`] gives it.
+    /// Takes an answer that nobody judges any more: what it opened is kept, to be closed in the end.
+    pub fn settle(&mut self, answer: i32) {
+        if self.step == Step::Call {
+            self.meaning(answer);
+        }
+    }
+
+    /// The answer as [`Issuer::issue`] gives it. What was opened is kept in its slot; a slot that was
+    /// closed is given up only here, so that what is never handed in stays its own.
     fn meaning(&mut self, answer: i32) -> i64 {
         match self.op.call {
             Call::Create { file, .. } | Call::Open { file, .. } if answer >= 0 => {
@@ -276,6 +283,14 @@ impl Lane {
                     true => i64::from(self.taken),
                     false => -i64::from(libc::ENOSPC),
                 }
+            }
+            Call::Close { file } => {
+                self.own.give_up_file(file);
+                i64::from(answer)
+            }
+            Call::CloseDir { slot } if slot != DirSlot::ROOT => {
+                self.own.give_up_dir(slot);
+                i64::from(answer)
             }
             _ => i64::from(answer),
         }

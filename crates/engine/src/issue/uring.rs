@@ -26,7 +26,10 @@ use crate::errno::Errno;
 use crate::issue::Issuer;
 use crate::issue::lane::{Able, Lane, Step};
 use crate::recorder::Recorder;
-use crate::run::{Failure, Meter, Outcome};
+use crate::run::{Cause, Failure, Meter, Outcome};
+
+/// IORING_ENTER_GETEVENTS of io_uring_enter(2): wait for completions.
+const GETEVENTS: u32 = 1;
 
 /// A ring and the ranks that issue through it.
 pub struct Uring {
@@ -35,10 +38,10 @@ pub struct Uring {
     contents: Arc<Contents>,
     /// One for each rank; they stay where they are, for the kernel is given their addresses.
     lanes: Vec<Lane>,
-    /// Calls that the kernel has and has not answered; it may still write to their lanes.
-    calls: usize,
-    /// Sleeps that the kernel has.
-    sleeps: usize,
+    /// Entries in the queue that the kernel has not taken yet.
+    queued: usize,
+    /// Entries that the kernel has and has not answered; it may still write to their lanes.
+    flying: usize,
 }
 
 /// What lives for one phase.
@@ -70,13 +73,14 @@ impl Uring {
         let ring = IoUring::new(entries).map_err(why_not)?;
         let able = Able::of(&ring)?;
         let lanes = roots.into_iter().map(|root| Lane::new(root, contents)).collect();
-        Ok(Uring { ring, able, contents: Arc::clone(contents), lanes, calls: 0, sleeps: 0 })
+        Ok(Uring { ring, able, contents: Arc::clone(contents), lanes, queued: 0, flying: 0 })
     }
 
     /// Issues the ops of all sources until there are no more; the first belongs to rank `first`.
     ///
     /// # Errors
-    /// The first op that does not end as its workload says; that another thread has failed.
+    /// The first op that does not end as its workload says; that another thread has failed. What was
+    /// queued and not handed in then never is, so that the ring is of no more use.
     pub fn run(
         &mut self,
         board: &Board,
@@ -90,6 +94,10 @@ impl Uring {
         let (waiting, new, answers) = (Vec::new(), Vec::new(), Vec::new());
         let mut round = Round { meter, board, first, ready, waiting, new, answers };
         let ended = self.rounds(&mut round, sources);
+        if ended.is_err() {
+            // The others need not wait for what the kernel still has.
+            board.stop();
+        }
         self.drain();
         ended.map(|()| round.meter.outcome())
     }
@@ -101,7 +109,7 @@ impl Uring {
                     self.advance(round, at, sources[at].as_mut())?;
                 }
             }
-            if self.calls + self.sleeps > 0 {
+            if self.queued + self.flying > 0 {
                 self.enter(round)?;
                 self.reap(round)?;
             } else if round.ready.is_empty() {
@@ -167,7 +175,6 @@ impl Uring {
             let pause = lane.op.think.0.max(round.meter.ahead(lane.op.due).0);
             if pause != 0 {
                 let sleep = opcode::Timeout::new(lane.sleep(pause)).build();
-                self.sleeps += 1;
                 return self.submit(round, at, sleep);
             }
             if lane.op.compute.0 != 0 {
@@ -176,10 +183,7 @@ impl Uring {
             lane.step = Step::Call;
         }
         match lane.entry(self.able, &self.contents) {
-            Some(entry) => {
-                self.calls += 1;
-                self.submit(round, at, entry)
-            }
+            Some(entry) => self.submit(round, at, entry),
             None => self.call(round, at),
         }
     }
@@ -218,7 +222,9 @@ impl Uring {
         // where they are until the kernel has answered (see `drain`).
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(at as u64)) };
         // There is room for one entry of each lane.
-        pushed.map_err(|_| self.failed(round, at, libc::EBUSY))
+        pushed.map_err(|_| self.failed(round, at, Errno(libc::EBUSY)))?;
+        self.queued += 1;
+        Ok(())
     }
 
     /// Hands in what is new and waits for a completion, unless there is other work.
@@ -233,55 +239,83 @@ impl Uring {
             };
         }
         let wanted = usize::from(round.ready.is_empty());
-        match self.ring.submit_and_wait(wanted).map_err(|error| error.raw_os_error()) {
-            Ok(_) | Err(Some(libc::EINTR | libc::EBUSY)) => Ok(()),
-            Err(errno) => Err(self.failed(round, first, errno.unwrap_or(libc::EIO))),
+        match self.ring.submit_and_wait(wanted) {
+            Ok(taken) => {
+                self.queued -= taken.min(self.queued);
+                self.flying += taken;
+                Ok(())
+            }
+            // It has taken nothing, and is asked again once what has completed is out of its way.
+            Err(error) if passes(&error) && round.board.stopped() => {
+                Err(self.failed(round, first, Halt::Stopped))
+            }
+            Err(error) if passes(&error) => Ok(()),
+            Err(error) => Err(self.failed(round, first, Errno::of(&error))),
         }
     }
 
-    /// Takes what has completed.
+    /// Takes what has completed. All of it is accounted for, though one fails: what was opened has to
+    /// be closed, and who waits for the kernel must know what it still has.
     fn reap(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
         let mut answers = std::mem::take(&mut round.answers);
         let completions = self.ring.completion();
         answers.extend(completions.map(|entry| (entry.user_data() as usize, entry.result())));
+        self.flying -= answers.len().min(self.flying);
         let now = round.meter.now();
+        let mut ended = Ok(());
         for (at, answer) in answers.drain(..) {
-            let lane = &mut self.lanes[at];
-            if lane.step == Step::Slept {
-                self.sleeps -= 1;
-                round.meter.thought(now.since(lane.since), lane.op.compute);
-                lane.step = Step::Call;
-                round.ready.push_back(at);
-                continue;
-            }
-            self.calls -= 1;
-            round.ready.push_back(at);
-            if !lane.goes_on(answer) {
-                lane.completed(answer, round.first + at as u32, now, &mut round.meter)?;
+            match ended {
+                Ok(()) => ended = self.answered(round, at, answer, now),
+                Err(_) => self.lanes[at].settle(answer),
             }
         }
         round.answers = answers;
-        Ok(())
+        ended
     }
 
-    fn failed(&self, round: &Round<'_>, at: usize, errno: i32) -> Failure {
+    /// The kernel has answered a lane: it wakes up, writes on, or has done its op.
+    fn answered(
+        &mut self,
+        round: &mut Round<'_>,
+        at: usize,
+        answer: i32,
+        now: Nanos,
+    ) -> Result<(), Failure> {
+        let lane = &mut self.lanes[at];
+        round.ready.push_back(at);
+        if lane.step == Step::Slept {
+            round.meter.thought(now.since(lane.since), lane.op.compute);
+            lane.step = Step::Call;
+            return Ok(());
+        }
+        if lane.goes_on(answer) {
+            return Ok(());
+        }
+        lane.completed(answer, round.first + at as u32, now, &mut round.meter)
+    }
+
+    fn failed(&self, round: &Round<'_>, at: usize, cause: impl Into<Cause>) -> Failure {
         let lane = &self.lanes[at];
-        round.meter.failure(&lane.op, lane.own.path_of(&lane.op), Errno(errno))
+        round.meter.failure(&lane.op, lane.own.path_of(&lane.op), cause)
     }
 
-    /// Waits until the kernel has no call any more that could write to a lane. A sleep is forgotten:
-    /// the kernel has copied its time.
+    /// Waits until the kernel has nothing any more that could write to a lane, and hands in nothing.
     fn drain(&mut self) {
-        while self.calls > 0 {
-            if self.ring.submit_and_wait(1).is_err_and(|error| !interrupted(&error)) {
+        while self.flying > 0 {
+            let submitter = self.ring.submitter();
+            // SAFETY: nothing is submitted, and there is no argument.
+            let waited = unsafe { submitter.enter::<libc::sigset_t>(0, 1, GETEVENTS, None) };
+            if waited.is_err_and(|error| !passes(&error)) {
                 // Nothing can be known any more; memory that the kernel may use is never freed.
                 std::mem::forget(std::mem::take(&mut self.lanes));
                 return;
             }
-            let lanes = &self.lanes;
-            let call = |at: u64| lanes.get(at as usize).is_some_and(|lane| lane.step == Step::Call);
-            let ended = self.ring.completion().filter(|entry| call(entry.user_data())).count();
-            self.calls -= ended.min(self.calls);
+            for entry in self.ring.completion() {
+                self.flying -= 1;
+                if let Some(lane) = self.lanes.get_mut(entry.user_data() as usize) {
+                    lane.settle(entry.result());
+                }
+            }
         }
     }
 }
@@ -293,7 +327,9 @@ impl Drop for Uring {
     }
 }
 
-fn interrupted(error: &io::Error) -> bool {
+/// Whether io_uring_enter(2) is to be asked again: a signal came, or there is no room until more
+/// answers are taken.
+fn passes(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 

@@ -1,6 +1,6 @@
 //! A workload of written-down ops, one list for each thread, and what runs workloads in tests.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may")]
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -84,6 +84,39 @@ impl Workload for Script {
     fn needs(&self) -> Needs {
         Needs::default()
     }
+}
+
+/// The same for as many threads as are asked for: each has as many of the lists as ops in flight.
+pub struct Ranks(pub Script);
+
+impl Workload for Ranks {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let phase = |phase| PhaseSpec { threads: Threads::Any, ..phase };
+        self.0.phases().into_iter().map(phase).collect()
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        self.0.ops(phase, share)
+    }
+
+    fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
+        self.0.counts(phase, ranks)
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        self.0.tree(phase)
+    }
+
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+}
+
+/// What `work` gives; a panic where it hangs, which no machine is slow enough to look like.
+pub fn no_hang<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (say, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || say.send(work()));
+    hear.recv_timeout(std::time::Duration::from_secs(120)).expect("it ended")
 }
 
 pub fn op(call: Call, name: &str) -> Op {
