@@ -235,3 +235,26 @@ fn a_failure_ends_a_ring_whose_other_ranks_go_on() {
     });
     assert!(said.starts_with("unlink gone: No such file or directory (ENOENT)"), "{said}");
 }
+
+#[test]
+fn no_rank_is_lost_that_waits_for_one_of_another_thread() {
+    if !here() {
+        return;
+    }
+    // What 31 ranks of the second thread wait for comes while that thread looks for it.
+    let depth = 32u32;
+    let folder = tempfile::tempdir().unwrap();
+    let stat = op(Call::Stat { dir: ROOT }, ".");
+    let after = |thread, ops| Op { after: After { thread, ops }, ..stat.clone() };
+    let mut lists = vec![vec![stat.clone(); 400]; depth as usize];
+    lists.push(vec![stat.clone(); 2000]);
+    for rank in 1..depth {
+        lists.push((1..400).map(|ops| after((rank * 7 + ops as u32) % depth, ops)).collect());
+    }
+    let right = lists.iter().map(Vec::len).sum::<usize>() as u64;
+    let script = Ranks(Script(lists));
+    for round in 0..100 {
+        let done = run(&script, 0, 2, &format!("io_uring:{depth}"), folder.path()).unwrap();
+        assert_eq!(done.outcome.ops, right, "in round {round}");
+    }
+}

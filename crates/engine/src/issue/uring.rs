@@ -122,14 +122,17 @@ impl Uring {
         }
     }
 
-    /// Lanes that wait for what has come meanwhile are ready.
+    /// Lanes that wait for what has come meanwhile are ready. Each is asked once: what it waits for
+    /// may come between two looks.
     fn look_again(&self, round: &mut Round<'_>) {
-        if round.waiting.is_empty() {
-            return;
-        }
-        let come = |at: &usize| round.board.reached(self.lanes[*at].op.after);
-        round.ready.extend(round.waiting.iter().copied().filter(come));
-        round.waiting.retain(|at| !come(at));
+        let Round { board, waiting, ready, .. } = round;
+        waiting.retain(|at| {
+            let come = board.reached(self.lanes[*at].op.after);
+            if come {
+                ready.push_back(*at);
+            }
+            !come
+        });
     }
 
     /// Nothing is in flight and all lanes wait: so does the thread.
