@@ -15,6 +15,10 @@ pub fn now() -> Nanos {
     Nanos((time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
 }
 
+/// How long one sleeps at most before looking whether all are to stop: what a person at Ctrl-C or
+/// after a failure waits without wondering. Shorter sleeps stay one call.
+pub const LONGEST_SLEEP: Nanos = Nanos(1_000_000_000);
+
 /// Sleeps until the clock says `until`, whatever signals come.
 #[cold]
 pub fn sleep_until(until: Nanos) {

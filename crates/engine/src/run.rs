@@ -249,11 +249,12 @@ impl<'a> Meter<'a> {
         }
         let from = self.last;
         if op.think.0 != 0 {
-            clock::sleep_until(from + op.think);
-            self.now();
+            self.sleep_until(from + op.think)?;
         }
         self.compute(op.compute);
-        self.until_due(op.due);
+        if self.ahead(op.due).0 != 0 {
+            self.sleep_until(self.started + op.due)?;
+        }
         self.thought += self.last.since(from);
         self.count_from(op.due);
         Ok(())
@@ -264,12 +265,18 @@ impl<'a> Meter<'a> {
         (self.started + due).since(self.last)
     }
 
-    /// Sleeps until an op is due, if that is still to come.
-    fn until_due(&mut self, due: Nanos) {
-        if self.ahead(due).0 != 0 {
-            clock::sleep_until(self.started + due);
+    /// Sleeps from the last reading of the clock on; a long sleep ends early where all are to stop.
+    fn sleep_until(&mut self, until: Nanos) -> Result<(), Halt> {
+        while until.since(self.last) > clock::LONGEST_SLEEP {
+            clock::sleep_until(self.last + clock::LONGEST_SLEEP);
             self.now();
+            if self.stopped() {
+                return Err(Halt::Stopped);
+            }
         }
+        clock::sleep_until(until);
+        self.now();
+        Ok(())
     }
 
     /// The latency of an op with a due time is counted from then, however late it is.
@@ -282,10 +289,10 @@ impl<'a> Meter<'a> {
         if due.0 == 0 { now } else { self.started + due }
     }
 
-    /// Burns processor time from the last reading of the clock on.
+    /// Burns processor time from the last reading of the clock on, until all are to stop.
     fn compute(&mut self, time: Nanos) {
         let end = self.last + time;
-        while self.last < end {
+        while self.last < end && !self.stopped() {
             std::hint::spin_loop();
             self.now();
         }

@@ -17,7 +17,7 @@ use fsdyno_engine::{
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{After, Call, Op, OpSource, Share, Threads, Workload, workloads};
-use script::{ROOT, SMALL, Script, build, contents, create, op, prove, root, run};
+use script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
 
 fn after(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: After { thread, ops }, ..op }
@@ -150,6 +150,50 @@ fn one_failure_stops_all_threads_and_is_the_one_reported() {
     assert_eq!(failure.cause, Cause::Errno(Errno(libc::ENOENT)), "{failure}");
     assert_eq!((failure.op, failure.path.as_str()), (OpKind::Stat, "gone"));
     assert!((100..20_100).contains(&failure.done), "{failure}");
+}
+
+#[test]
+fn a_failure_is_seen_by_who_sleeps_or_computes_for_hours() {
+    let hours = Nanos(36_000_000_000_000);
+    let stat = stat(".");
+    let later = [
+        Op { think: hours, ..stat.clone() },
+        Op { compute: hours, ..stat.clone() },
+        Op { due: hours, ..stat },
+    ];
+    for issuer in ["sync", "io_uring:1"] {
+        if issuer != "sync" && fsdyno_engine::issue::uring::probe().is_err() {
+            eprintln!("skipped: no io_uring");
+            continue;
+        }
+        for later in later.clone() {
+            let failure = no_hang(move || {
+                let folder = tempfile::tempdir().unwrap();
+                let wrong = op(Call::Unlink { dir: ROOT }, "gone");
+                let script = Script(vec![vec![later], vec![wrong]]);
+                failure(run(&script, 0, 1, issuer, folder.path()))
+            });
+            assert_eq!(failure.path, "gone", "{failure}");
+        }
+    }
+}
+
+#[test]
+fn a_sleep_that_is_cut_is_no_shorter() {
+    let folder = tempfile::tempdir().unwrap();
+    let think = Nanos(2_100_000_000);
+    for issuer in ["sync", "io_uring:1"] {
+        if issuer != "sync" && fsdyno_engine::issue::uring::probe().is_err() {
+            eprintln!("skipped: no io_uring");
+            continue;
+        }
+        let (late, due) = (Op { think, ..stat(".") }, Op { due: think, ..stat(".") });
+        let done = run(&Script(vec![vec![late], vec![due]]), 0, 1, issuer, folder.path()).unwrap();
+        // Both have slept, the second one a little less, for it is due from the start of the phase.
+        let outcome = done.outcome;
+        assert!(outcome.thought >= Nanos(think.0 + think.0 / 2), "{outcome:?}");
+        assert!(outcome.returned.since(outcome.started) >= think, "{outcome:?}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
 use crate::board::Halt;
+use crate::clock::LONGEST_SLEEP;
 use crate::issue::Issuer;
 use crate::issue::sync::{Sync, text};
 use crate::run::{Failure, Meter};
@@ -85,6 +86,8 @@ pub struct Lane {
     pub taken: u32,
     status: Box<libc::statx>,
     pause: Timespec,
+    /// When a sleep ends that is cut into several; zero for all others.
+    wake: Nanos,
 }
 
 impl Lane {
@@ -99,14 +102,37 @@ impl Lane {
             // SAFETY: statx is plain numbers, for which all zeroes are valid.
             status: Box::new(unsafe { std::mem::zeroed() }),
             pause: Timespec::new(),
+            wake: Nanos(0),
         }
     }
 
-    /// Begins to sleep for so many nanoseconds; for how long, as the kernel wants it.
-    pub fn sleep(&mut self, pause: u64) -> *const Timespec {
+    /// How long it is to sleep from `now` on before its op, which is due so far ahead.
+    pub fn pause(&mut self, now: Nanos, ahead: Nanos) -> Nanos {
+        match std::mem::take(&mut self.wake) {
+            Nanos(0) => self.op.think.max(ahead),
+            wake => wake.since(now),
+        }
+    }
+
+    /// Begins to sleep, at most as long as a thread does before it looks whether all are to stop; for
+    /// how long, as the kernel wants it.
+    pub fn sleep(&mut self, now: Nanos, pause: Nanos) -> *const Timespec {
         self.step = Step::Slept;
-        self.pause = Duration::from_nanos(pause).into();
+        if pause > LONGEST_SLEEP {
+            self.wake = now + pause;
+        }
+        self.pause = Duration::from_nanos(pause.min(LONGEST_SLEEP).0).into();
         &raw const self.pause
+    }
+
+    /// A sleep has ended; whether it was the last before the call.
+    pub fn wakes(&mut self, now: Nanos) -> bool {
+        let last = self.wake <= now;
+        self.step = if last { Step::Call } else { Step::Think };
+        if last {
+            self.wake = Nanos(0);
+        }
+        last
     }
 
     /// The call as an entry; none where the kernel has no opcode for it.

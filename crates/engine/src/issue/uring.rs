@@ -172,12 +172,13 @@ impl Uring {
             lane.step = Step::Think;
         }
         if lane.step == Step::Think {
-            if lane.op.due.0 != 0 {
-                round.meter.now();
-            }
-            let pause = lane.op.think.0.max(round.meter.ahead(lane.op.due).0);
-            if pause != 0 {
-                let sleep = opcode::Timeout::new(lane.sleep(pause)).build();
+            let now = match lane.op.think.0 | lane.op.due.0 {
+                0 => Nanos(0),
+                _ => round.meter.now(),
+            };
+            let pause = lane.pause(now, round.meter.ahead(lane.op.due));
+            if !pause.is_zero() {
+                let sleep = opcode::Timeout::new(lane.sleep(now, pause)).build();
                 return self.submit(round, at, sleep);
             }
             if lane.op.compute.0 != 0 {
@@ -287,9 +288,16 @@ impl Uring {
         let lane = &mut self.lanes[at];
         round.ready.push_back(at);
         if lane.step == Step::Slept {
-            round.meter.thought(now.since(lane.since), lane.op.compute);
-            lane.step = Step::Call;
-            return Ok(());
+            let slept = now.since(lane.since);
+            if lane.wakes(now) {
+                round.meter.thought(slept, lane.op.compute);
+            } else {
+                round.meter.thought(slept, Nanos(0));
+            }
+            return match round.board.stopped() {
+                true => Err(self.failed(round, at, Halt::Stopped)),
+                false => Ok(()),
+            };
         }
         if lane.goes_on(answer) {
             return Ok(());
