@@ -2,9 +2,15 @@
 //!
 //! In the lab one guest instruction is one nanosecond, so that the time of a phase less the time of
 //! bench/bare.c for the same calls, on the same names in the same directory, is what the instrument
-//! executes: for create and close, stat, rename, getdents64, unlink, and create, write and close. This one program is both sides: started by cargo it boots a guest, and in that guest it
-//! is PID 1, which lets the bare loop and the engine take turns on a tmpfs. So the engine measured is
-//! the one that this test was built with, and it has to be built with `--release`.
+//! executes: for create and close, stat, rename, getdents64, unlink, and create, write and close. This
+//! one program is both sides: started by cargo it boots a guest, and in that guest it is PID 1, which
+//! lets the bare loop and the engine take turns on a tmpfs. So the engine measured is the one that this
+//! test was built with, and it has to be built with `--release`.
+//!
+//! In each round a side runs twice and the second time counts. The kernel's own work for a call depends
+//! on what was there before: which slabs have free objects, how long its lists are. A side that ran
+//! behind the other would pay for what that has left, some dozens of instructions in each call and as
+//! much as is measured; behind itself, each finds what it has left itself.
 //!
 //! Skipped, with the reason, where QEMU, a kernel or cc is missing, or the build is not optimised;
 //! with CI set in the environment a lab that cannot run is a failure.
@@ -33,9 +39,7 @@ const LIMIT: f64 = 100.0;
 
 const FILES: u64 = 5_000;
 
-/// Rounds of both. In each a side runs twice and the second time counts, so that both find the
-/// kernel's slabs and lists as one of their own kind has left them; what the other leaves costs some
-/// dozens of instructions in each call.
+/// Rounds of both.
 const ROUNDS: usize = 5;
 
 /// One getdents64(2) here gives 800 names in 200,000 instructions, of which the timer's interrupts

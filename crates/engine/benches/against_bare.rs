@@ -179,9 +179,12 @@ fn tell(phase: &str, files: u64, how: &str, pairs: &[(f64, f64)]) {
     ratio::report(&name, rates, ratio::Promise::AtLeast(PROMISED));
 }
 
+/// bare_phase of bench/bare.c: the open directory, how many files, which phase.
+type Phase = unsafe extern "C" fn(c_int, c_uint, c_uint) -> c_longlong;
+
 /// The bare loop as a library in this process.
 struct Bare {
-    phase: unsafe extern "C" fn(c_int, c_uint, c_uint) -> c_longlong,
+    phase: Phase,
     /// Made afresh wherever the engine makes its own: the kernel finds names in one that has long been
     /// there sooner.
     folder: PathBuf,
@@ -200,7 +203,7 @@ impl Bare {
         };
         assert!(!symbol.is_null(), "bare.c has no bare_phase");
         // SAFETY: this is how bare.c declares it; the library is never unloaded.
-        let phase = unsafe { std::mem::transmute::<*mut libc::c_void, _>(symbol) };
+        let phase = unsafe { std::mem::transmute::<*mut libc::c_void, Phase>(symbol) };
         Bare { phase, folder: at.join("d"), open: None }
     }
 
