@@ -62,7 +62,8 @@ pub struct FileSet {
     seed: u64,
     /// Content ids begin here.
     first_id: u64,
-    order: Permutation,
+    /// The random order in which they are asked for, and that in which they are removed.
+    orders: [Permutation; 2],
     totals: OnceLock<Totals>,
 }
 
@@ -116,7 +117,7 @@ impl FileSet {
             subdirectories: Numbered::new("", 5),
             seed,
             first_id: if letters_first { files } else { 0 },
-            order: Permutation::new(files, seed, if letters_first { "random" } else { "sequence" }),
+            orders: ["stat", "delete"].map(|task| Permutation::new(files, seed, task)),
             totals: OnceLock::new(),
         }
     }
@@ -408,7 +409,11 @@ impl OneByOne<'_> {
     /// Creates and asks for files one after the other, or removes them.
     fn file(&mut self, op: &mut Op) {
         let set = self.set;
-        self.file = if self.task == Task::Create { self.place } else { set.order.at(self.place) };
+        self.file = match self.task {
+            Task::Create => self.place,
+            Task::DeleteRandom => set.orders[1].at(self.place),
+            _ => set.orders[0].at(self.place),
+        };
         self.place += 1;
         set.name(&mut op.name, self.file);
         let filled = set.size_of(self.file) > 0;

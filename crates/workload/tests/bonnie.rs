@@ -333,3 +333,32 @@ fn what_contradicts_itself_is_refused_with_what_would_be_right() {
     assert!(bray("char", "0").contains("leave char=0 out"));
     assert!(bray("file-size", "0").contains("file-size=300M"));
 }
+
+#[test]
+fn one_file_has_no_more_links_than_ext4_takes() {
+    let error = wrong(&[("files-max", "link"), ("files", "64")]);
+    assert!(error.contains("65536 links") && error.contains("files=63"), "{error}");
+    bonnie(&[("files-max", "link"), ("files", "63")]);
+}
+
+#[test]
+fn directories_that_are_not_made_are_no_hindrance() {
+    bonnie(&[("files", "0"), ("file-size", "1M"), ("sync", "b"), ("dirs", "2000")]);
+    let error = wrong(&[("files", "2"), ("sync", "b"), ("dirs", "2000")]);
+    assert!(error.contains("dirs=1000 or fewer"), "{error}");
+}
+
+#[test]
+fn files_are_removed_in_another_random_order_than_they_are_asked_for() {
+    let work = bonnie(&[("files", "1"), ("file-size", "0")]);
+    let order = |phase: &str, wanted: fn(&Call) -> bool| -> Vec<String> {
+        let ops = ops(work.as_ref(), phase);
+        ops.iter().filter(|op| wanted(&op.call)).map(|op| op.name.display()).collect()
+    };
+    let asked = order("stat-random", |call| matches!(call, Call::Stat { .. }));
+    let removed = order("delete-random", |call| matches!(call, Call::Unlink { .. }));
+    assert_eq!((asked.len(), removed.len()), (1024, 1024));
+    // Of two random orders about one place has the same file.
+    let same = asked.iter().zip(&removed).filter(|(asked, removed)| asked == removed).count();
+    assert!(same < 10, "{same} files are at the same place");
+}

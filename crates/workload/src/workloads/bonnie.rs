@@ -52,7 +52,7 @@ read(2) are one pread(2) here, lseek(2) and write(2) one pwrite(2).
 
 Files: names, flags, modes, links to the first file, subdirectories and the order of calls are as \
 observed [RUN]. In the sequence part names are asked for and removed as the directory is read; in the \
-random part in a random order, another draw than the original's. Left out: chdir(2); names are \
+random part in a random order, another one for each of the two, and other draws than the original's. Left out: chdir(2); names are \
 resolved below an open directory instead. stat here does not follow symbolic links, the original's \
 does. Reading a file in `stat-seq` takes one more read(2), which finds the end, and there empty files \
 are opened too. Files are spread evenly over subdirectories [DER]; 2.00a was seen to put one more \
@@ -196,6 +196,8 @@ const PARAMS: &[Param] = &[
 const NAME: &[u8] = b"Bonnie.1";
 /// What one unit of `files` is.
 const FILES_UNIT: u64 = 1024;
+/// The most units of hard links: all are links to one file, of which ext4 takes 65,000.
+const MOST_LINKED: u64 = 63;
 /// Bytes that bonnie++ handles one by one unless it is told otherwise.
 const CHARS: u64 = 3 << 20;
 /// What a call of stdio's is.
@@ -268,6 +270,7 @@ impl Settled {
         let dirs = values.whole("dirs");
         let kind = values.text("files-max");
         let (min, max) = (values.whole("files-min"), values.whole("files-max"));
+        let makes = plus && files > 0;
         let wrong = if !chunk.is_power_of_two() {
             format!("chunk={chunk} is no power of two; use {}", chunk.next_power_of_two())
         } else if file_size % chunk != 0 {
@@ -291,10 +294,16 @@ impl Settled {
             format!("files-max={kind} makes links, which have no size; leave files-min={min} out")
         } else if !matches!(kind, "link" | "symlink") && min > max {
             format!("files-min={min} is more than files-max={max}; use files-max={min} or more")
-        } else if files > 0 && dirs > files * FILES_UNIT {
+        } else if kind == "link" && files > MOST_LINKED {
+            format!(
+                "files-max=link with files={files} makes {} links to one file, and ext4 takes 65,000; \
+                 use files={MOST_LINKED} or fewer",
+                files * FILES_UNIT
+            )
+        } else if makes && dirs > files * FILES_UNIT {
             let most = files * FILES_UNIT;
             format!("dirs={dirs} is more than there are files; use dirs={most} or fewer")
-        } else if values.text("sync") == "b" && dirs > MOST_SYNCED_DIRECTORIES {
+        } else if makes && values.text("sync") == "b" && dirs > MOST_SYNCED_DIRECTORIES {
             format!(
                 "sync=b holds each of dirs={dirs} open; use dirs={MOST_SYNCED_DIRECTORIES} or fewer"
             )
