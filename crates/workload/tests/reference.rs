@@ -5,7 +5,7 @@
 
 mod memory;
 
-use fsdyno_workload::{Call, Op, Setting, Share};
+use fsdyno_workload::{Call, Op, OpenFlags, Setting, Share};
 use memory::{build, prove};
 use proptest::prelude::*;
 
@@ -132,4 +132,19 @@ fn names_of_dirops_have_the_length_and_the_letters_that_were_asked_for() {
     let mut sorted = hex.clone();
     sorted.sort();
     assert_ne!(hex, sorted, "digests are in no order");
+}
+
+#[test]
+fn dirops_opens_empty_files_with_o_creat_alone() {
+    for (size, writes) in [("0", false), ("1", true)] {
+        let work = build("dirops", &[("files", "3"), ("size", size)], &Setting::seed(1));
+        let (mut ops, mut op, mut created) = (work.ops(0, Share::WHOLE), Op::default(), 0);
+        while ops.next(&mut op) {
+            if let Call::Create { flags, .. } = op.call {
+                assert_eq!(flags, OpenFlags { write: writes, ..OpenFlags::NONE });
+                created += 1;
+            }
+        }
+        assert_eq!(created, 3);
+    }
 }

@@ -39,9 +39,10 @@ path is walked: one open and one close of the directory are in each phase.
 
 Published are create, delete, and delete in reverse, of 10,000 empty files, on Linux 2.4.13 [PUB]; \
 `create-order=random` is Phillips' randfiles of December 2001, which shuffled the numbers [PUB]; its \
-order came from rand(), ours from the seed. That the file system was mounted afresh before the \
-deletions is deduced from the posted times, which show more elapsed than system time [DER]; so is the \
-length of the names, from \"about 250 entries a block\" [DER]. Phase stat, other patterns and lengths \
+order came from rand(), ours from the seed. The forward deletion was \"after remounting\" [PUB]; that \
+the reverse and the random one were so too is deduced from the posted times, which show more elapsed \
+than system time [DER]. So is the length of the names, from \"about 250 entries a block\" [DER]. Empty \
+files are opened with O_CREAT only; those that are written to with O_WRONLY too. Phase stat, other patterns and lengths \
 of names, and more than one thread are not in the original [OWN].
 
 Names: numbered is prefix and digits, in order. hex looks like a digest and random is made of letters \
@@ -98,7 +99,7 @@ const PARAMS: &[Param] = &[
         default: "yes",
         domain: Domain::YesNo,
         about: "Whether the file system is unmounted and mounted between phases.",
-        source: "[DER] elapsed above system time says that the deletes began cold",
+        source: "[PUB] for the forward deletion; [DER] for the others: elapsed above system time",
     },
     Param {
         name: "prefix",
@@ -143,9 +144,11 @@ const PARAMS: &[Param] = &[
 const DIRECTORY: &[u8] = b"d";
 const SLOT: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
-const FLAGS: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
+const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
-const CREATE: Call = Call::Create { dir: SLOT, file: FILE, flags: FLAGS, mode: 0o644 };
+const CREATE_EMPTY: Call =
+    Call::Create { dir: SLOT, file: FILE, flags: OpenFlags::NONE, mode: 0o644 };
+const CREATE: Call = Call::Create { dir: SLOT, file: FILE, flags: WRITE, mode: 0o644 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -299,7 +302,7 @@ impl Workload for Dirops {
         };
         let (call, then) = match phase {
             Phase::Create if self.size > 0 => (CREATE, Step::Write),
-            Phase::Create => (CREATE, Step::Close),
+            Phase::Create => (CREATE_EMPTY, Step::Close),
             Phase::Stat => (Call::Stat { dir: SLOT }, Step::File),
             Phase::Delete => (Call::Unlink { dir: SLOT }, Step::File),
         };
