@@ -326,3 +326,23 @@ fn a_hard_link_that_became_a_copy_is_found() {
         ])
     );
 }
+
+#[test]
+fn two_names_that_became_one_file_are_found() {
+    let link = |at: &Path, to: &str| {
+        let _ = fs::remove_file(at.join(to));
+        fs::hard_link(at.join("d/a"), at.join(to)).unwrap();
+    };
+    assert_eq!(
+        spoiled(|at| link(at, "d/b")),
+        said(&[
+            "d/a: has 2 links, not 1",
+            "d/b: byte 0 is not what was written",
+            "d/b: has 2 links, not 1"
+        ])
+    );
+    assert_eq!(
+        spoiled(|at| link(at, "e/new")),
+        said(&["d/a: has 2 links, not 1", "e/new: should not be there"])
+    );
+}
