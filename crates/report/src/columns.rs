@@ -55,7 +55,7 @@ pub fn columns(section: &Section<'_>) -> Vec<Column> {
 }
 
 /// Bytes written and read over the time to returned; none where no byte was.
-fn moved(row: &Row<'_>) -> Option<String> {
+pub fn moved(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
         let bytes = (phase.bytes_written.0 + phase.bytes_read.0) as f64;
         Some(bytes / phase.returned_ns.seconds() / 1048576.0).filter(|rate| rate.is_finite())

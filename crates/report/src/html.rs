@@ -9,7 +9,7 @@ use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
 use crate::colour::Looks;
-use crate::columns::columns;
+use crate::columns::{columns, moved};
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
@@ -129,6 +129,7 @@ struct SectionView {
     rows: Vec<RowView>,
     books: Vec<String>,
     device: bool,
+    moved: bool,
     space: bool,
     repeated: bool,
 }
@@ -181,6 +182,7 @@ struct RowView {
     cpu: String,
     kernel_cpu: String,
     rate: String,
+    moved: String,
     ratio: String,
     flags: Vec<&'static str>,
     latency: Vec<String>,
@@ -200,6 +202,7 @@ fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionVie
         device: section.rows.iter().flat_map(|r| &r.trials).any(|(_, p)| p.device.is_some()),
         repeated: section.rows.iter().any(|row| row.returned.n > 1),
         space: section.rows.iter().any(|row| used(row).is_some()),
+        moved: section.rows.iter().any(|row| moved(row).is_some()),
         rows: section.rows.iter().map(|row| row_view(row, looks)).collect(),
         books: books::lines(section),
         id,
@@ -249,6 +252,7 @@ fn row_view(row: &Row<'_>, looks: &Looks) -> RowView {
         cpu: mean(&row.cpu),
         kernel_cpu: dash(row.mean(kernel).map(number::seconds)),
         rate: dash(row.rate.map(|rate| number::short(rate.mean))),
+        moved: dash(moved(row)),
         ratio: dash(row.ratio.map(number::ratio)),
         flags: row.flags.iter().map(|flag| flag.name()).collect(),
         latency: latency.into(),
