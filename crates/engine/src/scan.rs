@@ -129,8 +129,7 @@ pub fn scan(
     let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, synced: false };
     let mut directory = walk.open(parent, name)?;
     while walk.fill(&mut directory)? {}
-    walk.close(directory);
-    Ok(())
+    walk.close(directory)
 }
 
 /// Reads directory `name` of `parent` to its end and asks for the status of each file as it comes;
@@ -157,8 +156,7 @@ pub fn stat_each(
             }
         }
     }
-    walk.close(directory);
-    Ok(())
+    walk.close(directory)
 }
 
 /// Removes the tree `name` below `parent`; `path` is its path below the trial's root. Where it is
@@ -202,20 +200,25 @@ impl Walk<'_, '_> {
         Err(Failure { op, path, cause: cause.into(), done: self.meter.done() })
     }
 
+    /// A call has come back; here is where a failure of another thread ends the work of this one.
+    #[inline]
+    fn returned(&mut self, op: OpKind, name: Option<&CStr>) -> Result<(), Failure> {
+        match self.meter.returned(op) {
+            true => Ok(()),
+            false => self.fail(op, name, Cause::Stopped),
+        }
+    }
+
     fn open(&mut self, parent: RawFd, name: &CStr) -> Result<Directory, Failure> {
         match Directory::open(parent, name, 0) {
-            Ok(directory) => {
-                self.meter.returned(OpKind::Open);
-                Ok(directory)
-            }
+            Ok(directory) => self.returned(OpKind::Open, None).map(|()| directory),
             Err(errno) => self.fail(OpKind::Open, None, errno),
         }
     }
 
     fn fill(&mut self, directory: &mut Directory) -> Result<bool, Failure> {
         match directory.fill() {
-            Ok(more) if self.meter.returned(OpKind::Readdir) => Ok(more),
-            Ok(_) => self.fail(OpKind::Readdir, None, Cause::Stopped),
+            Ok(more) => self.returned(OpKind::Readdir, None).map(|()| more),
             Err(errno) => self.fail(OpKind::Readdir, None, errno),
         }
     }
@@ -229,7 +232,7 @@ impl Walk<'_, '_> {
         }
         // SAFETY: the descriptor is new and nobody else's.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        self.meter.returned(OpKind::Open);
+        self.returned(OpKind::Open, Some(name))?;
         loop {
             // SAFETY: the buffer is valid for writing its length.
             let got =
@@ -238,19 +241,18 @@ impl Walk<'_, '_> {
                 return self.fail(OpKind::Read, Some(name), Errno::last());
             }
             self.meter.moved(OpKind::Read, got as i64);
-            self.meter.returned(OpKind::Read);
+            self.returned(OpKind::Read, Some(name))?;
             if got == 0 {
                 break;
             }
         }
         drop(file);
-        self.meter.returned(OpKind::Close);
-        Ok(())
+        self.returned(OpKind::Close, Some(name))
     }
 
-    fn close(&mut self, directory: Directory) {
+    fn close(&mut self, directory: Directory) -> Result<(), Failure> {
         drop(directory);
-        self.meter.returned(OpKind::Close);
+        self.returned(OpKind::Close, None)
     }
 
     /// Removes the directory at `self.path`.
@@ -260,15 +262,14 @@ impl Walk<'_, '_> {
             // SAFETY: the name ends in NUL and lives as long as the call.
             let answer = unsafe { libc::unlinkat(parent, name.as_ptr(), libc::AT_REMOVEDIR) };
             if answer == 0 {
-                self.meter.returned(OpKind::Rmdir);
-                return Ok(());
+                return self.returned(OpKind::Rmdir, None);
             }
             let errno = Errno::last();
             // A file system may skip names while others are removed; then there is more to do.
             if errno != Errno(libc::ENOTEMPTY) || removed == 0 {
                 return self.fail(OpKind::Rmdir, None, errno);
             }
-            self.meter.returned(OpKind::Rmdir);
+            self.returned(OpKind::Rmdir, None)?;
         }
     }
 
@@ -300,7 +301,7 @@ impl Walk<'_, '_> {
             }
             removed = names.len() as u64;
         }
-        self.close(directory);
+        self.close(directory)?;
         Ok(removed)
     }
 
@@ -323,9 +324,7 @@ impl Walk<'_, '_> {
         if unsafe { libc::unlinkat(dir, name.as_ptr(), 0) } != 0 {
             return self.fail(OpKind::Unlink, Some(name), Errno::last());
         }
-        if !self.meter.returned(OpKind::Unlink) {
-            return self.fail(OpKind::Unlink, Some(name), Cause::Stopped);
-        }
+        self.returned(OpKind::Unlink, Some(name))?;
         if self.synced { self.sync(dir) } else { Ok(()) }
     }
 
@@ -335,10 +334,7 @@ impl Walk<'_, '_> {
         if unsafe { libc::fsync(dir) } != 0 {
             return self.fail(OpKind::Fsync, None, Errno::last());
         }
-        if self.meter.returned(OpKind::Fsync) {
-            return Ok(());
-        }
-        self.fail(OpKind::Fsync, None, Cause::Stopped)
+        self.returned(OpKind::Fsync, None)
     }
 
     /// Asks what the directory does not say, as rm has to as well.
@@ -351,7 +347,7 @@ impl Walk<'_, '_> {
         if answer != 0 {
             return self.fail(OpKind::Stat, Some(name), Errno::last());
         }
-        self.meter.returned(OpKind::Stat);
+        self.returned(OpKind::Stat, Some(name))?;
         // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
         let mode = unsafe { status.assume_init() }.st_mode;
         Ok(mode & libc::S_IFMT == libc::S_IFDIR)

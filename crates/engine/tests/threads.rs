@@ -16,7 +16,9 @@ use fsdyno_engine::{
 };
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
-use fsdyno_workload::{After, Call, Op, OpSource, Share, Threads, Workload, workloads};
+use fsdyno_workload::{
+    After, Call, Op, OpSource, RemoveOrder, Share, Threads, Workload, workloads,
+};
 use script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
 
 fn after(thread: u32, ops: u64, op: Op) -> Op {
@@ -193,6 +195,36 @@ fn a_sleep_that_is_cut_is_no_shorter() {
         let outcome = done.outcome;
         assert!(outcome.thought >= Nanos(think.0 + think.0 / 2), "{outcome:?}");
         assert!(outcome.returned.since(outcome.started) >= think, "{outcome:?}");
+    }
+}
+
+#[test]
+fn an_expanded_op_sees_a_stop_after_the_call_that_it_is_in() {
+    // The stop comes with the first beat, in the 256th call: a status, a read of the second of two
+    // for each file, and the close of a directory.
+    let (read, order) = (Some(100), RemoveOrder::Readdir);
+    for (call, kind) in [
+        (Call::StatEach { dir: ROOT, read: None }, OpKind::Stat),
+        (Call::StatEach { dir: ROOT, read }, OpKind::Read),
+        (Call::RemoveTree { dir: ROOT, order }, OpKind::Close),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("d");
+        std::fs::create_dir(&at).unwrap();
+        for number in 0..300 {
+            match kind {
+                OpKind::Close => std::fs::create_dir(at.join(format!("{number}"))).unwrap(),
+                _ => std::fs::write(at.join(format!("{number}")), b"x").unwrap(),
+            }
+        }
+        let (board, mut recorder) = (Board::new(1, 1), Recorder::new());
+        let mut issuer = Sync::new(root(folder.path()), contents());
+        let script = Script(vec![vec![op(call, "d")]]);
+        let mut source = script.ops(0, Share { rank: 0, ranks: 1 });
+        let beat = &mut |_| board.stop();
+        let ended = run_rank(&board, 0, source.as_mut(), &mut issuer, &mut recorder, beat);
+        let failure = ended.unwrap_err();
+        assert_eq!((failure.cause, failure.op, failure.done), (Cause::Stopped, kind, 256));
     }
 }
 

@@ -4,10 +4,10 @@
 //! ready go in with one io_uring_enter(2), and the latency of an op is the time from that call until
 //! the thread finds its completion. stat and fstat are the opcode of statx(2).
 //!
-//! For getdents, chmod, chown and utimens there is no opcode, nor in older kernels for some others
-//! (ftruncate before 6.9, fsetxattr before 5.19, mkdir, link and symlink before 5.15, rename and
-//! unlink before 5.11): those are made by the thread itself as `sync` makes them, one after the other,
-//! while the ring goes on. So is what is expanded (Scan, RemoveTree, CopyTree and their like).
+//! For getdents, chmod, chown, utimens and syncfs there is no opcode, nor in older kernels for some
+//! others (ftruncate before 6.9, fsetxattr before 5.19, mkdir, link and symlink before 5.15, rename
+//! and unlink before 5.11): those are made by the thread itself as `sync` makes them, one after the
+//! other, while the ring goes on. So is what is expanded (Scan, RemoveTree, CopyTree and their like).
 //!
 //! A rank that waits for one of another thread looks again whenever an op of its own thread has
 //! completed; only where none is in flight does the thread sleep for it.

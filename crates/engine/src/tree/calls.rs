@@ -236,7 +236,7 @@ impl<'a, 'm> Calls<'a, 'm> {
             }
         }
         drop(directory);
-        self.meter.returned(OpKind::Close);
+        self.returned(OpKind::Close, place)?;
         Ok(names)
     }
 }
