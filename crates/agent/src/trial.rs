@@ -70,11 +70,7 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> String + '_ {
 
 /// A phase that failed, with what a user can do about it.
 fn failure(phase: &str, error: &PhaseError) -> String {
-    let hint = match error {
-        PhaseError::Op(failure) => failure.hint(),
-        _ => None,
-    };
-    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("phase {phase}: {error}{hint}")
 }
 

@@ -11,6 +11,7 @@ use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
 
 use crate::board::Board;
+use crate::errno::Errno;
 use crate::issue::null::Null;
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
@@ -44,11 +45,32 @@ pub enum PhaseError {
     #[error(transparent)]
     Op(#[from] Failure),
     /// The phase could not begin.
-    #[error("{0}: {1}")]
+    #[error("{0}: {text}", text = said(.1))]
     Start(&'static str, io::Error),
     /// A thread has panicked, which is a bug.
     #[error("a thread of the phase ended in panic; this is a bug of fsdyno")]
     Panic,
+}
+
+impl PhaseError {
+    /// What a user can do about it, where that can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            PhaseError::Op(failure) => failure.hint(),
+            PhaseError::Start(_, error) => {
+                error.raw_os_error().and_then(|errno| Errno(errno).hint())
+            }
+            PhaseError::Panic => None,
+        }
+    }
+}
+
+/// An error of the system with its name, as of an op.
+fn said(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(errno) => Errno(errno).to_string(),
+        None => error.to_string(),
+    }
 }
 
 /// What a phase came to, and the hands that did it: closing what they hold is not part of it.

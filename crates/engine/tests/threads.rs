@@ -229,6 +229,16 @@ fn an_expanded_op_sees_a_stop_after_the_call_that_it_is_in() {
 }
 
 #[test]
+fn what_cannot_begin_is_named_and_has_a_hint() {
+    let open = |errno| std::io::Error::from_raw_os_error(errno);
+    let error = PhaseError::Start("open it again", open(libc::EMFILE));
+    assert_eq!(error.to_string(), "open it again: Too many open files (EMFILE)");
+    assert!(error.hint().unwrap().contains("limit of open files"));
+    let error = PhaseError::Start("io_uring", std::io::Error::other("none here"));
+    assert_eq!((error.to_string().as_str(), error.hint()), ("io_uring: none here", None));
+}
+
+#[test]
 fn the_beat_tells_the_sum_of_all_threads() {
     let work = build("dirops", &[("files", "5000")]);
     let folder = tempfile::tempdir().unwrap();

@@ -357,7 +357,8 @@ fn why_not(error: io::Error) -> io::Error {
             .to_string()
         }
         Some(libc::ENOMEM) => "it may lock no more memory (ulimit -l)".to_string(),
-        _ => error.to_string(),
+        // What has no cure of its own keeps its number, and so its name and hint.
+        _ => return error,
     };
     io::Error::new(error.kind(), format!("{text}; use --issuer sync"))
 }
