@@ -241,13 +241,12 @@ fn together(
         outcome
     };
     std::thread::scope(|scope| {
+        // Whatever ends this early, a panic too, the scope waits for all threads.
+        let _sent_home = SentHome(gate);
         let mut threads = Vec::new();
         for place in places {
             let started = std::thread::Builder::new().spawn_scoped(scope, move || work(place));
-            threads.push(started.map_err(|error| {
-                gate.open(false);
-                PhaseError::Start("start a thread", error)
-            })?);
+            threads.push(started.map_err(|error| PhaseError::Start("start a thread", error))?);
         }
         gate.wait_for(count);
         ready();
@@ -295,9 +294,19 @@ impl Gate {
         }
     }
 
+    /// Lets all go, to start or not; only the first word counts.
     fn open(&self, start: bool) {
-        self.lock().open = Some(start);
+        self.lock().open.get_or_insert(start);
         self.changed.notify_all();
+    }
+}
+
+/// Sends home who still waits at the gate when its owner goes.
+struct SentHome<'a>(&'a Gate);
+
+impl Drop for SentHome<'_> {
+    fn drop(&mut self) {
+        self.0.open(false);
     }
 }
 

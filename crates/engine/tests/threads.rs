@@ -239,6 +239,28 @@ fn what_cannot_begin_is_named_and_has_a_hint() {
 }
 
 #[test]
+fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
+    let panicked = no_hang(|| {
+        std::panic::catch_unwind(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let (root, contents) = (root(folder.path()), contents());
+            let work = Script(vec![vec![stat(".")]; 3]);
+            let crew = Crew {
+                work: &work,
+                phase: 0,
+                threads: work.threads(),
+                asked: 3,
+                issuer: IssuerPlan::Sync,
+                root: root.as_fd(),
+                contents: &contents,
+            };
+            run_threads(&crew, &mut || panic!("on purpose"), &|_| {}).is_ok()
+        })
+    });
+    assert!(panicked.is_err());
+}
+
+#[test]
 fn the_beat_tells_the_sum_of_all_threads() {
     let work = build("dirops", &[("files", "5000")]);
     let folder = tempfile::tempdir().unwrap();
