@@ -29,8 +29,12 @@ impl Share {
 /// What lies before a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapKind {
-    /// Nothing: the phase follows at once.
+    /// Nothing of its own: the caches stay as they are, but the phase before is synced for its times
+    /// and verified before this one begins.
     None,
+    /// Nothing at all, as in the original: the phase before is neither synced nor verified, and has
+    /// no synced or durable time.
+    BackToBack,
     /// sync the file system.
     Sync,
     /// sync, then drop the caches.
@@ -40,10 +44,20 @@ pub enum GapKind {
 }
 
 impl GapKind {
+    /// Every kind.
+    pub const ALL: [GapKind; 5] =
+        [GapKind::None, GapKind::BackToBack, GapKind::Sync, GapKind::Drop, GapKind::Remount];
+
+    /// The kind of this name; [`GapKind::None`] for another word, which no parameter takes.
+    pub fn named(word: &str) -> GapKind {
+        GapKind::ALL.into_iter().find(|kind| kind.name() == word).unwrap_or(GapKind::None)
+    }
+
     /// The name in records and `--set`.
     pub fn name(self) -> &'static str {
         match self {
             GapKind::None => "none",
+            GapKind::BackToBack => "back-to-back",
             GapKind::Sync => "sync",
             GapKind::Drop => "drop",
             GapKind::Remount => "remount",
@@ -62,6 +76,19 @@ pub struct PhaseSpec {
     pub verify: bool,
     /// How many threads can share it.
     pub threads: Threads,
+}
+
+impl PhaseSpec {
+    /// The phases with what is to be verified of one that another follows back to back verified
+    /// after that one: between the two nothing may be read.
+    pub fn chained(mut phases: Vec<PhaseSpec>) -> Vec<PhaseSpec> {
+        for next in 1..phases.len() {
+            if phases[next].gap == GapKind::BackToBack {
+                phases[next].verify |= std::mem::take(&mut phases[next - 1].verify);
+            }
+        }
+        phases
+    }
 }
 
 /// How many threads issue the ops of a phase.

@@ -4,7 +4,7 @@
 
 mod memory;
 
-use fsdyno_workload::{Op, Setting, Share, Workload, workloads};
+use fsdyno_workload::{GapKind, Op, Setting, Share, Workload, workloads};
 use memory::{build, prove};
 
 /// A workload, what makes it small, and whether another seed leaves its counts as they are.
@@ -131,5 +131,32 @@ fn another_seed_has_the_same_counts_where_that_is_promised() {
             (0..work.phases().len()).map(|phase| work.counts(phase, 2)).collect::<Vec<_>>()
         };
         assert_eq!(counts(1), counts(2), "{}", row.name);
+    }
+}
+
+#[test]
+fn what_follows_back_to_back_leaves_the_verification_to_the_last_phase() {
+    for name in ["source-tree", "maildir", "maildir-read", "fdtree", "bonnie", "postmark"] {
+        let kind = workloads::find(name).unwrap();
+        let params = kind.resolve(&[("gap", "back-to-back")]).unwrap();
+        let phases = kind.build(&params, &Setting::default()).unwrap().phases();
+        assert!(phases[1..].iter().all(|phase| phase.gap == GapKind::BackToBack), "{name}");
+        let last = phases.len() - 1;
+        for (at, phase) in phases.iter().enumerate() {
+            assert_eq!(phase.verify, at == last, "{name} {}", phase.name);
+        }
+    }
+}
+
+#[test]
+fn a_gap_is_found_by_its_name() {
+    for (word, kind) in [
+        ("none", GapKind::None),
+        ("back-to-back", GapKind::BackToBack),
+        ("sync", GapKind::Sync),
+        ("drop", GapKind::Drop),
+        ("remount", GapKind::Remount),
+    ] {
+        assert_eq!((GapKind::named(word), kind.name()), (kind, word));
     }
 }

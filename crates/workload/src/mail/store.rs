@@ -34,19 +34,15 @@ pub const SOURCE: Param = Param {
 pub const GAP: Param = Param {
     name: "gap",
     default: "sync",
-    domain: Domain::Choice(&["none", "sync", "drop", "remount"]),
-    about: "What lies between unpacking the messages and using them.",
+    domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
+    about: "What lies between unpacking the messages and using them; back-to-back is nothing at all, \
+            between all phases.",
     source: "[OWN] the state of the original's cache is not published",
 };
 
 /// What the parameter `gap` says.
 pub fn gap(values: &Values) -> GapKind {
-    match values.text("gap") {
-        "sync" => GapKind::Sync,
-        "drop" => GapKind::Drop,
-        "remount" => GapKind::Remount,
-        _ => GapKind::None,
-    }
+    GapKind::named(values.text("gap"))
 }
 
 /// The messages that the parameters `source` and `size` say.

@@ -68,7 +68,9 @@ file-size to twice the RAM of the trial, or ask for gap=remount.
 
 Verification: with gap=none reading everything back between two phases would fill the cache for the \
 second, so the file is verified only before it is unlinked and the names before they are removed; \
-with gap=remount after every phase that writes.";
+with gap=remount after every phase that writes. With gap=none the phase before is still synced for its \
+times, and verified (from the caches) where it is, before the next begins; gap=back-to-back is what the \
+originals did, and only the last phase is verified.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -185,8 +187,8 @@ const PARAMS: &[Param] = &[
     Param {
         name: "gap",
         default: "none",
-        domain: Domain::Choice(&["none", "remount"]),
-        about: "Whether the file system is unmounted and mounted between phases.",
+        domain: Domain::Choice(&["none", "back-to-back", "remount"]),
+        about: "What lies between phases.",
         source: "[SRC] the originals do nothing there",
     },
 ];
@@ -381,7 +383,7 @@ impl Bonnie {
         Ok(Bonnie {
             sequence: set(false, "sequence"),
             random: set(true, "random"),
-            gap: if values.text("gap") == "remount" { GapKind::Remount } else { GapKind::None },
+            gap: GapKind::named(values.text("gap")),
             phases: settled.phases(values.whole("char-time")),
             file: BigFile {
                 name: NAME,
@@ -456,7 +458,7 @@ impl Workload for Bonnie {
             let gap = if index == 0 { GapKind::None } else { self.gap };
             PhaseSpec { name, gap, verify: self.verified(index), threads }
         };
-        self.phases.iter().enumerate().map(spec).collect()
+        PhaseSpec::chained(self.phases.iter().enumerate().map(spec).collect())
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {

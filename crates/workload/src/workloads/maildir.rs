@@ -77,7 +77,9 @@ published; one listing for each message is [OWN].
 Messages: sizes and line lengths are a mix of our own [OWN], the same under every seed; contents are \
 bytes by rule, so lines are cut by rule and no newline is there. With source=DIR they are real mail; \
 then the two lines that qmail adds are the last bytes of the archive's header before the message. \
-Files are found again by their names; nothing is stored for a message. getdents64(2) calls are not \
+Files are found again by their names; nothing is stored for a message. With gap=none a \
+phase is still synced for its times, flushed and verified (from the caches) before the next begins, as \
+`setup` always is; with gap=back-to-back one follows the other at once, and only the last is verified. getdents64(2) calls are not \
 counted: how many a directory takes is the file system's affair.";
 
 const PARAMS: &[Param] = &[
@@ -517,11 +519,12 @@ impl Workload for Maildir {
                 Phase::Deliver { deliverers, .. } => {
                     (GapKind::Sync, Threads::Exactly(*deliverers as u32 + 1))
                 }
+                Phase::Mixed if self.gap == GapKind::BackToBack => (self.gap, Threads::One),
                 _ => (GapKind::None, Threads::One),
             };
             PhaseSpec { name, gap, verify: true, threads }
         };
-        self.phases.iter().map(spec).collect()
+        PhaseSpec::chained(self.phases.iter().map(spec).collect())
     }
 
     /// The script is one process; of a delivery phase the last rank retrieves.

@@ -138,7 +138,8 @@ impl MaildirRead {
 impl Workload for MaildirRead {
     fn phases(&self) -> Vec<PhaseSpec> {
         let phase = |name, gap, verify| PhaseSpec { name, gap, verify, threads: Threads::One };
-        vec![phase("unpack", GapKind::None, true), phase("read", self.gap, false)]
+        let phases = vec![phase("unpack", GapKind::None, true), phase("read", self.gap, false)];
+        PhaseSpec::chained(phases)
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {

@@ -36,7 +36,10 @@ O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdi
 buffer of 4,096 bytes, close. Unbuffered: openat (O_RDWR; O_CREAT without O_TRUNC to create, O_APPEND \
 to append), read or write of one block after the other and then of what is left, be it nothing, \
 close. Files are deleted with unlink. Left out: the lseek(2) of a buffered append, which no file \
-system sees, and the dots that PostMark prints. Nothing is ever synced by the original, hence gap=none.
+system sees, and the dots that PostMark prints. Nothing is ever synced by the original. With \
+gap=none each phase is still synced for its times after its last call, flushed and verified (from the \
+caches) before the next begins; gap=back-to-back is what the original did, and only the last phase is \
+verified.
 
 A configuration file of the original is taken with --set config=FILE (and what else is set wins): \
 its `set` commands become parameters, with those in effect at its `run`; files that it loads are \
@@ -161,7 +164,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "gap",
         default: "none",
-        domain: Domain::Choice(&["none", "sync", "remount"]),
+        domain: Domain::Choice(&["none", "back-to-back", "sync", "remount"]),
         about: "What lies between the phases.",
         source: "[SRC] nothing",
     },
@@ -230,11 +233,7 @@ impl Postmark {
             phases.insert(0, Phase::MakeDirectories);
             phases.push(Phase::RemoveDirectories);
         }
-        let gap = match values.text("gap") {
-            "sync" => GapKind::Sync,
-            "remount" => GapKind::Remount,
-            _ => GapKind::None,
-        };
+        let gap = GapKind::named(values.text("gap"));
         let mut work = Postmark { run, gap, phases, totals: Totals::default() };
         work.totals = work.run_through()?;
         Ok(work)
@@ -339,22 +338,19 @@ fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
 
 impl Workload for Postmark {
     fn phases(&self) -> Vec<PhaseSpec> {
-        self.phases
-            .iter()
-            .enumerate()
-            .map(|(index, phase)| PhaseSpec {
-                name: match phase {
-                    Phase::MakeDirectories => "subdirectories",
-                    Phase::Files(Part::Fill) => "create",
-                    Phase::Files(Part::Transact) => "transactions",
-                    Phase::Files(Part::Empty) => "delete",
-                    Phase::RemoveDirectories => "remove-subdirectories",
-                },
-                gap: if index == 0 { GapKind::None } else { self.gap },
-                verify: true,
-                threads: Threads::One,
-            })
-            .collect()
+        let spec = |(index, phase): (usize, &Phase)| PhaseSpec {
+            name: match phase {
+                Phase::MakeDirectories => "subdirectories",
+                Phase::Files(Part::Fill) => "create",
+                Phase::Files(Part::Transact) => "transactions",
+                Phase::Files(Part::Empty) => "delete",
+                Phase::RemoveDirectories => "remove-subdirectories",
+            },
+            gap: if index == 0 { GapKind::None } else { self.gap },
+            verify: true,
+            threads: Threads::One,
+        };
+        PhaseSpec::chained(self.phases.iter().enumerate().map(spec).collect())
     }
 
     /// PostMark is one process: all of it falls to rank 0.

@@ -56,7 +56,11 @@ records from its beginning, not cut where a record of the archive ends, so that 
 does not depend on the order of names. The archive is not compressed: `gzip-time` and `gunzip-time` \
 are the processor time that compressing a record before it is written, and expanding one after it is \
 read, would take. The bytes of the archive depend on the order of names, so only its size is verified, \
-but every byte that is unpacked from it. Space in use is recorded after each phase.";
+but every byte that is unpacked from it. Space in use is recorded after each phase.
+
+With gap=none the phase before is still synced for its times, flushed and verified (from the caches) \
+before the next begins; with gap=back-to-back one follows the other at once, and only the last is \
+verified.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -97,7 +101,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "gap",
         default: "remount",
-        domain: Domain::Choice(&["none", "sync", "drop", "remount"]),
+        domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
         about: "What lies before each phase but the first.",
         source: "[OWN] not published",
     },
@@ -193,12 +197,7 @@ impl SourceTree {
                 "name" => RemoveOrder::Name,
                 _ => RemoveOrder::Readdir,
             },
-            gap: match values.text("gap") {
-                "none" => GapKind::None,
-                "sync" => GapKind::Sync,
-                "drop" => GapKind::Drop,
-                _ => GapKind::Remount,
-            },
+            gap: GapKind::named(values.text("gap")),
             per_record: (micros("gzip-time"), micros("gunzip-time")),
             totals: OnceLock::new(),
         })
@@ -278,7 +277,7 @@ impl Workload for SourceTree {
             verify: true,
             threads: Threads::One,
         };
-        PHASES.iter().map(spec).collect()
+        PhaseSpec::chained(PHASES.iter().map(spec).collect())
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
