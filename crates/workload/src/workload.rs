@@ -113,7 +113,8 @@ impl Threads {
     }
 }
 
-/// What a phase did, counted in the workload's own units: `files read`, `transactions`.
+/// What a phase did, counted in the workload's own units: `files read`, `transactions`. The names of
+/// all that are bytes, and of nothing else, end in `bytes`.
 pub type Books = BTreeMap<&'static str, u64>;
 
 /// A stream of ops. The caller hands in the same `Op` each time.
@@ -265,6 +266,11 @@ pub trait Workload: Send + Sync {
     /// What the whole phase comes to in the workload's own units, where ops alone do not say it.
     fn books(&self, _phase: usize) -> Books {
         Books::new()
+    }
+    /// The unit of [`Workload::books`] whose rate stands for the phase in tables; none where files or
+    /// bytes do.
+    fn unit(&self, _phase: usize) -> Option<&'static str> {
+        None
     }
     /// The tree after a phase.
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_>;

@@ -160,3 +160,27 @@ fn a_gap_is_found_by_its_name() {
         assert_eq!((GapKind::named(word), kind.name()), (kind, word));
     }
 }
+
+#[test]
+fn the_unit_of_a_phase_is_one_of_its_books_and_not_zero() {
+    let mut units = Vec::new();
+    for row in ROWS {
+        let work = build(row.name, row.set, &Setting::seed(1));
+        for (phase, spec) in work.phases().iter().enumerate() {
+            let Some(unit) = work.unit(phase) else { continue };
+            let count = work.books(phase).get(unit).copied().unwrap_or_default();
+            assert!(count > 0, "{} {} has no {unit}", row.name, spec.name);
+            units.push((row.name, spec.name, unit));
+        }
+    }
+    for right in [
+        ("postmark", "transactions", "transactions"),
+        ("churn", "churn", "operations"),
+        ("maildir", "mixed", "operations"),
+        ("maildir-read", "read", "reads"),
+        ("bonnie", "seeks", "seeks"),
+        ("source-tree", "pack", "files"),
+    ] {
+        assert!(units.contains(&right), "{right:?} in {units:?}");
+    }
+}

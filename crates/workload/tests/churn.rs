@@ -90,8 +90,8 @@ impl Seen {
         books.extend([
             ("operations", books.values().sum()),
             ("files fsynced", self.books.get("files fsynced").copied().unwrap_or(0)),
-            ("bytes written", self.memory.written),
-            ("bytes read", self.memory.read),
+            ("written bytes", self.memory.written),
+            ("read bytes", self.memory.read),
             ("live files", files),
             ("live names", self.names()),
             ("live bytes", bytes),

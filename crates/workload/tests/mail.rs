@@ -465,7 +465,7 @@ fn random_reads_read_each_message_about_as_often_and_whole() {
     // 5,000 bytes are two calls, and the third gets nothing; one open and close are the listing's.
     assert_eq!(counts[&OpKind::Read], 30_000);
     assert_eq!(counts[&OpKind::Open], 10_001);
-    assert_eq!(work.books(1)["bytes read"], 50_000_000);
+    assert_eq!(work.books(1)["read bytes"], 50_000_000);
 }
 
 #[test]

@@ -49,8 +49,8 @@ fn the_default_configuration_comes_to_what_postmark_reports() {
         ("files appended", 257),
         ("files deleted alone", 528),
         ("files deleted mixed", 236),
-        ("bytes read", 1_430_770),
-        ("bytes written", 4_662_068),
+        ("read bytes", 1_430_770),
+        ("written bytes", 4_662_068),
         ("transactions", 500),
     ]);
     assert_eq!(books(work.as_ref()), right);
@@ -66,7 +66,7 @@ fn another_seed_and_subdirectories_come_to_what_postmark_reports() {
     assert_eq!(books["files created alone"] + books["files created mixed"], 1997);
     assert_eq!((books["files read"], books["files appended"]), (985, 1015));
     assert_eq!(books["files deleted alone"], 994);
-    assert_eq!((books["bytes read"], books["bytes written"]), (6_068_951, 12_624_965));
+    assert_eq!((books["read bytes"], books["written bytes"]), (6_068_951, 12_624_965));
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn the_configuration_of_linuxinsight_comes_to_what_was_derived() {
         ("files appended", 4974),
         ("files deleted alone", 4900),
         ("files deleted mixed", 5050),
-        ("bytes read", 1_464_452_340),
-        ("bytes written", 3_000_020_798),
+        ("read bytes", 1_464_452_340),
+        ("written bytes", 3_000_020_798),
         ("transactions", 10_000),
     ]);
     assert_eq!(books(work.as_ref()), right);
-    assert_eq!(work.books(0)["bytes written"], 1_249_675_699);
+    assert_eq!(work.books(0)["written bytes"], 1_249_675_699);
 }
 
 #[test]

@@ -225,8 +225,8 @@ fn random_configurations_have_the_report_and_the_calls_of_the_real_program() {
             format!("\t{} deleted (", last + deleted),
             format!("\t\tDeletion alone: {last} files ("),
             format!("\t\tMixed with transactions: {deleted} files ("),
-            format!("\t{} read (", bytes(books["bytes read"])),
-            format!("\t{} written (", bytes(books["bytes written"])),
+            format!("\t{} read (", bytes(books["read bytes"])),
+            format!("\t{} written (", bytes(books["written bytes"])),
         ] {
             assert!(report.contains(&line), "no '{line}'\n{text}{report}");
         }

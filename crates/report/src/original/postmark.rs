@@ -66,8 +66,8 @@ impl Run {
             appended: books("files appended"),
             deleted_alone: books("files deleted alone"),
             deleted_mixed: books("files deleted mixed"),
-            bytes_read: books("bytes read"),
-            bytes_written: books("bytes written"),
+            bytes_read: books("read bytes"),
+            bytes_written: books("written bytes"),
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
         };
         trial.measured.phases = vec![
             phase("subdirectories", 60_000, &[]),
-            phase("create", create, &[("files created alone", 500), ("bytes written", 2_662_068)]),
+            phase("create", create, &[("files created alone", 500), ("written bytes", 2_662_068)]),
             phase(
                 "transactions",
                 transactions,
@@ -166,8 +166,8 @@ mod tests {
                     ("files read", 243),
                     ("files appended", 257),
                     ("files deleted mixed", 236),
-                    ("bytes read", 1_430_770),
-                    ("bytes written", 2_000_000),
+                    ("read bytes", 1_430_770),
+                    ("written bytes", 2_000_000),
                 ],
             ),
             phase("delete", delete, &[("files deleted alone", 528)]),

@@ -211,7 +211,7 @@ impl Sums {
 
     /// Bytes and what else there is to count, as the books have it; nothing of what is zero.
     pub fn books<const N: usize>(&self, units: [(&'static str, u64); N]) -> Books {
-        let bytes = [("bytes written", self.written), ("bytes read", self.read)];
+        let bytes = [("written bytes", self.written), ("read bytes", self.read)];
         units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
     }
 }

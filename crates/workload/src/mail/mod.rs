@@ -1,5 +1,6 @@
 //! Mail as files: messages, their names, the calls that deliver and read them.
 
+pub mod contradictions;
 pub mod job;
 pub mod messages;
 pub mod names;

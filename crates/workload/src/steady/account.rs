@@ -96,8 +96,8 @@ impl Account {
         books.extend([
             ("operations", self.operations.iter().sum()),
             ("files fsynced", self.fsyncs),
-            ("bytes written", bytes(&[Action::Create, Action::Write, Action::Append])),
-            ("bytes read", bytes(&[Action::Read])),
+            ("written bytes", bytes(&[Action::Create, Action::Write, Action::Append])),
+            ("read bytes", bytes(&[Action::Read])),
             ("live files", self.live.0),
             ("live names", self.live.1),
             ("live bytes", self.live.2),

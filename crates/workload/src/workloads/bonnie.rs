@@ -502,6 +502,10 @@ impl Workload for Bonnie {
         }
     }
 
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        (self.phases.get(phase) == Some(&Phase::Seeks)).then_some("seeks")
+    }
+
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         Box::new(self.left(phase))
     }

@@ -358,6 +358,10 @@ impl Workload for Churn {
         }
     }
 
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        (phase == CHURN).then_some("operations")
+    }
+
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         self.tree_after(phase, &self.all())
     }

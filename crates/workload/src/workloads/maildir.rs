@@ -6,6 +6,7 @@ use fsdyno_record::seed::{SplitMix64, mix, stream};
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
+use crate::mail::contradictions::contradictions;
 use crate::mail::job::{Cut, Job, Place, Runner, Step, Sums, repeats};
 use crate::mail::names::LONGEST;
 use crate::mail::office::Office;
@@ -470,47 +471,6 @@ fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
     std::iter::once(("setup", Phase::Setup)).chain(deliver).collect()
 }
 
-/// Refuses what could only be ignored.
-fn contradictions(values: &Values) -> Result<(), ParamError> {
-    let refuse = |message: String| Err(ParamError::Conflict(message));
-    let (fill, read_store) = (values.whole("fill"), values.whole("read-store"));
-    if fill > read_store {
-        return refuse(format!(
-            "fill={fill} is more than read-store={read_store}, which the maildirs are filled from; \
-             use fill={read_store} or less, or a larger read-store"
-        ));
-    }
-    let (protocol, mail_fsync) = (values.text("protocol"), values.text("mail-fsync"));
-    if protocol != "dovecot" && mail_fsync != "optimized" {
-        return refuse(format!(
-            "mail-fsync={mail_fsync} is a setting of protocol=dovecot and means nothing with \
-             protocol={protocol}; leave it out"
-        ));
-    }
-    let deliverers = values.text("deliverers");
-    if deliverers == "0" {
-        return match values.text("retrieve") {
-            "delete" => refuse(
-                "retrieve=delete needs deliverers: the script retrieves nothing; use deliverers=1 \
-                 or more"
-                    .to_string(),
-            ),
-            _ => Ok(()),
-        };
-    }
-    for (key, right) in
-        [("list-source", ["auto", "none"]), ("think", ["off", "off"]), ("writes", ["80", "80"])]
-    {
-        let value = values.text(key);
-        if !right.contains(&value) {
-            return refuse(format!(
-                "{key}={value} is for the script; with deliverers={deliverers} leave it out"
-            ));
-        }
-    }
-    Ok(())
-}
-
 impl Workload for Maildir {
     fn phases(&self) -> Vec<PhaseSpec> {
         let spec = |(name, phase): &(&'static str, Phase)| {
@@ -561,11 +521,21 @@ impl Workload for Maildir {
             }
             Phase::Mixed => {
                 let writes = self.writes();
-                sums.books([("writes", writes), ("reads", self.ops - writes)])
+                let reads = self.ops - writes;
+                sums.books([("operations", self.ops), ("writes", writes), ("reads", reads)])
             }
             Phase::Deliver { .. } => {
                 sums.books([("deliveries", self.ops), ("retrievals", self.ops)])
             }
+        }
+    }
+
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        match self.phase(phase)? {
+            Phase::Unpack => Some("messages"),
+            Phase::Setup => Some("maildirs"),
+            Phase::Mixed => Some("operations"),
+            Phase::Deliver { .. } => Some("deliveries"),
         }
     }
 

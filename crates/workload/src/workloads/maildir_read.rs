@@ -163,6 +163,10 @@ impl Workload for MaildirRead {
         }
     }
 
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        ["messages", "reads"].get(phase).copied()
+    }
+
     fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
         Box::new(MailTree { office: &self.office, unpacked: true, boxes: Boxes::none() })
     }

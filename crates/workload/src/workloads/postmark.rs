@@ -401,7 +401,7 @@ impl Workload for Postmark {
         match self.phases.get(phase) {
             Some(Phase::Files(Part::Fill)) => {
                 let Tally { created, bytes_written, .. } = self.totals.create;
-                Books::from([("files created alone", created), ("bytes written", bytes_written)])
+                Books::from([("files created alone", created), ("written bytes", bytes_written)])
             }
             Some(Phase::Files(Part::Transact)) => {
                 let tally = &self.totals.transactions;
@@ -411,8 +411,8 @@ impl Workload for Postmark {
                     ("files read", tally.read),
                     ("files appended", tally.appended),
                     ("files deleted mixed", tally.deleted),
-                    ("bytes read", tally.bytes_read),
-                    ("bytes written", tally.bytes_written),
+                    ("read bytes", tally.bytes_read),
+                    ("written bytes", tally.bytes_written),
                 ])
             }
             Some(Phase::Files(Part::Empty)) => {
@@ -420,6 +420,11 @@ impl Workload for Postmark {
             }
             _ => Books::new(),
         }
+    }
+
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        let transacts = self.phases.get(phase) == Some(&Phase::Files(Part::Transact));
+        transacts.then_some("transactions")
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {

@@ -351,11 +351,15 @@ impl Workload for SourceTree {
 
     fn books(&self, phase: usize) -> Books {
         match phase_of(phase) {
-            Some(Phase::CopyIn) => {
+            None | Some(Phase::Remove) => Books::new(),
+            Some(_) => {
                 Books::from([("files", self.forest.files()), ("bytes", self.totals().bytes)])
             }
-            _ => Books::new(),
         }
+    }
+
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        phase_of(phase).filter(|phase| *phase != Phase::Remove).map(|_| "files")
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {

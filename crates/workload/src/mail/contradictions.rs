@@ -1,0 +1,47 @@
+//! What parameters of the workload maildir do not go together.
+
+use crate::params::{ParamError, Values};
+
+/// Refuses what could only be ignored.
+///
+/// # Errors
+/// What contradicts what, in one line.
+pub fn contradictions(values: &Values) -> Result<(), ParamError> {
+    let refuse = |message: String| Err(ParamError::Conflict(message));
+    let (fill, read_store) = (values.whole("fill"), values.whole("read-store"));
+    if fill > read_store {
+        return refuse(format!(
+            "fill={fill} is more than read-store={read_store}, which the maildirs are filled from; \
+             use fill={read_store} or less, or a larger read-store"
+        ));
+    }
+    let (protocol, mail_fsync) = (values.text("protocol"), values.text("mail-fsync"));
+    if protocol != "dovecot" && mail_fsync != "optimized" {
+        return refuse(format!(
+            "mail-fsync={mail_fsync} is a setting of protocol=dovecot and means nothing with \
+             protocol={protocol}; leave it out"
+        ));
+    }
+    let deliverers = values.text("deliverers");
+    if deliverers == "0" {
+        return match values.text("retrieve") {
+            "delete" => refuse(
+                "retrieve=delete needs deliverers: the script retrieves nothing; use deliverers=1 \
+                 or more"
+                    .to_string(),
+            ),
+            _ => Ok(()),
+        };
+    }
+    for (key, right) in
+        [("list-source", ["auto", "none"]), ("think", ["off", "off"]), ("writes", ["80", "80"])]
+    {
+        let value = values.text(key);
+        if !right.contains(&value) {
+            return refuse(format!(
+                "{key}={value} is for the script; with deliverers={deliverers} leave it out"
+            ));
+        }
+    }
+    Ok(())
+}
