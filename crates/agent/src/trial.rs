@@ -108,7 +108,9 @@ impl Trial<'_> {
             self.gap(workload.as_ref(), &phases, index)?;
             self.stage(Stage::Running);
             self.mailbox.set(Word::Phase, index as u64);
-            let phase = self.phase(workload.as_ref(), index, spec, engine_cost)?;
+            let next = phases.get(index + 1);
+            let runs_on = next.is_some_and(|next| next.gap == GapKind::BackToBack);
+            let phase = self.phase(workload.as_ref(), index, spec, engine_cost, runs_on)?;
             self.measured.phases.push(phase);
         }
         self.finish(workload.as_ref(), &phases)
@@ -176,6 +178,10 @@ impl Trial<'_> {
         index: usize,
     ) -> Result<(), String> {
         let spec = &phases[index];
+        if spec.gap == GapKind::BackToBack && index > 0 {
+            self.follow_on(spec.name, phases[index - 1].name);
+            return Ok(());
+        }
         self.stage(Stage::Gap);
         let (done, elapsed_ns) = elapsed(|| self.target.gap(spec.gap));
         let done = done.map_err(failed(spec.gap.name()))?.to_string();
@@ -206,6 +212,17 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// A phase begins at once, as in the original program.
+    fn follow_on(&mut self, name: &str, before: &str) {
+        let wanted = GapKind::BackToBack.name().to_string();
+        let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
+        self.measured.gaps.push(Gap { before: name.to_string(), wanted, done, elapsed_ns });
+        self.conditions.notes.push(format!(
+            "phase {name} follows phase {before} back to back: of {before} there is no synced and no \
+             durable time, and what it left was not verified before {name} began"
+        ));
+    }
+
     fn untimed<T>(&mut self, work: impl FnOnce(&mut dyn Target) -> io::Result<T>) -> io::Result<T> {
         self.target.set_timed(false);
         let done = work(self.target);
@@ -219,6 +236,7 @@ impl Trial<'_> {
         index: usize,
         spec: &PhaseSpec,
         engine_cost: OwnCost,
+        runs_on: bool,
     ) -> Result<Phase, String> {
         let instruments = self.target.instruments();
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
@@ -246,10 +264,10 @@ impl Trial<'_> {
         let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
         // Asking for the dirty pages takes time of its own, which is taken off what follows.
         let (dirty, asking) = elapsed(dirty_bytes);
-        self.target.sync().map_err(failed("syncfs"))?;
-        let synced = clock::now() - asking;
-        let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
-        let durable = clock::now() - asking;
+        let (synced, durable) = match runs_on {
+            true => (None, None),
+            false => self.settle(asking)?,
+        };
 
         let spent = Account::close(instruments, &account_before);
         let device = self.target.device();
@@ -265,15 +283,15 @@ impl Trial<'_> {
         Ok(Phase {
             name: spec.name.to_string(),
             returned_ns: outcome.returned.since(outcome.started),
-            synced_ns: Some(synced.since(outcome.started)),
-            durable_ns: flushed.then(|| durable.since(outcome.started)),
+            synced_ns: synced.map(|at| at.since(outcome.started)),
+            durable_ns: durable.map(|at| at.since(outcome.started)),
             cpu_ns: spent.cpu - asking,
             user_ns: spent.user,
             system_ns: spent.system,
             split: Split::Sampled,
             kernel_cpu_ns: spent.kernel,
             limit_ns: workload.limit(index),
-            unit: None,
+            unit: workload.unit(index).map(String::from),
             think_ns: outcome.thought,
             ops: recorder.ops(),
             books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
@@ -289,6 +307,16 @@ impl Trial<'_> {
                 engine_ns: engine_cost.of(outcome.ops / u64::from(together)),
             },
         })
+    }
+
+    /// When the file system was synced, and when the device's own cache was empty, if that can be
+    /// shown; `asking` is the instrument's own time and taken off.
+    fn settle(&mut self, asking: Nanos) -> Result<(Option<Nanos>, Option<Nanos>), String> {
+        self.target.sync().map_err(failed("syncfs"))?;
+        let synced = clock::now() - asking;
+        let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
+        let durable = clock::now() - asking;
+        Ok((Some(synced), flushed.then_some(durable)))
     }
 
     fn space_used(&self) -> io::Result<Bytes> {

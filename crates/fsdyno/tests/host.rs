@@ -63,6 +63,23 @@ fn a_thousand_files_are_made_verified_and_removed() {
 }
 
 #[test]
+fn phases_back_to_back_are_neither_synced_nor_verified_in_between() {
+    let folder = place();
+    let words = "run postmark --on . --set gap=back-to-back --set number=50 \
+                 --set transactions=100 --format json";
+    let done = run(folder.path(), words);
+    assert_eq!(code(&done), 0, "{}", stderr(&done));
+    let trials: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let trial = &trials[0];
+    let phases = trial["measured"]["phases"].as_array().unwrap();
+    let synced: Vec<bool> = phases.iter().map(|phase| !phase["synced_ns"].is_null()).collect();
+    assert_eq!(synced, [false, false, true], "create, transactions, delete");
+    assert_eq!(phases[1]["unit"], "transactions");
+    let notes = trial["conditions"]["notes"].to_string();
+    assert!(notes.contains("phase transactions follows phase create back to back"), "{notes}");
+}
+
+#[test]
 fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let words = |repeat: u32| {

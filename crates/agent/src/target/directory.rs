@@ -87,7 +87,7 @@ impl Target for Directory {
     }
 
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str> {
-        if wanted == GapKind::None {
+        if matches!(wanted, GapKind::None | GapKind::BackToBack) {
             return Ok(wanted.name());
         }
         self.sync()?;

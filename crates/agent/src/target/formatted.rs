@@ -204,7 +204,7 @@ impl Target for Formatted {
 
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str> {
         match wanted {
-            GapKind::None => {}
+            GapKind::None | GapKind::BackToBack => {}
             GapKind::Sync => self.sync()?,
             GapKind::Drop => {
                 self.sync()?;
