@@ -24,7 +24,8 @@ pub struct Param {
     /// What it does, in a sentence.
     pub about: &'static str,
     /// Where the default comes from, with the marks of the sources: `[SRC]` read in the original
-    /// program, `[PUB]` published, `[RUN]` observed, `[DER]` derived, `[OWN]` our choice.
+    /// program, `[PUB]` published, `[RUN]` observed, `[MEM]` remembered and not read again, `[DER]`
+    /// derived, `[OWN]` our choice.
     pub source: &'static str,
 }
 

@@ -36,7 +36,8 @@ const LOG2_E: i128 = 6_196_328_019;
 pub enum Sizes {
     /// All are of so many bytes: `4096`.
     Fixed(u64),
-    /// 85 % of 1 to 4,096 bytes, each as likely; 15 % log-uniform from there to 64 KiB: `mix`.
+    /// 85 % of 1 to 4,096 bytes, each as likely; 15 % from there to 64 KiB, as likely in
+    /// each octave: `mix`.
     Mix,
     /// Each size from `low` to `high` is as likely: `1K-64K`.
     Uniform {
@@ -77,7 +78,7 @@ impl Sizes {
 
 /// A size of the mix from a random word: its upper half decides the class, its lower the size.
 ///
-/// Four octaves, 4 KiB to 64 KiB, each as likely and evenly within: log-uniform in whole numbers.
+/// Four octaves, 4 KiB to 64 KiB, each as likely and evenly within.
 #[inline]
 pub fn mix(draw: u64) -> u64 {
     let within = draw & 0xffff_ffff;

@@ -22,7 +22,7 @@ use crate::op::Expect;
 /// The mode of parents that are no members, and of the folder that all is unpacked in.
 pub const PARENT_MODE: u16 = 0o755;
 
-/// A call, or for a file all its calls from open to close. Twelve bytes, so that an archive of a
+/// A call, or for a file all its calls from open to close. Eight bytes, so that an archive of a
 /// million members has a script of some tens of megabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Act {
@@ -35,6 +35,8 @@ pub struct Act {
     /// How it ends.
     pub ends: Expect,
 }
+
+const _: () = assert!(size_of::<Act>() == 8 && size_of::<Node>() == 40);
 
 /// A look at what is in the way.
 const LOOK: &[(What, Expect)] = &[(What::Stat, Expect::Success)];

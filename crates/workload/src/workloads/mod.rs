@@ -83,7 +83,8 @@ pub fn find(name: &str) -> Result<&'static Kind, Unknown> {
 
 impl Kind {
     /// Every parameter with its value: what is set, checked and in its canonical spelling, and the
-    /// default of the rest. Equal work has equal maps, hence an equal plan hash.
+    /// default of the rest. Equal maps are equal work, hence an equal plan hash; a parameter that only
+    /// says how results are printed (postmark's `report`) is in the map and the hash, too.
     ///
     /// # Errors
     /// What is wrong with a value, in one line; that values contradict each other, [`Kind::build`]
