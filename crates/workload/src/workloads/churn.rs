@@ -42,18 +42,20 @@ reads until one gives nothing, close); stat, rename, link, unlink (one call each
 directory, read it to its end, close). Writes and reads are of `block` bytes. Of creations, overwrites \
 and appends `fsync` percent are followed by fsync before the close.
 
-Steady: there are never more than files + swing % names (one more at least) nor fewer than files - \
-swing % (one at least); a name is a directory entry, so a file with two hard links counts twice. A \
-create or link at the upper bound is an unlink instead, an unlink at the lower one a create. Nor are \
-there ever more bytes than `space`: a create beyond it is an unlink instead (at the lower bound of \
-names: a file of the bytes that are left), an append beyond it or beyond 1 GiB a write with O_TRUNC \
-(a log that is full), and a write that would go beyond it is no larger than the file was. A file has at \
-most 100 names; a link to such a file is a rename instead.
+Steady: each part (see Threads) keeps its own share of the bounds. It has never more names than its \
+files + swing % rounded down (one more at least) nor fewer than its files - swing % rounded down \
+(one at least); a name is a directory entry, so a file with two hard links counts twice. A create or \
+link at the upper bound is an unlink instead, an unlink at the lower one a create. Nor are there \
+ever more bytes in it than it had when filled and its share, by files, of what `space` leaves beyond \
+all that fill writes (with space=auto twice what it had): a create beyond it is an unlink instead \
+(at the lower bound of names: a file of the bytes that are left), an append beyond it or beyond 1 \
+GiB a write with O_TRUNC (a log that is full), and a write that would go beyond it is no larger than \
+the file was. A file has at most 100 names; a link to such a file is a rename instead.
 
-Which file: unlink, rename and link take any file, each as likely, by its oldest name; the new name may \
-be in any directory. Accesses (write, append, read, stat) take any file and any of its names; with \
-locality=hot, hot-share % of them go to the hot % of the files, at first the ones made first; when a file \
-goes, the youngest takes its place.
+Which file: unlink, rename and link take any file, each as likely, by its oldest name; the new name \
+may be in any directory. Accesses (write, append, read, stat) take any file and any of its names; \
+with locality=hot, hot-share % of them go to the hot % of the files, the first in the table of their \
+part: at first the ones made first; when a file goes, the last in the table takes its place.
 
 Names are d01/f123.4: the file that was born as number 123 of its part, its name number 4 (modulo \
 2^24), in the directory that a hash of both says.
