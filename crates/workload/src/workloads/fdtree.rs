@@ -45,10 +45,13 @@ computes so long before the first call of each such process; 1,000 us is a fair 
 What those processes call beside it (fstatat before an unlink, for one) is left out.
 
 The sets are those of Layton's articles on journal sizes, found by arithmetic from his tables; they \
-fit their KiB within 0.15 % in all 16 rows, and small-shallow is confirmed by a second source [DER] \
+fit their KiB within 0.15 % in all 16 rows [DER, MEM]; small-shallow is confirmed by a second source \
 [PUB]. `mode=create` is option -C. Option -R alone cannot find an older tree in the original either, \
 for its root has the number of a process in its name [SRC], and a trial's file system is new: it is \
-left out. Books: directories, files, KiB.";
+left out. Books: directories, files, KiB.
+
+With data=zeros a file's expected content equals a hole: lost data whose size is right is not seen; with \
+data=random it is.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -62,7 +65,7 @@ const PARAMS: &[Param] = &[
             "medium-deep",
         ]),
         about: "A published set of levels, dirs, files and size, which are then left at auto.",
-        source: "[DER] computed from Layton's tables; small-shallow is [PUB]",
+        source: "[PUB] small-shallow; [DER, MEM] the others, computed from Layton's tables",
     },
     Param {
         name: "levels",

@@ -43,7 +43,8 @@ scripts are lost; this is a model of what they printed [DER].
 
 Phase `unpack` makes write_src (77,133 messages in one directory) and read_src (1,177) with the calls \
 of GNU tar as root [RUN, see workload tarball]; the original's unpacking was timed too [PUB]. Each \
-directory comes before its messages, and these by number [OWN].
+directory comes before its messages, and these by number [OWN]. Left out: GNU tar makes a directory \
+0700, and gives it time, owner and mode 0755 when its messages are there; here it is made 0755.
 
 Phase `setup` makes the maildirs, each a directory with tmp, new and cur. `fill` copies that many \
 messages of read_src into each. The original's set-up took 64 to 202 s for 100 units [PUB], far more \

@@ -36,7 +36,9 @@ The random-read script of the maildir benchmark of 2004: 10,000 reads of random 
 directory of 1,177, no writes [PUB]. The script is lost; this is a model of what it printed [DER].
 
 Phase `unpack` makes the directory read_src with the calls of GNU tar as root [RUN, see workload \
-tarball]; the directory is the archive's first member and the messages follow by number [OWN].
+tarball]; the directory is the archive's first member and the messages follow by number [OWN]. Left \
+out: GNU tar makes a directory 0700, and gives it time, owner and mode 0755 when its messages are there; \
+here it is made 0755.
 
 Phase `read` lists the directory once [DER: user time of 0.1 to 0.2 ms a read leaves no room for \
 more], then for each read opens a message, asks for its status as perl does [RUN], reads it in calls \

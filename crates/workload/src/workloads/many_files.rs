@@ -40,7 +40,10 @@ That the 405,000 files were 15 in each leaf of 30/30/30 is a guess that fits the
 `set=wide` (120 in 15/15/15) and `set=deep` (8 in 15/15/15/15), and `set=morton` is the ancestor \
 [PUB]. The size is the ancestor's; that of 2006 is not known. Before the removal the file system is \
 mounted afresh, so that it begins cold; linuxinsight went on with what was in memory, which is \
-`cache=hot` [DER]. Zeros flatter a file system that compresses: try `data=random`.";
+`cache=hot` [DER]. Zeros flatter a file system that compresses: try `data=random`.
+
+With data=zeros a file's expected content equals a hole: lost data whose size is right is not seen; with \
+data=random it is.";
 
 const PARAMS: &[Param] = &[
     Param {
