@@ -184,3 +184,19 @@ fn the_unit_of_a_phase_is_one_of_its_books_and_not_zero() {
         assert!(units.contains(&right), "{right:?} in {units:?}");
     }
 }
+
+#[test]
+fn parameters_that_would_decide_nothing_are_refused() {
+    for (name, set, words) in [
+        ("maildir", &[("deliverers", "2"), ("gap", "drop")][..], "gap=drop"),
+        ("dirops", &[("stat-order", "forward")], "use stat=yes"),
+        ("dirops", &[("names", "hex"), ("name-length", "20"), ("digits", "9")], "digits=9"),
+        ("churn", &[("hot", "30")], "use locality=hot"),
+        ("churn", &[("hot-share", "90")], "use locality=hot"),
+    ] {
+        let kind = workloads::find(name).unwrap();
+        let params = kind.resolve(set).unwrap();
+        let error = kind.build(&params, &Setting::default()).err().unwrap().to_string();
+        assert!(error.contains(words) && !error.contains('\n'), "{error}");
+    }
+}

@@ -169,7 +169,7 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
                     ("block", text(block)),
                     ("fsync", fsync.to_string()),
                     ("locality", text(locality)),
-                    ("hot", share.to_string()),
+                    ("hot", if hot { share } else { 20 }.to_string()),
                     ("swing", swing.to_string()),
                     ("parts", if parts == 0 { text("auto") } else { parts.min(most).to_string() }),
                 ]

@@ -27,9 +27,14 @@ proptest! {
     ) {
         prove("dirops", &[
             ("files", &files.to_string()),
-            ("create-order", create), ("stat-order", stat), ("order", delete),
+            ("create-order", create), ("order", delete),
+            ("stat-order", if with_stat { stat } else { "random" }),
             ("stat", if with_stat { "yes" } else { "no" }),
-            ("digits", &if length == "auto" { digits.max(3) } else { digits }.to_string()),
+            ("digits", &match (names, length) {
+                (_, "auto") => digits.max(3),
+                ("numbered", _) => digits,
+                _ => 7,
+            }.to_string()),
             ("names", names), ("name-length", length), ("size", &size.to_string()),
         ], seed, threads);
     }

@@ -33,9 +33,12 @@ pub fn contradictions(values: &Values) -> Result<(), ParamError> {
             _ => Ok(()),
         };
     }
-    for (key, right) in
-        [("list-source", ["auto", "none"]), ("think", ["off", "off"]), ("writes", ["80", "80"])]
-    {
+    for (key, right) in [
+        ("list-source", ["auto", "none"]),
+        ("think", ["off", "off"]),
+        ("writes", ["80", "80"]),
+        ("gap", ["sync", "sync"]),
+    ] {
         let value = values.text(key);
         if !right.contains(&value) {
             return refuse(format!(

@@ -311,6 +311,14 @@ fn laws(values: &Values) -> Result<Laws, ParamError> {
         )));
     }
     let sizes = |key: &str| values.text(key).parse().unwrap_or(Sizes::Mix);
+    for (key, default) in [("hot", "20"), ("hot-share", "80")] {
+        let value = values.text(key);
+        if values.text("locality") == "uniform" && value != default {
+            return Err(ParamError::Conflict(format!(
+                "{key}={value} decides nothing with locality=uniform; use locality=hot, or leave it out"
+            )));
+        }
+    }
     let hot = (values.whole("hot"), values.whole("hot-share"));
     Ok(Laws {
         mix,

@@ -249,6 +249,7 @@ struct Dirops {
 
 impl Dirops {
     fn new(values: &Values, seed: u64) -> Result<Dirops, ParamError> {
+        idle(values)?;
         let files = values.whole("files");
         let order = |key: &str| Order::named(values.text(key), files, seed, key);
         let mut phases = vec![(Phase::Create, order("create-order"))];
@@ -268,6 +269,25 @@ impl Dirops {
     fn payload(&self, number: u64) -> Payload {
         Payload { id: number, offset: 0, length: self.size }
     }
+}
+
+/// Refuses what could only be ignored.
+fn idle(values: &Values) -> Result<(), ParamError> {
+    let (stat_order, digits) = (values.text("stat-order"), values.text("digits"));
+    let (names, length) = (values.text("names"), values.text("name-length"));
+    let wrong = if !values.yes("stat") && stat_order != "random" {
+        format!(
+            "stat-order={stat_order} is the order of a phase that stat=no leaves out; use stat=yes"
+        )
+    } else if names != "numbered" && length != "auto" && digits != "7" {
+        format!(
+            "digits={digits} decides nothing where names={names} are of name-length={length}; leave \
+             one of them out"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ParamError::Conflict(wrong))
 }
 
 impl Workload for Dirops {
