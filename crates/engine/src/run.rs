@@ -33,6 +33,8 @@ pub struct Outcome {
     pub bytes_read: Bytes,
     /// Time that the caller slept or computed between its ops, by the workload's own doing.
     pub thought: Nanos,
+    /// How many trees were removed by an op that only the file system could expand.
+    pub removals: u64,
 }
 
 impl Outcome {
@@ -45,6 +47,7 @@ impl Outcome {
             bytes_written: self.bytes_written + other.bytes_written,
             bytes_read: self.bytes_read + other.bytes_read,
             thought: self.thought + other.thought,
+            removals: self.removals + other.removals,
         }
     }
 }
@@ -133,6 +136,7 @@ pub struct Meter<'a> {
     bytes_written: u64,
     bytes_read: u64,
     thought: Nanos,
+    removals: u64,
 }
 
 impl<'a> Meter<'a> {
@@ -158,6 +162,7 @@ impl<'a> Meter<'a> {
             bytes_written: 0,
             bytes_read: 0,
             thought: Nanos(0),
+            removals: 0,
         }
     }
 
@@ -213,6 +218,11 @@ impl<'a> Meter<'a> {
     /// Whether another thread has failed.
     pub fn stopped(&self) -> bool {
         self.board.stopped()
+    }
+
+    /// The removal of a tree begins.
+    pub(crate) fn removes(&mut self) {
+        self.removals += 1;
     }
 
     /// A call has moved bytes.
@@ -319,6 +329,7 @@ impl<'a> Meter<'a> {
             bytes_written: Bytes(self.bytes_written),
             bytes_read: Bytes(self.bytes_read),
             thought: self.thought,
+            removals: self.removals,
         }
     }
 

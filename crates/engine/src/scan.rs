@@ -172,6 +172,7 @@ pub fn remove_tree(
     synced: bool,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
+    meter.removes();
     Walk { meter, path, order, synced }.remove(parent, name)
 }
 
