@@ -34,6 +34,7 @@ pub struct Board {
     /// Ops of all ranks, as of their last beats.
     told: AtomicU64,
     stopped: AtomicBool,
+    missed: AtomicU64,
     waiting: Mutex<Waiting>,
     moved: Condvar,
 }
@@ -78,6 +79,7 @@ impl Board {
             lines: (0..ranks.max(1)).map(line).collect(),
             told: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
             waiting: Mutex::new(Waiting { running: threads, points: Vec::new() }),
             moved: Condvar::new(),
         }
@@ -102,6 +104,11 @@ impl Board {
     /// Whether all have been told to stop.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// How many waits were ended by [`SAFETY_NET`], not by a rank at its alarm.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// A rank has reached its alarm: wakes who waits, sets the next alarm, and beats where a beat is
@@ -142,19 +149,22 @@ impl Board {
         let mut waiting = self.lock();
         waiting.running -= 1;
         waiting.points.extend_from_slice(points);
+        let mut netted = false;
         let ended = loop {
             if self.stopped() {
                 break Err(Halt::Stopped);
             }
             self.set_alarms(points);
             if points.iter().any(|point| self.reached(*point)) {
+                self.missed.fetch_add(u64::from(netted), Ordering::Relaxed);
                 break Ok(());
             }
             if let Some(never) = self.never(points, &waiting) {
                 break Err(Halt::Never(never));
             }
             let woken = self.moved.wait_timeout(waiting, SAFETY_NET);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let (locked, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            (waiting, netted) = (locked, timeout.timed_out());
         };
         waiting.running += 1;
         for point in points {

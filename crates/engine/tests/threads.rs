@@ -82,16 +82,17 @@ fn an_op_waits_for_what_it_needs_and_the_wait_is_in_no_latency() {
     let script = Script(vec![first, vec![after(0, 1, stat("a"))]]);
     let done = run_script(&script, folder.path()).unwrap();
     let outcome = done.outcome;
-    assert!(outcome.returned.since(outcome.started) >= late);
-    assert!(outcome.thought >= late && outcome.thought < Nanos(2 * late.0), "{outcome:?}");
+    let elapsed = outcome.returned.since(outcome.started);
+    assert!(elapsed >= late && outcome.thought >= late, "{outcome:?}");
+    // However slow the machine is, the second thread did not count the time in which the first slept.
     let stats = &done.into_recorder().ops()[&OpKind::Stat];
-    assert!(stats.total_ns < Nanos(late.0 / 2), "{:?}", stats.total_ns);
+    assert!(stats.total_ns <= Nanos(elapsed.0 - late.0 / 2), "{:?} of {elapsed:?}", stats.total_ns);
 }
 
 #[test]
 fn two_threads_pass_the_ball_a_thousand_times() {
-    // Each op of one needs the op before it of the other, so that one missed wake-up would cost a
-    // tenth of a second, and a hundred of them ten.
+    // Each op of one needs the op before it of the other. A wake-up may be missed for once, which the
+    // safety net of the board mends; where waking does not work, the net has to mend most.
     let folder = tempfile::tempdir().unwrap();
     let rounds = 1000u64;
     let name = |thread: u32| if thread == 0 { ("a", "b") } else { ("b", "a") };
@@ -105,8 +106,19 @@ fn two_threads_pass_the_ball_a_thousand_times() {
         (0..rounds).map(rename).collect()
     };
     std::fs::write(folder.path().join("a"), b"").unwrap();
-    let done = run_script(&Script(vec![side(0), side(1)]), folder.path()).unwrap();
-    assert_eq!(done.outcome.ops, 2 * rounds);
+    let (board, script) = (Board::new(2, 2), Script(vec![side(0), side(1)]));
+    let play = |rank: u32| {
+        let mut issuer = Sync::new(root(folder.path()), contents());
+        let mut source = script.ops(0, Share { rank, ranks: 2 });
+        let (source, mut recorder) = (source.as_mut(), Recorder::new());
+        run_rank(&board, rank, source, &mut issuer, &mut recorder, &mut |_| {}).unwrap().ops
+    };
+    let ops = std::thread::scope(|scope| {
+        let other = scope.spawn(|| play(1));
+        play(0) + other.join().unwrap()
+    });
+    assert_eq!(ops, 2 * rounds);
+    assert!(board.missed() <= rounds / 50, "{} wake-ups were missed", board.missed());
     assert!(folder.path().join("a").exists() && !folder.path().join("b").exists());
 }
 
@@ -143,15 +155,17 @@ fn the_calls_of_an_expanded_op_count_for_who_waits() {
 #[test]
 fn one_failure_stops_all_threads_and_is_the_one_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let endless: Vec<Op> = std::iter::repeat_n(stat("."), 20_000_000 / 1000).collect();
+    // The long one has its last op only after hours, so that it ends by the failure or not at all.
+    let mut endless = vec![stat("."); 20_000];
+    endless.push(Op { due: Nanos(36_000_000_000_000), ..stat("never") });
     let mut wrong = vec![stat("."); 100];
     wrong.push(stat("gone"));
     let waiting = vec![after(0, u64::MAX, stat("."))];
     let script = Script(vec![endless, wrong, waiting]);
-    let failure = failure(run_script(&script, folder.path()));
+    let failure = no_hang(move || failure(run_script(&script, folder.path())));
     assert_eq!(failure.cause, Cause::Errno(Errno(libc::ENOENT)), "{failure}");
     assert_eq!((failure.op, failure.path.as_str()), (OpKind::Stat, "gone"));
-    assert!((100..20_100).contains(&failure.done), "{failure}");
+    assert!((100..=20_100).contains(&failure.done), "{failure}");
 }
 
 #[test]
