@@ -3,37 +3,26 @@
 //! A workload is a function of (parameters, seed, rank, ranks) to phases of ops. The same
 //! generator feeds the engine, the dry run, the op-count table and the verifier.
 
-pub mod alnum_names;
-pub mod archive;
-pub mod big_file;
+pub mod bonnie;
 pub mod contents;
 pub mod curve;
-pub mod file_set;
 pub mod forest;
 pub mod input;
-mod made_archive;
 mod mail;
-pub mod mt19937;
 pub mod numbered;
 pub mod op;
-mod packed;
 pub mod params;
 pub mod permutation;
-pub mod postmark_config;
-pub mod postmark_ops;
-pub mod postmark_pool;
-pub mod postmark_tree;
+pub mod postmark;
 pub mod scrambled;
 pub mod sizes;
-pub mod stdio;
 pub mod steady;
-pub mod unpack;
+pub mod tar;
 pub mod weights;
 pub mod widths;
 pub mod workload;
 pub mod workloads;
 
-pub use archive::{Archive, ArchiveError};
 pub use contents::Contents;
 pub use curve::Curve;
 pub use input::{Input, Setting};
@@ -42,6 +31,7 @@ pub use op::{
     RemoveOrder,
 };
 pub use params::{Domain, Param, ParamError};
+pub use tar::archive::{Archive, ArchiveError};
 pub use widths::Widths;
 pub use workload::{
     Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec,

@@ -6,8 +6,8 @@ mod archives;
 mod memory;
 
 use archives::{Spec, TIME, add, archive, raw};
-use fsdyno_workload::archive::{Archive, MemberKind};
-use fsdyno_workload::unpack::Unpack;
+use fsdyno_workload::tar::archive::{Archive, MemberKind};
+use fsdyno_workload::tar::unpack::Unpack;
 use fsdyno_workload::{
     Call, Expect, ExpectedKind, Input, Links, Name, Op, Payload, Setting, Share, Workload,
     workloads,
@@ -380,7 +380,7 @@ proptest! {
 
 #[test]
 fn names_have_room_for_the_folder_that_all_is_unpacked_in() {
-    assert!(fsdyno_workload::archive::LONGEST_PATH + "t/".len() < Name::CAPACITY);
+    assert!(fsdyno_workload::tar::archive::LONGEST_PATH + "t/".len() < Name::CAPACITY);
 }
 
 #[test]

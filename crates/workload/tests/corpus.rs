@@ -10,7 +10,7 @@ mod archives;
 
 use archives::{archive, raw};
 use fsdyno_workload::Input;
-use fsdyno_workload::unpack::Unpack;
+use fsdyno_workload::tar::unpack::Unpack;
 use proptest::prelude::*;
 
 fn good() -> Vec<u8> {

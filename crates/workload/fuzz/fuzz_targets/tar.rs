@@ -23,8 +23,8 @@ mod memory;
 mod message;
 
 use fsdyno_workload::Input;
-use fsdyno_workload::archive::{Archive, MemberKind};
-use fsdyno_workload::unpack::Unpack;
+use fsdyno_workload::tar::archive::{Archive, MemberKind};
+use fsdyno_workload::tar::unpack::Unpack;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

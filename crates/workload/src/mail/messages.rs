@@ -3,9 +3,9 @@
 use fsdyno_record::quote;
 use fsdyno_record::seed::{SplitMix64, mix};
 
-use crate::archive::{Archive, MemberKind};
 use crate::input::Input;
 use crate::op::Payload;
+use crate::tar::archive::{Archive, MemberKind};
 
 /// The median length of a synthetic message is 2 to the power of this, in units of 2^-16, with the
 /// fraction taken linearly: 2^11 and three quarters of the way to 2^12, 3.5 KiB [OWN].

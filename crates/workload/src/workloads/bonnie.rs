@@ -3,9 +3,9 @@
 
 use fsdyno_record::{Bytes, OpKind, seed};
 
-use crate::alnum_names::AlnumNames;
-use crate::big_file::{BigFile, Pass, PassKind, Seeks, State, UpdateRule, Writer};
-use crate::file_set::{FileKind, FileSet, Task};
+use crate::bonnie::alnum_names::AlnumNames;
+use crate::bonnie::big_file::{BigFile, Pass, PassKind, Seeks, State, UpdateRule, Writer};
+use crate::bonnie::file_set::{FileKind, FileSet, Task};
 use crate::op::{Call, DirSlot, Op, Payload};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{

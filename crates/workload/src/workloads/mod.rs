@@ -6,7 +6,7 @@ use fsdyno_record::suggest;
 
 use crate::input::Setting;
 use crate::params::{Param, ParamError, Values};
-use crate::postmark_config::ReadFile;
+use crate::postmark::config::ReadFile;
 use crate::workload::Workload;
 
 pub mod bonnie;

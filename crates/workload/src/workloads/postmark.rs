@@ -3,10 +3,10 @@
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::postmark_config;
-use crate::postmark_ops::{Deeds, Directories, Part, Run};
-use crate::postmark_pool::{Deed, OutOfFiles, PoolSpec};
-use crate::postmark_tree::Survivors;
+use crate::postmark::config;
+use crate::postmark::ops::{Deeds, Directories, Part, Run};
+use crate::postmark::pool::{Deed, OutOfFiles, PoolSpec};
+use crate::postmark::tree::Survivors;
 use crate::workload::{
     Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -20,7 +20,7 @@ pub const KIND: Kind = Kind {
     source: "J. Katcher, PostMark: a new file system benchmark, NetApp TR-3022, 1997; version 1.51",
     params: PARAMS,
     doc: DOC,
-    config: Some(postmark_config::parameters),
+    config: Some(config::parameters),
     build: |values, _| Ok(Box::new(Postmark::new(values)?)),
 };
 
@@ -115,7 +115,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "locations",
         default: "1",
-        domain: Domain::Wholes { min: 1, max: 1_000_000, most: postmark_config::MOST_LOCATIONS },
+        domain: Domain::Wholes { min: 1, max: 1_000_000, most: config::MOST_LOCATIONS },
         about: "The weight of each location; one is the trial's own directory, several are in it.",
         source: "[SRC] set location; what PostMark's paths become here is [OWN]",
     },

@@ -1,17 +1,17 @@
 //! tarball: extract an archive of many small files as GNU tar does, then remove it as Guenter did.
 //!
-//! The archive is made up ([`crate::made_archive`]) or the user's own ([`crate::unpack`]); either is
+//! The archive is made up ([`crate::tar::made_archive`]) or the user's own ([`crate::tar::unpack`]); either is
 //! [`Packed`], and what is here is the same for both.
 
 use fsdyno_record::{Nanos, OpKind, quote};
 
 use crate::input::Setting;
-use crate::made_archive::MadeArchive;
 use crate::op::{Call, DirSlot, Expect, Op, RemoveOrder};
-use crate::packed::{Packed, TOP};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
-use crate::unpack::Unpack;
+use crate::tar::made_archive::MadeArchive;
+use crate::tar::packed::{Packed, TOP};
+use crate::tar::unpack::Unpack;
 use crate::workload::{
     Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };

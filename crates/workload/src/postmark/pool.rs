@@ -4,7 +4,7 @@
 //! file its location, subdirectory and size, for each transaction the choice of reading or
 //! appending, its file, the size of what is appended, the choice of creating or deleting, its file.
 
-use crate::mt19937::Mt19937;
+use crate::postmark::mt19937::Mt19937;
 
 /// What decides the deeds.
 #[derive(Clone, Debug, PartialEq, Eq)]

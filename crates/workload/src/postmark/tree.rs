@@ -1,8 +1,8 @@
 //! What is left of PostMark's files after a part of a run, for the verifier.
 
 use crate::op::Payload;
-use crate::postmark_ops::{Part, Run};
-use crate::postmark_pool::{Deed, Entry, File, Layout};
+use crate::postmark::ops::{Part, Run};
+use crate::postmark::pool::{Deed, Entry, File, Layout};
 use crate::workload::{Expected, Tree};
 
 /// The tree after a phase: what is left in the pool, found by doing all deeds again without any op.

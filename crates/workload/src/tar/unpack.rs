@@ -6,11 +6,11 @@
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
-use crate::archive::{Archive, ArchiveError, Member, MemberKind};
 use crate::input::Input;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
-use crate::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::permutation::Order;
+use crate::tar::archive::{Archive, ArchiveError, Member, MemberKind};
+use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::workload::{Expected, Links, Needs, OpCounts, OpSource, Tree};
 
 mod script;

@@ -5,7 +5,7 @@
 //!
 //! What GNU tar would refuse or ask about is refused here before any work, with the member and its
 //! place: names that lead out of the folder, devices and pipes (no op makes them), sparse files
-//! (their data is not the file's). What depends on other members is the matter of [`crate::unpack`].
+//! (their data is not the file's). What depends on other members is the matter of [`crate::tar::unpack`].
 
 use std::fmt;
 

@@ -7,10 +7,10 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, Payload};
-use crate::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::params::ParamError;
 use crate::permutation::{Order, Permutation};
 use crate::sizes;
+use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::workload::{Expected, Needs, OpCounts, OpSource, Tree};
 
 /// The block of an archive: headers and padding come in such.

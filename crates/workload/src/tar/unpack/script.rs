@@ -16,8 +16,8 @@
 
 use std::collections::HashMap;
 
-use crate::archive::{Archive, ArchiveError, Fault, Member, MemberKind};
 use crate::op::Expect;
+use crate::tar::archive::{Archive, ArchiveError, Fault, Member, MemberKind};
 
 /// The mode of parents that are no members, and of the folder that all is unpacked in.
 pub const PARENT_MODE: u16 = 0o755;

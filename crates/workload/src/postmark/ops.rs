@@ -1,10 +1,10 @@
 //! PostMark's calls: what a run of it does for each deed of its pool, and to its directories.
 
-use crate::mt19937::Mt19937;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
-use crate::postmark_pool::{Deed, File, Pool, PoolSpec};
-use crate::stdio;
+use crate::postmark::mt19937::Mt19937;
+use crate::postmark::pool::{Deed, File, Pool, PoolSpec};
+use crate::postmark::stdio;
 use crate::workload::OpSource;
 
 const FILE: FileSlot = FileSlot(0);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use fsdyno_record::OpKind;
 use fsdyno_record::seed::SplitMix64;
 
-use crate::alnum_names::AlnumNames;
+use crate::bonnie::alnum_names::AlnumNames;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::permutation::Permutation;
