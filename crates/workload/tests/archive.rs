@@ -288,6 +288,38 @@ fn times_before_1970_and_sizes_of_today_are_read_from_pax_headers() {
 }
 
 #[test]
+fn a_global_pax_header_holds_for_all_members_up_to_the_next_one() {
+    let global = |text: &[u8]| archives::raw(b'g', b"global", b"", text);
+    let file = |name: &[u8]| archives::raw(b'0', name, b"", b"");
+    let times = |parts: &[Vec<u8>]| -> Vec<i64> {
+        let archive = Archive::read(&Input::new(parts.concat())).unwrap();
+        archive.members().iter().map(|member| member.mtime).collect()
+    };
+    let (early, late) = (global(b"14 mtime=5000\n"), global(b"14 mtime=9000\n"));
+    let all = times(&[early.clone(), file(b"a"), late.clone(), file(b"b"), file(b"c")]);
+    assert_eq!(all, [5000, 9000, 9000]);
+    // A member's own header is stronger, be it before or behind the global one.
+    let own = archives::raw(b'x', b"pax", b"", b"11 mtime=7\n");
+    assert_eq!(times(&[early.clone(), own.clone(), file(b"a"), file(b"b")]), [7, 5000]);
+    assert_eq!(times(&[own, early, file(b"a"), file(b"b")]), [7, 5000]);
+}
+
+#[test]
+fn a_global_size_holds_for_the_member_right_behind_it_too() {
+    let mut bytes = archives::raw(b'g', b"global", b"", b"9 size=3\n");
+    let mut header = archives::raw(b'0', b"a", b"", b"");
+    header.extend_from_slice(b"abc");
+    header.resize(1024, 0);
+    bytes.extend(header);
+    let archive = Archive::read(&Input::new(bytes)).unwrap();
+    assert!(
+        matches!(archive.members()[0].kind, MemberKind::File { size: 3, .. }),
+        "{:?}",
+        archive.members()[0]
+    );
+}
+
+#[test]
 fn parameters_for_an_archive_that_is_made_up_do_not_go_with_one_of_the_users() {
     let kind = workloads::find("tarball").unwrap();
     let set = kind.resolve(&[("archive", "x.tar"), ("files", "5")]).unwrap();
