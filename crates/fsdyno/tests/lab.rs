@@ -358,14 +358,28 @@ fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
 #[test]
 fn a_full_file_system_fails_with_the_call_that_met_it() {
     let Some(folder) = lab() else { return };
-    // The bytes fit by themselves; what btrfs needs beside them does not.
+    // The bytes and the inodes fit; a block for each byte does not.
+    let words =
+        "dirops --fs 'ext4 -b 4096 -N 10000' --set files=9000 --set size=1 --size 32M --out out";
+    let output = run(folder.path(), words);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let trial = trials(&folder.path().join("out")).remove(0);
+    let reason = trial["reason"].as_str().unwrap();
+    assert!(reason.contains("ENOSPC") && reason.contains("after"), "{reason}");
+}
+
+#[test]
+fn what_cannot_fit_is_refused_before_the_first_op_with_how_much_is_needed() {
+    let Some(folder) = lab() else { return };
+    // What mkfs leaves of 300 MiB, every block twice, is less than 250 MiB.
     let words = "tarball --fs 'btrfs -m dup -d dup' --set files=250 --set size=1M --size 300M \
             --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let reason = trial["reason"].as_str().unwrap();
-    assert!(reason.contains("ENOSPC") && reason.contains("after"), "{reason}");
+    assert!(reason.contains("250 MiB of file data at once"), "{reason}");
+    assert_eq!(trial["measured"]["phases"].as_array().unwrap().len(), 0);
 }
 
 #[test]
