@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
-use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::plan::{LabPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, guest as layout};
 use rustix::mount::MountFlags;
@@ -112,7 +112,7 @@ fn load_modules() -> io::Result<()> {
 }
 
 fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
-    let MediumPlan::Lab { disk, size, scheduler, .. } = &job.plan.medium else {
+    let MediumPlan::Lab(LabPlan { disk, size, scheduler, .. }) = &job.plan.medium else {
         return Err(io::Error::other("the plan is not for the lab"));
     };
     let Some(filesystem) = job.plan.filesystem.clone() else {

@@ -16,7 +16,15 @@ pub enum CatalogError {
     /// Nothing has that name.
     #[error(transparent)]
     Unknown(#[from] UnknownDisk),
-    /// Its file is wrong (a test keeps that from being shipped).
+    /// The user's file cannot be read.
+    #[error("read the disk in {file}: {error}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the kernel says.
+        error: String,
+    },
+    /// Its file is wrong (of the catalog's, a test keeps that from being shipped).
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -54,6 +62,22 @@ pub fn text(name: &str) -> Result<&'static str, UnknownDisk> {
 /// [`CatalogError::Unknown`] with the nearest right name.
 pub fn get(name: &str) -> Result<DiskSpec, CatalogError> {
     Ok(DiskSpec::from_toml(&format!("catalog/disks/{name}.toml"), text(name)?)?)
+}
+
+/// A disk by its name, or by the path of its file: what has a slash in it or ends in `.toml`. Gives the
+/// name of a disk of the catalog, and of a file its path as it was typed.
+///
+/// # Errors
+/// [`CatalogError`].
+pub fn find(typed: &str) -> Result<(String, DiskSpec), CatalogError> {
+    if !typed.contains('/') && !typed.ends_with(".toml") {
+        return Ok((typed.to_string(), get(typed)?));
+    }
+    let text = std::fs::read_to_string(typed).map_err(|error| CatalogError::Unreadable {
+        file: typed.to_string(),
+        error: error.to_string(),
+    })?;
+    Ok((typed.to_string(), DiskSpec::from_toml(typed, &text)?))
 }
 
 #[cfg(test)]

@@ -45,6 +45,10 @@ pub trait Disk: Send {
     fn next_due(&self) -> Option<Nanos>;
     /// Pops one completion that is due at `now` or before.
     fn completed(&mut self, now: Nanos) -> Option<u64>;
+    /// Pops a range of sectors, first and count, that has reached the medium by the last instant told:
+    /// a power cut no longer loses it. Every written sector comes up here once it is there, whether
+    /// it went through the cache or not, and before the flush that it was waited for by completes.
+    fn landed(&mut self) -> Option<(u64, u64)>;
     /// Bytes of completed writes that a power cut at `now` would lose.
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes;
     /// What was done up to the last instant told. Requests count when they are submitted.

@@ -3,6 +3,7 @@
 //! Where a partition begins is arbitrary in life, so its start is drawn from the seed; its size is
 //! the same for all seeds, for it is not.
 
+use fsdyno_record::plan::RaidPlan;
 use fsdyno_record::{Bytes, seed};
 
 use crate::spec::DiskSpec;
@@ -50,6 +51,16 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
     }
     let start = MIB * (1 + seed::stream(seed, "partition").below(play(spec)));
     Ok(Partition { start: Bytes(start), size })
+}
+
+/// What an md array keeps for itself on each of its disks: its superblock of version 1.2 and what it
+/// leaves before the data (mdadm's data offset, at most 128 MiB for large disks).
+const MD_RESERVE: u64 = 132 * MIB;
+
+/// The largest file system on an array of disks that each have room for `one`.
+pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
+    let each = one.0.saturating_sub(MD_RESERVE) / MIB * MIB;
+    Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
 }
 
 #[cfg(test)]

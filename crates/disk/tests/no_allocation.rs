@@ -70,6 +70,7 @@ fn a_disk_at_work_allocates_nothing() {
                     while let Some(due) = disk.next_due() {
                         now = now.max(due);
                         disk.completed(now);
+                        while disk.landed().is_some() {}
                     }
                 }
             }

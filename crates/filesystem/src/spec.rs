@@ -50,6 +50,11 @@ impl Spec {
         self.label.clone().unwrap_or_else(|| self.unlabelled())
     }
 
+    /// Whether it names the second disk, `{journal}`.
+    pub fn names_second_disk(&self) -> bool {
+        self.mkfs.iter().chain(&self.mount).any(|word| word.contains("{journal}"))
+    }
+
     /// The spec as a user would type it without a label.
     pub fn unlabelled(&self) -> String {
         let mut text = self.kind.clone();

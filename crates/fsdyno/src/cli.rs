@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{IssuerPlan, VerifyMode};
+use fsdyno_record::plan::{BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_report::Format;
-use fsdyno_study::Size;
+use fsdyno_study::{Shard, Size};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
 #[derive(Debug, Parser)]
@@ -60,9 +60,16 @@ pub struct Run {
     /// Where: 'lab' (a guest in virtual time on a modelled disk) or a directory of this host
     #[arg(long, value_name = "lab|DIR", default_value = "lab")]
     pub on: String,
-    /// A disk for the lab; may be repeated; see `fsdyno list disks` [default: hdd-7200]
-    #[arg(long = "disk", value_name = "NAME")]
+    /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file (something.toml); may be
+    /// repeated [default: hdd-7200]
+    #[arg(long = "disk", value_name = "NAME|FILE")]
     pub disks: Vec<String>,
+    /// Several such disks as one md RAID in the lab: level and number, such as 0x2, 1x2, 5x3, 10x4
+    #[arg(long, value_name = "LEVELxN")]
+    pub raid: Option<RaidPlan>,
+    /// The lab's second disk, for specs that name {journal} [default: another of the first kind]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub journal_disk: Option<String>,
     /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
     /// repeated [default: what `fsdyno doctor` shows]
     #[arg(long = "kernel", value_name = "WHICH")]
@@ -86,6 +93,17 @@ pub struct Run {
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<Bytes>,
+    /// Memory of the lab's guest that can cache files when the first phase begins; the agent holds the
+    /// rest [default: all that kernel and agent leave]
+    #[arg(long, value_name = "SIZE")]
+    pub cacheable: Option<Bytes>,
+    /// Speed of the lab's CPU in instructions a nanosecond, a power of two: 1 is a CPU of about 2001 to
+    /// 2006, 1/2 half as fast
+    #[arg(long, value_name = "SPEED", default_value = "1")]
+    pub cpu: CpuPlan,
+    /// How the lab's guest comes up
+    #[arg(long, default_value = "cold", value_parser = named(BootPlan::ALL))]
+    pub boot: BootPlan,
     /// Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a
     /// smaller disk]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -108,6 +126,12 @@ pub struct Run {
     /// Seconds that a trial may take, virtual ones in the lab [default: two days]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub deadline: Option<u64>,
+    /// Keep every request to the lab's disks, beside the results (see `fsdyno show log --help`)
+    #[arg(long)]
+    pub keep_log: bool,
+    /// Run only the I-th of N equal shares of the trials; `fsdyno merge` puts the shares together
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// Say what would be run, with exact op counts, and touch nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -7,6 +7,12 @@ pub const MAILBOX_PCI: &str = "0000:00:10.0";
 /// PCI slot number of the mailbox.
 pub const MAILBOX_SLOT: u8 = 0x10;
 
+/// PCI address of the request log's memory.
+pub const LOG_PCI: &str = "0000:00:0e.0";
+
+/// PCI slot number of the request log's memory.
+pub const LOG_SLOT: u8 = 0x0e;
+
 /// PCI address of the workload's input file, where there is one.
 pub const INPUT_PCI: &str = "0000:00:0f.0";
 

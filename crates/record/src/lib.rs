@@ -5,6 +5,7 @@
 
 pub mod canonical;
 pub mod guest;
+mod lab_plan;
 pub mod lines;
 pub mod mailbox;
 pub mod op;

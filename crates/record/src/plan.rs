@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::canonical;
+pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, RaidPlan};
 use crate::units::{Bytes, Nanos};
 
 /// One cell of a study: a workload on a file system on a medium.
@@ -173,28 +174,8 @@ pub enum MediumPlan {
         /// The directory.
         path: String,
     },
-    /// A modelled disk in the lab.
-    Lab {
-        /// The disk.
-        disk: DiskPlan,
-        /// Size of the partition that holds the file system; none takes the whole disk.
-        size: Option<Bytes>,
-        /// RAM of the guest.
-        ram: Bytes,
-        /// The block scheduler; none takes the disk file's.
-        scheduler: Option<String>,
-        /// Kernel release, as `uname -r` prints it.
-        kernel: String,
-    },
-}
-
-/// A disk of the catalog with its file's whole content, so that the plan says what was modelled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DiskPlan {
-    /// Its name in the catalog.
-    pub name: String,
-    /// The disk's file as JSON; the disk crate gives it meaning. Whole numbers and strings only.
-    pub spec: Value,
+    /// Modelled disks in the lab.
+    Lab(LabPlan),
 }
 
 /// How much of what is on disk is verified.
@@ -280,15 +261,20 @@ impl Plan {
 
     /// Whether this plan runs in the lab.
     pub fn in_lab(&self) -> bool {
-        matches!(self.medium, MediumPlan::Lab { .. })
+        self.lab().is_some()
+    }
+
+    /// The lab, if this plan runs there.
+    pub fn lab(&self) -> Option<&LabPlan> {
+        match &self.medium {
+            MediumPlan::Lab(lab) => Some(lab),
+            MediumPlan::Directory { .. } => None,
+        }
     }
 
     /// The disk's name, if there is a modelled disk.
     pub fn disk_name(&self) -> Option<&str> {
-        match &self.medium {
-            MediumPlan::Lab { disk, .. } => Some(&disk.name),
-            MediumPlan::Directory { .. } => None,
-        }
+        self.lab().map(|lab| lab.disk.name.as_str())
     }
 }
 

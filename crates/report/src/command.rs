@@ -1,6 +1,6 @@
 //! The command that repeats what was measured, worked out from the plans of the trials.
 
-use fsdyno_record::plan::{IssuerPlan, MediumPlan, VerifyMode};
+use fsdyno_record::plan::{IssuerPlan, LabPlan, MediumPlan, VerifyMode};
 use fsdyno_record::shell::quote;
 use fsdyno_record::{Bytes, Trial};
 
@@ -44,17 +44,25 @@ fn file_system(trial: &Trial) -> Option<String> {
 fn medium(trial: &Trial) -> Vec<String> {
     match &trial.plan.medium {
         MediumPlan::Directory { path } => vec![option("on", path)],
-        MediumPlan::Lab { disk, size, ram, scheduler, kernel } => {
-            let mut options = vec![
-                option("disk", &disk.name),
-                option("kernel", kernel),
-                option("ram", &bytes(*ram)),
-            ];
-            options.push(option("size", &size.map_or("whole".into(), bytes)));
-            options.extend(scheduler.iter().map(|s| option("scheduler", s)));
-            options
-        }
+        MediumPlan::Lab(lab) => in_lab(lab),
     }
+}
+
+/// The options of a lab; what is as usual is left out.
+fn in_lab(lab: &LabPlan) -> Vec<String> {
+    let mut options = vec![
+        option("disk", &lab.disk.name),
+        option("kernel", &lab.kernel),
+        option("ram", &bytes(lab.ram)),
+        option("size", &lab.size.map_or("whole".into(), bytes)),
+    ];
+    options.extend(lab.raid.map(|raid| option("raid", &raid.to_string())));
+    options.extend(lab.journal.iter().map(|disk| option("journal-disk", &disk.name)));
+    options.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
+    options.extend(lab.scheduler.iter().map(|s| option("scheduler", s)));
+    options.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));
+    options.extend((!lab.boot.is_cold()).then(|| option("boot", lab.boot.name())));
+    options
 }
 
 /// Exactly as many bytes, in the largest unit that is whole.
@@ -122,8 +130,8 @@ mod tests {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.plan.verify = VerifyMode::Names;
-            if let MediumPlan::Lab { size, .. } = &mut trial.plan.medium {
-                *size = Some(Bytes(1536 << 20));
+            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+                lab.size = Some(Bytes(1536 << 20));
             }
         }
         let text = of(&trials, Some("ext4"));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{
-    DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan,
+    BootPlan, CpuPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode,
+    WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
@@ -105,7 +106,7 @@ pub fn on_a_host() -> Vec<Trial> {
 
 /// Puts a trial on another disk, hash and id too.
 pub fn set_disk(trial: &mut Trial, name: &str) {
-    if let MediumPlan::Lab { disk, .. } = &mut trial.plan.medium {
+    if let MediumPlan::Lab(LabPlan { disk, .. }) = &mut trial.plan.medium {
         disk.name = name.into();
     }
     trial.plan = trial.plan.clone().sealed();
@@ -171,16 +172,21 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             feature_keys: vec!["Filesystem features".into()],
             modules: vec![kind.into()],
         }),
-        medium: MediumPlan::Lab {
+        medium: MediumPlan::Lab(LabPlan {
             disk: DiskPlan {
                 name: "hdd-7200".into(),
                 spec: serde_json::json!({"model": "hdd", "rpm": 7200}),
             },
+            raid: None,
+            journal: None,
             size: Some(Bytes(8 << 30)),
             ram: Bytes(1 << 30),
+            cacheable: None,
             scheduler: Some("mq-deadline".into()),
             kernel: "6.1.0-44-amd64".into(),
-        },
+            cpu: CpuPlan::default(),
+            boot: BootPlan::Cold,
+        }),
         threads: 1,
         issuer: IssuerPlan::Sync,
         verify: VerifyMode::Full,

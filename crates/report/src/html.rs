@@ -389,9 +389,14 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
     fact("CPU", found.cpu.clone());
     fact("threads", plan.threads.to_string());
     fact("issuer", plan.issuer.to_string());
-    if let fsdyno_record::plan::MediumPlan::Lab { disk, ram, .. } = &plan.medium {
-        fact("disk", format!("{}\n{}", disk.name, parameters(&disk.spec)));
-        fact("memory of the guest", ram.to_string());
+    if let Some(lab) = plan.lab() {
+        let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+        fact("disk", format!("{raid}{}\n{}", lab.disk.name, parameters(&lab.disk.spec)));
+        let journal = lab.journal.as_ref();
+        fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
+        fact("memory of the guest", lab.ram.to_string());
+        fact("CPU speed", format!("{} instructions a nanosecond", lab.cpu));
+        fact("boot", lab.boot.name().to_string());
     }
     if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
         fact("directory", path.clone());

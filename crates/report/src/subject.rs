@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
-use fsdyno_record::plan::{MediumPlan, VerifyMode};
+use fsdyno_record::plan::{LabPlan, MediumPlan, VerifyMode};
 
 use crate::number::clean;
 
@@ -23,16 +23,19 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
 fn lab(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rams, mut schedulers) = (Vec::new(), Vec::new());
+    let (mut cpus, mut boots) = (Vec::new(), Vec::new());
     for trial in trials {
-        let MediumPlan::Lab { disk, size, ram, scheduler, kernel } = &trial.plan.medium else {
-            continue;
-        };
-        put(&mut disks, disk.name.clone());
+        let Some(lab) = trial.plan.lab() else { continue };
+        let LabPlan { size, ram, scheduler, kernel, .. } = lab;
+        put(&mut disks, disks_of(lab));
         // What was found counts; a trial that failed early may have found nothing.
         let size = trial.conditions.device_size.or(*size);
         put(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
         put(&mut kernels, kernel.clone());
-        put(&mut rams, ram.to_string());
+        let cacheable = lab.cacheable.map(|size| format!(" ({size} cacheable)"));
+        put(&mut rams, format!("{ram}{}", cacheable.unwrap_or_default()));
+        put(&mut cpus, lab.cpu.to_string());
+        put(&mut boots, lab.boot.name().to_string());
         scheduler.iter().for_each(|scheduler| put(&mut schedulers, scheduler.clone()));
     }
     let mut parts = vec![
@@ -42,9 +45,23 @@ fn lab(trials: &[Trial]) -> Option<String> {
         format!("RAM {}", rams.join(", ")),
     ];
     parts.extend(named("scheduler", "schedulers", &schedulers));
+    if cpus != ["1"] {
+        parts.push(format!("CPU of {} instructions a nanosecond", cpus.join(", ")));
+    }
+    if boots != ["cold"] {
+        parts.push(format!("boot {}", boots.join(", ")));
+    }
     let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
     parts.extend(settings(&in_lab));
     Some(format!("lab (virtual time): {}", parts.join("; ")))
+}
+
+/// `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata`.
+fn disks_of(lab: &LabPlan) -> String {
+    let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+    let journal = lab.journal.as_ref();
+    let journal = journal.map(|disk| format!(" with its journal on {}", disk.name));
+    format!("{raid}{}{}", lab.disk.name, journal.unwrap_or_default())
 }
 
 /// A line for each directory: what it is mounted as, where, under which kernel.

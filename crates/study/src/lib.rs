@@ -11,5 +11,5 @@ pub mod store;
 pub use input::read_inputs;
 pub use matrix::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE, matrix};
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
-pub use schedule::{Slot, schedule};
+pub use schedule::{Shard, Slot, schedule};
 pub use store::{Store, StoreError, without_superseded};

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::{Context, Spec, SpecError};
 use fsdyno_record::plan::{
-    DiskPlan, FilesystemPlan, IssuerPlan, MediumPlan, VerifyMode, WorkloadPlan,
+    BootPlan, CpuPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, RaidPlan,
+    VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
 use fsdyno_venue::{InputFile, Inputs};
@@ -68,14 +69,24 @@ pub enum Place {
 /// What the lab is to be.
 #[derive(Clone, Debug)]
 pub struct LabPlace {
-    /// Names of disks.
+    /// Disks, by name or by file.
     pub disks: Vec<String>,
+    /// How several of each are put together.
+    pub raid: Option<RaidPlan>,
+    /// The second disk, for file systems whose spec names `{journal}`; none takes the first again.
+    pub journal_disk: Option<String>,
     /// Kernels: their releases once they are found, before that what was typed.
     pub kernels: Vec<String>,
     /// Whether the kernels are found: only then is it known what they can have.
     pub found: bool,
     /// RAM of the guest.
     pub ram: Bytes,
+    /// Memory that can cache files at the first phase; none leaves all that the guest has.
+    pub cacheable: Option<Bytes>,
+    /// How fast the guest's CPU is.
+    pub cpu: CpuPlan,
+    /// How the guest comes up.
+    pub boot: BootPlan,
     /// Block scheduler; none takes the disk file's.
     pub scheduler: Option<String>,
     /// Size of the file system.
@@ -363,17 +374,14 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
 fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
     let specs = specs(question)?;
-    let mut disks = Vec::new();
-    for name in &lab.disks {
-        let spec = fsdyno_disk::catalog::get(name)
-            .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
-        disks.push((name, spec));
-    }
+    let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
+    let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
     let mut rows = Vec::new();
     for kernel in &lab.kernels {
-        for (disk, spec) in &disks {
+        for disk in &disks {
             for known in &specs {
-                rows.push(lab_row(question, lab, known, (disk, spec), kernel)?);
+                let journal = journal.as_ref().unwrap_or(disk);
+                rows.push(lab_row(question, lab, known, (disk, journal), kernel)?);
             }
         }
     }
@@ -393,11 +401,41 @@ fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
     Ok(specs)
 }
 
+/// A disk that was typed.
+struct Disk {
+    name: String,
+    spec: DiskSpec,
+}
+
+impl Disk {
+    fn plan(&self) -> Result<DiskPlan, MatrixError> {
+        let spec = serde_json::to_value(&self.spec)
+            .map_err(|error| MatrixError::Wrong(format!("disk '{}': {error}", self.name)))?;
+        Ok(DiskPlan { name: self.name.clone(), spec })
+    }
+}
+
+/// A disk of the catalog, or of a file of the user's.
+fn disk(typed: &str) -> Result<Disk, MatrixError> {
+    let (name, spec) = fsdyno_disk::catalog::find(typed)
+        .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
+    Ok(Disk { name, spec })
+}
+
+/// The largest file system that a disk, or an array of such disks, has room for.
+fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
+    let one = match disk.spec.attach {
+        Attach::Nbd => partition::largest(&disk.spec),
+        Attach::Pmem => disk.spec.capacity,
+    };
+    raid.map_or(one, |raid| partition::largest_array(one, raid))
+}
+
 fn lab_row(
     question: &Question,
     lab: &LabPlace,
     (text, spec): &(String, Spec),
-    (disk, disk_spec): (&str, &DiskSpec),
+    (disk, journal): (&Disk, &Disk),
     kernel: &str,
 ) -> Result<Row, MatrixError> {
     let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
@@ -405,10 +443,7 @@ fn lab_row(
     let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
     let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
-    let largest = match disk_spec.attach {
-        Attach::Nbd => partition::largest(disk_spec),
-        Attach::Pmem => disk_spec.capacity,
-    };
+    let largest = largest(disk, lab.raid);
     let room = match lab.size {
         Size::Usual => USUAL_SIZE.min(largest),
         Size::Whole => largest,
@@ -416,7 +451,14 @@ fn lab_row(
     };
     if room > largest {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is more than disk '{disk}' has room for: {largest}"
+            "--size {room} is more than disk '{}' has room for: {largest}",
+            disk.name
+        )));
+    }
+    if room < filesystem.minimum_size && lab.size == Size::Usual {
+        return Err(MatrixError::Wrong(format!(
+            "disk '{}' is too small for {}: it has room for {largest}, and {} takes at least {}",
+            disk.name, spec.kind, spec.kind, filesystem.minimum_size
         )));
     }
     if room < filesystem.minimum_size {
@@ -425,18 +467,22 @@ fn lab_row(
             spec.kind, filesystem.minimum_size
         )));
     }
-    let spec_json = serde_json::to_value(disk_spec)
-        .map_err(|error| MatrixError::Wrong(format!("disk '{disk}': {error}")))?;
+    let second = spec.names_second_disk();
     Ok(Row {
         label: spec.name(),
         filesystem: Some(plan),
-        medium: MediumPlan::Lab {
-            disk: DiskPlan { name: disk.to_string(), spec: spec_json },
+        medium: MediumPlan::Lab(LabPlan {
+            disk: disk.plan()?,
+            raid: lab.raid,
+            journal: second.then(|| journal.plan()).transpose()?,
             size: Some(room),
             ram: lab.ram,
+            cacheable: lab.cacheable,
             scheduler: lab.scheduler.clone(),
             kernel: kernel.to_string(),
-        },
+            cpu: lab.cpu,
+            boot: lab.boot,
+        }),
         longest_name: Some(filesystem.longest_name),
         room: Some(room),
         skip: skip.map(|error| error.to_string()),
@@ -449,6 +495,9 @@ const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
 /// Less RAM than this does not hold the guest's initramfs beside its kernel.
 const LEAST_RAM: Bytes = Bytes(96 << 20);
 
+/// Less than this does not let a file system write.
+const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
+
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if let Some(scheduler) = &lab.scheduler
         && !SCHEDULERS.contains(&scheduler.as_str())
@@ -459,6 +508,15 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if lab.ram < LEAST_RAM || lab.ram.0 % (1 << 20) != 0 {
         return Err(MatrixError::Wrong(format!(
             "--ram {} is not right: it takes whole mebibytes, at least {LEAST_RAM}",
+            lab.ram
+        )));
+    }
+    if let Some(cacheable) = lab.cacheable
+        && (cacheable >= lab.ram || cacheable < LEAST_CACHEABLE)
+    {
+        return Err(MatrixError::Wrong(format!(
+            "--cacheable {cacheable} is not possible with --ram {}: it takes at least \
+             {LEAST_CACHEABLE}, and less than the RAM",
             lab.ram
         )));
     }
@@ -527,9 +585,14 @@ mod tests {
     fn lab() -> LabPlace {
         LabPlace {
             disks: vec!["hdd-7200".into()],
+            raid: None,
+            journal_disk: None,
             kernels: vec!["6.1.0".into()],
             found: true,
             ram: Bytes(1 << 30),
+            cacheable: None,
+            cpu: Default::default(),
+            boot: Default::default(),
             scheduler: None,
             size: Size::Usual,
         }

@@ -199,9 +199,9 @@ fn same_ground(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), R
 
 /// Whether two plans are for one machine with one kernel: then what their guests share is alike.
 fn same_machine(a: &Plan, b: &Plan) -> bool {
-    use fsdyno_record::plan::MediumPlan::Lab;
-    matches!((&a.medium, &b.medium), (Lab { kernel: one, .. }, Lab { kernel: other, .. }) if one == other)
-        && a.disk_name() == b.disk_name()
+    a.lab().zip(b.lab()).is_some_and(|(a, b)| {
+        (&a.kernel, &a.disk.name, a.boot, a.cpu) == (&b.kernel, &b.disk.name, b.boot, b.cpu)
+    })
 }
 
 /// Components that two guests share and that differ. The initramfs and its list of modules differ
@@ -327,7 +327,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use fsdyno_record::Bytes;
-    use fsdyno_record::plan::{DiskPlan, MediumPlan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::AgentReport;
 
     use fsdyno_record::Nanos;
@@ -386,13 +386,18 @@ mod tests {
                         input: None,
                     },
                     filesystem: None,
-                    medium: MediumPlan::Lab {
+                    medium: MediumPlan::Lab(LabPlan {
                         disk: DiskPlan { name: "d".into(), spec: path.into() },
+                        raid: None,
+                        journal: None,
                         size: None,
                         ram: Bytes(1 << 30),
+                        cacheable: None,
                         scheduler: None,
                         kernel: "6.1".into(),
-                    },
+                        cpu: Default::default(),
+                        boot: Default::default(),
+                    }),
                     threads: 1,
                     issuer: fsdyno_record::plan::IssuerPlan::Sync,
                     verify: VerifyMode::Full,

@@ -3,6 +3,8 @@
 //! A repeat is a seed. Every cell gets the same seeds, so that two cells are compared pair by
 //! pair; the rounds interleave the cells, so that whatever drifts on a host drifts for all.
 
+use std::str::FromStr;
+
 use fsdyno_record::seed;
 
 /// One trial to run.
@@ -14,6 +16,36 @@ pub struct Slot {
     pub seed: u64,
     /// The round, from zero.
     pub round: u32,
+}
+
+/// One of several equal shares of a schedule, `I/N`, as a cluster's nodes take them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which, from 1.
+    pub index: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Shard, String> {
+        let parts = typed.split_once('/');
+        let shard = parts.and_then(|(index, of)| {
+            Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
+        });
+        shard.filter(|shard| (1..=shard.of).contains(&shard.index)).ok_or_else(|| {
+            format!("'{typed}' is no share; it is I/N with I from 1 to N, such as 2/8")
+        })
+    }
+}
+
+impl Shard {
+    /// The slots of this share: every N-th, from the I-th on.
+    pub fn of(self, slots: &[Slot]) -> Vec<Slot> {
+        slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).copied().collect()
+    }
 }
 
 /// Every cell once in each of `repeat` rounds; round r runs under seed `first_seed + r`.

@@ -142,7 +142,7 @@ fn follow(
 fn directory_of(plan: &Plan) -> Result<&Path, VenueError> {
     match &plan.medium {
         MediumPlan::Directory { path } => Ok(Path::new(path)),
-        MediumPlan::Lab { .. } => Err(VenueError::Died("a lab's trial came to the host".into())),
+        MediumPlan::Lab(_) => Err(VenueError::Died("a lab's trial came to the host".into())),
     }
 }
 

@@ -9,7 +9,7 @@ use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::catalog;
 use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError};
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::{FilesystemPlan, MediumPlan};
+use fsdyno_record::plan::{FilesystemPlan, LabPlan};
 use fsdyno_record::trial::{AgentReport, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
@@ -107,7 +107,7 @@ impl LabVenue {
 
     fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
         let (_, disk) = lab_of(plan)?;
-        let MediumPlan::Lab { ram, size, .. } = &plan.medium else { return Err(not_a_lab()) };
+        let LabPlan { ram, size, .. } = plan.lab().ok_or_else(not_a_lab)?;
         let attach = match disk.attach {
             Attach::Nbd => fsdyno_lab::Attach::Nbd,
             Attach::Pmem => fsdyno_lab::Attach::Pmem,
@@ -164,7 +164,7 @@ fn identity(guest: &Guest) -> Identity {
 
 /// Kernel and disk of a plan.
 fn lab_of(plan: &Plan) -> Result<(&str, DiskSpec), VenueError> {
-    let MediumPlan::Lab { disk, kernel, .. } = &plan.medium else { return Err(not_a_lab()) };
+    let LabPlan { disk, kernel, .. } = plan.lab().ok_or_else(not_a_lab)?;
     let spec = DiskSpec::from_json(&disk.spec)
         .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))?;
     Ok((kernel, spec))
@@ -200,10 +200,8 @@ fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
 
 /// The scheduler that was asked for, or the disk's own.
 fn scheduler_of(plan: &Plan, disk: &DiskSpec) -> String {
-    match &plan.medium {
-        MediumPlan::Lab { scheduler: Some(scheduler), .. } => scheduler.clone(),
-        _ => disk.queue.scheduler.clone(),
-    }
+    let asked = plan.lab().and_then(|lab| lab.scheduler.clone());
+    asked.unwrap_or_else(|| disk.queue.scheduler.clone())
 }
 
 /// What goes into the guest for a file system on a disk.
@@ -264,7 +262,7 @@ fn from_run(error: RunError) -> VenueError {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::plan::WorkloadPlan;
+    use fsdyno_record::plan::{MediumPlan, WorkloadPlan};
 
     use super::*;
 

@@ -207,6 +207,7 @@ impl Server {
             let now = clock::now();
             let Some(due) = self.disk.next_due().filter(|due| *due <= now) else { return Ok(()) };
             let Some(id) = self.disk.completed(now) else { continue };
+            while self.disk.landed().is_some() {}
             let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
                 return Err(io::Error::other("the model completed a request that nobody made"));
             };

@@ -54,6 +54,8 @@ pub struct HardDisk {
     /// Flushes, and the epoch of the cache that each waits for.
     for_flush: VecDeque<(Command, u64)>,
     done: VecDeque<(Nanos, u64)>,
+    /// Sectors that reached the platter and were not asked for yet.
+    landed: VecDeque<(u64, u64)>,
     counters: Device,
 }
 
@@ -129,6 +131,7 @@ impl HardDisk {
             for_arm: Vec::with_capacity(room),
             for_flush: VecDeque::with_capacity(room),
             done: VecDeque::with_capacity(1024),
+            landed: VecDeque::with_capacity(1024),
             counters: Device {
                 seeks: Some(0),
                 busy_ns: Some(Nanos(0)),
@@ -408,6 +411,7 @@ impl HardDisk {
             }
             Work::Destage(pass) => {
                 self.cache.finish(pass);
+                self.landed.push_back((pass.first, pass.sectors));
                 while let Some((command, epoch)) = self.for_flush.front().copied() {
                     if !self.cache.is_settled(epoch) {
                         break;
@@ -419,6 +423,8 @@ impl HardDisk {
             Work::Command(command) => {
                 if command.request.action == Action::Read {
                     self.segments.add(command.request.sector, command.from, command.end());
+                } else {
+                    self.landed.push_back((command.request.sector, command.request.sectors.into()));
                 }
                 self.complete(&command);
             }
@@ -455,6 +461,10 @@ impl Disk for HardDisk {
     fn completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
         self.done.pop_front().map(|(_, id)| id)
+    }
+
+    fn landed(&mut self) -> Option<(u64, u64)> {
+        self.landed.pop_front()
     }
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {

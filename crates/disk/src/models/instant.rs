@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos};
 
-use crate::disk::{Disk, Request, count};
+use crate::disk::{Action, Disk, Request, count};
 
 /// Room for completions that nobody has asked for yet; more than NBD has tags.
 const ROOM: usize = 1024;
@@ -13,6 +13,8 @@ const ROOM: usize = 1024;
 /// A disk without a law.
 pub struct InstantDisk {
     done: VecDeque<(Nanos, u64)>,
+    /// Sectors that were written and not asked for yet.
+    landed: VecDeque<(u64, u64)>,
     now: Nanos,
     counters: Device,
 }
@@ -22,7 +24,8 @@ impl InstantDisk {
     pub fn new() -> InstantDisk {
         let counters =
             Device { busy_ns: Some(Nanos(0)), peak_in_flight: Some(0), ..Device::default() };
-        InstantDisk { done: VecDeque::with_capacity(ROOM), now: Nanos(0), counters }
+        let (done, landed) = (VecDeque::with_capacity(ROOM), VecDeque::with_capacity(ROOM));
+        InstantDisk { done, landed, now: Nanos(0), counters }
     }
 }
 
@@ -31,6 +34,9 @@ impl Disk for InstantDisk {
         self.now = self.now.max(now);
         count(&mut self.counters, &request);
         self.done.push_back((self.now, request.id));
+        if request.action == Action::Write {
+            self.landed.push_back((request.sector, request.sectors.into()));
+        }
         self.counters.peak_in_flight =
             self.counters.peak_in_flight.max(Some(self.done.len() as u64));
     }
@@ -42,6 +48,10 @@ impl Disk for InstantDisk {
     fn completed(&mut self, now: Nanos) -> Option<u64> {
         self.now = self.now.max(now);
         self.done.pop_front().map(|done| done.1)
+    }
+
+    fn landed(&mut self) -> Option<(u64, u64)> {
+        self.landed.pop_front()
     }
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
@@ -57,7 +67,6 @@ impl Disk for InstantDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Action;
 
     #[test]
     fn everything_completes_at_the_instant_it_comes() {

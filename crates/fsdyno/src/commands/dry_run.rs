@@ -54,8 +54,10 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         let plan = &cell.plan;
         let place = match &plan.medium {
             MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
-            MediumPlan::Lab { disk, ram, kernel, .. } => {
-                format!("in the lab on {}, {ram} of RAM, kernel {kernel}", disk.name)
+            MediumPlan::Lab(lab) => {
+                let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+                let (disk, ram, kernel) = (&lab.disk.name, lab.ram, &lab.kernel);
+                format!("in the lab on {raid}{disk}, {ram} of RAM, kernel {kernel}")
             }
         };
         text.push_str(&format!("{}. {} on {}, {place}\n", at + 1, plan.workload.name, plan.label));

@@ -211,7 +211,12 @@ mod tests {
             disks: vec!["hdd-7200".into()],
             kernels: vec!["6.13.0-amd64".into()],
             found: true,
+            raid: None,
+            journal_disk: None,
             ram: Bytes(1 << 30),
+            cacheable: None,
+            cpu: Default::default(),
+            boot: Default::default(),
             scheduler: None,
             size: Size::Usual,
         };

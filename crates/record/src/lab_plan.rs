@@ -1,0 +1,269 @@
+//! What a trial's lab is made of: disks, memory, kernel, CPU, and how the guest comes up.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::units::Bytes;
+
+/// A guest on modelled disks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabPlan {
+    /// The disk; with a RAID, each of its disks.
+    pub disk: DiskPlan,
+    /// How several such disks are put together, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidPlan>,
+    /// The second disk, for an external journal or log (`{journal}` in a file system's spec).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<DiskPlan>,
+    /// Size of the file system; none takes the whole disk or array.
+    pub size: Option<Bytes>,
+    /// RAM of the guest.
+    pub ram: Bytes,
+    /// Memory that can cache files at the start of the first phase, where it was asked for; the
+    /// rest of the guest's RAM is then held by the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cacheable: Option<Bytes>,
+    /// The block scheduler of each disk; none takes the disk file's.
+    pub scheduler: Option<String>,
+    /// Kernel release, as `uname -r` prints it.
+    pub kernel: String,
+    /// How fast the guest's CPU is.
+    #[serde(default, skip_serializing_if = "CpuPlan::is_usual")]
+    pub cpu: CpuPlan,
+    /// How the guest comes up.
+    #[serde(default, skip_serializing_if = "BootPlan::is_cold")]
+    pub boot: BootPlan,
+}
+
+impl LabPlan {
+    /// How many modelled disks the guest has: those of the file system, and that of its journal.
+    pub fn disks(&self) -> u32 {
+        self.data_disks() + u32::from(self.journal.is_some())
+    }
+
+    /// How many disks the file system itself lies on.
+    pub fn data_disks(&self) -> u32 {
+        self.raid.map_or(1, |raid| raid.disks)
+    }
+}
+
+/// A disk of the catalog, or of a file of the user's, with its file's whole content, so that the
+/// plan says what was modelled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskPlan {
+    /// Its name in the catalog, or the name of its file.
+    pub name: String,
+    /// The disk's file as JSON; the disk crate gives it meaning. Whole numbers and strings only.
+    pub spec: Value,
+}
+
+/// An md RAID over equal disks: `5x3` is level 5 over three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RaidPlan {
+    /// The level: 0, 1, 5 or 10.
+    pub level: u32,
+    /// How many disks.
+    pub disks: u32,
+}
+
+/// The most disks of an array: each is a PCI device and a server of the guest.
+const MOST_DISKS: u32 = 8;
+
+impl RaidPlan {
+    /// Disks whose bytes the user gets: the capacity of the array in units of one disk, times two
+    /// so that an odd RAID 10 has a whole number.
+    pub fn half_disks_of_data(self) -> u64 {
+        let disks = u64::from(self.disks);
+        match self.level {
+            0 => 2 * disks,
+            1 => 2,
+            5 => 2 * (disks - 1),
+            _ => disks,
+        }
+    }
+}
+
+impl fmt::Display for RaidPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.level, self.disks)
+    }
+}
+
+impl FromStr for RaidPlan {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<RaidPlan, String> {
+        let parts = typed.split_once('x').and_then(|(level, disks)| {
+            Some(RaidPlan { level: level.parse().ok()?, disks: disks.parse().ok()? })
+        });
+        let raid = parts.ok_or(format!("'{typed}' is no RAID; it is LEVELxDISKS, such as 5x3"))?;
+        let least = match raid.level {
+            0 | 1 | 10 => 2,
+            5 => 3,
+            other => return Err(format!("there is no RAID {other} here; it is 0, 1, 5 or 10")),
+        };
+        if !(least..=MOST_DISKS).contains(&raid.disks) {
+            return Err(format!(
+                "RAID {} takes {least} to {MOST_DISKS} disks here, not {}",
+                raid.level, raid.disks
+            ));
+        }
+        Ok(raid)
+    }
+}
+
+impl TryFrom<String> for RaidPlan {
+    type Error = String;
+
+    fn try_from(typed: String) -> Result<RaidPlan, String> {
+        typed.parse()
+    }
+}
+
+impl From<RaidPlan> for String {
+    fn from(raid: RaidPlan) -> String {
+        raid.to_string()
+    }
+}
+
+/// The speed of the guest's CPU in instructions a nanosecond, a power of two: `1/4`, `1`, `2`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CpuPlan {
+    /// Its logarithm to the base of two: 0 is one instruction a nanosecond.
+    pub log2: i32,
+}
+
+/// Slowest and fastest CPU, as powers of two.
+const CPU_RANGE: std::ops::RangeInclusive<i32> = -6..=3;
+
+impl CpuPlan {
+    /// Whether it is one instruction a nanosecond, as usual.
+    pub fn is_usual(&self) -> bool {
+        self.log2 == 0
+    }
+}
+
+impl fmt::Display for CpuPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let power = 1u64 << self.log2.unsigned_abs();
+        if self.log2 < 0 { write!(f, "1/{power}") } else { write!(f, "{power}") }
+    }
+}
+
+impl FromStr for CpuPlan {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<CpuPlan, String> {
+        let (numerator, denominator) = typed.split_once('/').unwrap_or((typed, "1"));
+        let log2 = |text: &str| {
+            let n: u32 = text.parse().ok().filter(|n: &u32| n.is_power_of_two())?;
+            Some(n.trailing_zeros() as i32)
+        };
+        let log2 = log2(numerator).zip(log2(denominator)).map(|(up, down)| up - down);
+        match log2.filter(|log2| CPU_RANGE.contains(log2)) {
+            Some(log2) => Ok(CpuPlan { log2 }),
+            None => Err(format!(
+                "'{typed}' is no speed of the lab's CPU; it is a power of two in instructions a \
+                 nanosecond, from {} to {}",
+                CpuPlan { log2: *CPU_RANGE.start() },
+                CpuPlan { log2: *CPU_RANGE.end() }
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for CpuPlan {
+    type Error = String;
+
+    fn try_from(typed: String) -> Result<CpuPlan, String> {
+        typed.parse()
+    }
+}
+
+impl From<CpuPlan> for String {
+    fn from(cpu: CpuPlan) -> String {
+        cpu.to_string()
+    }
+}
+
+/// How a guest comes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BootPlan {
+    /// The kernel boots anew.
+    #[default]
+    Cold,
+    /// It goes on from a snapshot of a guest that had booted; the snapshot is part of the lab's
+    /// identity.
+    Snapshot,
+}
+
+impl BootPlan {
+    /// Every way, with the name that `--boot` takes and what it means.
+    pub const ALL: &[(&str, &str, BootPlan)] = &[
+        ("cold", "The kernel boots anew: the same digits on every machine", BootPlan::Cold),
+        (
+            "snapshot",
+            "From a snapshot of a booted guest: faster, the same digits with the same snapshot",
+            BootPlan::Snapshot,
+        ),
+    ];
+
+    /// The name that `--boot` takes.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, _, boot)| *boot == self).map_or("", |(name, _, _)| name)
+    }
+
+    /// Whether the kernel boots anew, as usual.
+    pub fn is_cold(&self) -> bool {
+        *self == BootPlan::Cold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raid_is_typed_as_it_is_recorded() {
+        for typed in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8"] {
+            assert_eq!(typed.parse::<RaidPlan>().unwrap().to_string(), typed);
+        }
+        for (wrong, hint) in
+            [("5", "5x3"), ("5x2", "3 to 8"), ("6x4", "0, 1, 5 or 10"), ("0x9", "2 to 8")]
+        {
+            assert!(wrong.parse::<RaidPlan>().unwrap_err().contains(hint), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_array_holds_what_its_level_leaves() {
+        let halves = |typed: &str| typed.parse::<RaidPlan>().unwrap().half_disks_of_data();
+        assert_eq!(["0x3", "1x2", "5x3", "10x4", "10x3"].map(halves), [6, 2, 4, 4, 3]);
+    }
+
+    #[test]
+    fn a_speed_is_typed_as_it_is_recorded() {
+        for (typed, log2) in [("1/64", -6), ("1/2", -1), ("1", 0), ("8", 3)] {
+            let cpu: CpuPlan = typed.parse().unwrap();
+            assert_eq!((cpu.log2, cpu.to_string().as_str()), (log2, typed));
+        }
+        for wrong in ["0", "3", "1/3", "16", "1/128", "", "1/0", "x"] {
+            assert!(wrong.parse::<CpuPlan>().unwrap_err().contains("1/64 to 8"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_boot_is_typed_as_it_is_recorded() {
+        for (name, _, boot) in BootPlan::ALL {
+            assert_eq!(serde_json::to_value(boot).unwrap(), *name);
+            assert_eq!(boot.name(), *name);
+        }
+    }
+}
