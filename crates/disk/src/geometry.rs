@@ -34,9 +34,11 @@ pub struct Geometry {
     sectors: u64,
     /// One turn, in ns.
     revolution: u64,
-    /// By how much, in ns, a track's first sector comes later than that of the track before: as
-    /// long as the change of track takes, so that a long transfer loses no turn.
-    skew: u64,
+    /// Time in ns to another head of the same cylinder. By so much a track's first sector comes
+    /// later than that of the track before, so that a long transfer loses no turn.
+    head_switch: u64,
+    /// The same for the first track of a cylinder: the longest seek to the next cylinder.
+    cylinder_switch: u64,
     /// Where the platter stands at instant zero, in ns of its turn.
     phase: u64,
     read: SeekCurve,
@@ -48,11 +50,13 @@ impl Geometry {
     /// instant zero.
     pub fn new(hdd: &Hdd, sectors: u64, phase: u64) -> Geometry {
         let revolution = revolution(hdd);
-        // One skew has to do for reads and writes.
-        let change = hdd.seek_read.track_to_track_us.max(hdd.seek_write.track_to_track_us);
-        let skew = change * 1000;
+        // One skew has to do for reads and writes; the head is changed while the arm moves.
+        let seek = hdd.seek_read.track_to_track_us.max(hdd.seek_write.track_to_track_us);
+        let head_switch = hdd.head_switch_us * 1000;
+        let cylinder_switch = seek.max(hdd.head_switch_us) * 1000;
         let heads = u64::from(hdd.heads).max(1);
-        let per_track = sectors_per_track(hdd, revolution + skew);
+        let turn_of_cylinder = heads * revolution + (heads - 1) * head_switch + cylinder_switch;
+        let per_track = sectors_per_track(hdd, turn_of_cylinder);
         // As many cylinders as the capacity needs, the same number in each zone.
         let stripe = heads * per_track.iter().sum::<u64>();
         let zone_cylinders = sectors.div_ceil(stripe).max(1);
@@ -67,7 +71,18 @@ impl Geometry {
         let read = SeekCurve::through(&hdd.seek_read, cylinders);
         let write = SeekCurve::through(&hdd.seek_write, cylinders);
         let phase = phase % revolution;
-        Geometry { zones, heads, cylinders, sectors, revolution, skew, phase, read, write }
+        Geometry {
+            zones,
+            heads,
+            cylinders,
+            sectors,
+            revolution,
+            head_switch,
+            cylinder_switch,
+            phase,
+            read,
+            write,
+        }
     }
 
     /// Cylinders of the drive.
@@ -80,22 +95,18 @@ impl Geometry {
         self.sectors
     }
 
-    /// Whether the three seeks of the data sheet fit a curve without negative parts.
-    pub fn curve_is_possible(&self) -> bool {
-        let rises =
-            |curve: &SeekCurve| curve.settle >= 0.0 && curve.root >= 0.0 && curve.linear >= 0.0;
-        rises(&self.read) && rises(&self.write)
-    }
-
     /// Where a sector lies. A sector beyond the end lies in the last zone.
     pub fn locate(&self, sector: u64) -> Place {
         let zone = self.zone(sector);
         let within = sector - zone.first_sector;
         let track = zone.first_track + within / zone.sectors_per_track;
-        let angle = track * self.skew
+        let cylinder = track / self.heads;
+        // Of the changes of track before this one, one in each cylinder is to the next cylinder.
+        let angle = (track - cylinder) * self.head_switch
+            + cylinder * self.cylinder_switch
             + self.phase
             + within % zone.sectors_per_track * self.revolution / zone.sectors_per_track;
-        Place { track, cylinder: track / self.heads, angle: angle % self.revolution }
+        Place { track, cylinder, angle: angle % self.revolution }
     }
 
     /// The first sector of a track.
@@ -105,10 +116,15 @@ impl Geometry {
         zone.first_sector + (track - zone.first_track) * zone.sectors_per_track
     }
 
-    /// Time in ns for the arm to go `distance` cylinders, or to another head for 0 or 1.
+    /// Time in ns for the arm to go `distance` cylinders, or to another head of the same cylinder
+    /// for 0. The head is changed while the arm moves.
     pub fn seek(&self, distance: u64, write: bool) -> u64 {
+        if distance == 0 {
+            return self.head_switch;
+        }
         let curve = if write { &self.write } else { &self.read };
-        if distance <= 1 { curve.nearest } else { curve.at(distance) as u64 }
+        let moved = if distance == 1 { curve.nearest } else { curve.at(distance) as u64 };
+        moved.max(self.head_switch)
     }
 
     /// Time in ns from `now` until the head, now over the track of `head`, has the first sector
@@ -138,7 +154,7 @@ impl Geometry {
                 return (time, self.locate(at + take.saturating_sub(1)));
             }
             at += take;
-            time += self.skew;
+            time += track.switch;
         }
     }
 
@@ -161,7 +177,7 @@ impl Geometry {
                 return (done + take, spent + track.time(take, self.revolution));
             }
             at += track.left;
-            spent += whole + self.skew;
+            spent += whole + track.switch;
         }
     }
 
@@ -172,9 +188,13 @@ impl Geometry {
 
     fn track_from(&self, sector: u64) -> RestOfTrack {
         let zone = self.zone(sector);
-        let within = (sector - zone.first_sector) % zone.sectors_per_track;
         let per_track = zone.sectors_per_track;
-        RestOfTrack { within, left: per_track - within, per_track }
+        let (track, within) =
+            ((sector - zone.first_sector) / per_track, (sector - zone.first_sector) % per_track);
+        // A zone begins with a cylinder.
+        let last_head = track % self.heads == self.heads - 1;
+        let switch = if last_head { self.cylinder_switch } else { self.head_switch };
+        RestOfTrack { within, left: per_track - within, per_track, switch }
     }
 }
 
@@ -183,6 +203,8 @@ struct RestOfTrack {
     within: u64,
     left: u64,
     per_track: u64,
+    /// Time in ns to the track after it.
+    switch: u64,
 }
 
 impl RestOfTrack {
@@ -199,16 +221,18 @@ pub fn revolution(hdd: &Hdd) -> u64 {
     60_000_000_000 / u64::from(hdd.rpm).max(1)
 }
 
-/// Sectors per track of each zone: a sustained rate R reads one track in a turn and a change of
-/// track, so a track holds R * (turn + change). The rate falls linearly from zone to zone.
-fn sectors_per_track(hdd: &Hdd, turn_and_change: u64) -> Vec<u64> {
+/// Sectors per track of each zone: a sustained rate R reads one cylinder while all its tracks turn by
+/// and all changes of track are made, so a cylinder holds R times that (Hitachi's specifications
+/// define "sustained" so, e.g. Deskstar 7K500, 4.4.4). The rate falls linearly from zone to zone.
+fn sectors_per_track(hdd: &Hdd, turn_of_cylinder: u64) -> Vec<u64> {
     let zones = u64::from(hdd.zones).max(1);
+    let heads = u128::from(hdd.heads).max(1);
     let drop = hdd.outer_rate_kb.saturating_sub(hdd.inner_rate_kb);
     (0..zones)
         .map(|zone| {
             let rate = hdd.outer_rate_kb - drop * zone / (zones - 1).max(1);
             // kB/s * ns = 1e-6 bytes.
-            let bytes = u128::from(rate) * u128::from(turn_and_change) / 1_000_000;
+            let bytes = u128::from(rate) * u128::from(turn_of_cylinder) / heads / 1_000_000;
             (bytes as u64 / SECTOR).max(1)
         })
         .collect()
@@ -219,8 +243,8 @@ fn sectors_per_track(hdd: &Hdd, turn_and_change: u64) -> Vec<u64> {
 /// A root for short seeks and a line for long ones is the form of Ruemmler and Wilkes, "An
 /// introduction to disk drive modeling", IEEE Computer 27(3), 1994, who join the two at a distance
 /// that no data sheet gives. Their sum, fitted to a data sheet's three seeks (to the next cylinder,
-/// over a third of all, over all), is that of Lee and Katz, "An analytic performance model of disk
-/// arrays", SIGMETRICS 1993, but for their taking the distance less one.
+/// the mean over all pairs of cylinders, over all), is that of Lee and Katz, "An analytic
+/// performance model of disk arrays", SIGMETRICS 1993, but for their taking the distance less one.
 #[derive(Clone, Copy, Debug)]
 struct SeekCurve {
     nearest: u64,
@@ -232,10 +256,13 @@ struct SeekCurve {
 impl SeekCurve {
     fn through(seek: &Seek, cylinders: u64) -> SeekCurve {
         let nearest = seek.track_to_track_us as f64 * 1e3;
-        let third = (cylinders as f64 / 3.0).max(2.0);
-        let full = (cylinders as f64 - 1.0).max(third + 1.0);
+        let all = (cylinders as f64).max(9.0);
+        let full = all - 1.0;
+        // A share x of the stroke lies between two random cylinders with density 2 (1 - x), so its
+        // mean is 1/3 and the mean of its root is 8/15.
+        let (mean_root, mean) = (8.0 / 15.0 * all.sqrt(), all / 3.0);
         // Less the first equation, two linear ones are left, in root and linear.
-        let (x2, y2) = (third.sqrt() - 1.0, third - 1.0);
+        let (x2, y2) = (mean_root - 1.0, mean - 1.0);
         let (x3, y3) = (full.sqrt() - 1.0, full - 1.0);
         let t2 = seek.average_us as f64 * 1e3 - nearest;
         let t3 = seek.full_stroke_us as f64 * 1e3 - nearest;
@@ -252,6 +279,15 @@ impl SeekCurve {
     }
 }
 
+/// The shortest and the longest full stroke, in microseconds, that a curve of this form can have with
+/// the other two seeks: below it the curve would fall before its end (the linear part may be a
+/// little below zero, for sheets round to 0.1 ms), above it the root would be negative.
+pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) {
+    let (nearest, average) = (track_to_track_us, average_us);
+    let least = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
+    (least.max(average), (3 * average).saturating_sub(2 * nearest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,11 +302,18 @@ mod tests {
     #[test]
     fn the_seek_curve_passes_through_the_data_sheet() {
         let drive = drive();
-        let near = |value: u64, expected: f64| (value as f64 / expected - 1.0).abs() < 1e-3;
-        assert_eq!((drive.seek(1, false), drive.seek(0, true)), (1_000_000, 1_200_000));
-        assert!(near(drive.seek(drive.cylinders() / 3, false), 8.5e6));
-        assert!(near(drive.seek(drive.cylinders() / 3, true), 9.5e6));
-        assert!(near(drive.seek(drive.cylinders() - 1, false), 17e6));
+        let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
+        // The maker's own sum, over all pairs of different cylinders.
+        let mean = |write| {
+            let last = drive.cylinders() - 1;
+            let pairs = |d: u64| (last + 1 - d) as f64;
+            let total: f64 = (1..=last).map(|d| pairs(d) * drive.seek(d, write) as f64).sum();
+            total / (1..=last).map(pairs).sum::<f64>()
+        };
+        assert_eq!((drive.seek(1, false), drive.seek(1, true)), (1_000_000, 1_200_000));
+        assert_eq!((drive.seek(0, false), drive.seek(0, true)), (1_000_000, 1_000_000));
+        assert!(near(mean(false), 8.5e6) && near(mean(true), 9.5e6));
+        assert!(near(drive.seek(drive.cylinders() - 1, false) as f64, 17e6));
         let times: Vec<u64> = (0..1000).map(|d| drive.seek(d * 300 + 1, true)).collect();
         assert!(times.is_sorted());
     }

@@ -18,14 +18,15 @@ pub enum Model {
 #[serde(deny_unknown_fields)]
 pub struct Instant {}
 
-/// The three seeks of a data sheet, in microseconds.
+/// The three seeks of a data sheet, in microseconds, settling included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
-    /// To the next cylinder, or to another head.
+    /// To the next cylinder.
     pub track_to_track_us: u64,
-    /// Over a third of all cylinders: the mean distance of two random cylinders, and the usual
-    /// meaning of "average".
+    /// The mean over all pairs of cylinders, as makers define it ("the weighted average of all
+    /// possible seek combinations": IBM Deskstar 60GXP specification, 4.3.2.1, and Hitachi's after
+    /// it). It is not the seek over a third of the stroke, which is some 3 % longer.
     pub average_us: u64,
     /// Over all cylinders.
     pub full_stroke_us: u64,
@@ -45,14 +46,19 @@ pub struct Hdd {
     pub outer_rate_kb: u64,
     /// Sustained rate of the innermost zone, in kB/s.
     pub inner_rate_kb: u64,
+    /// From one head to the next of the same cylinder, in microseconds: the arm stays, but tracks of
+    /// two surfaces do not lie exactly above each other and the servo has to find the new one.
+    pub head_switch_us: u64,
     /// Seeks before a read.
     pub seek_read: Seek,
     /// Seeks before a write, for which the arm has to settle better.
     pub seek_write: Seek,
     /// Rate of the interface, in kB/s.
     pub interface_rate_kb: u64,
-    /// What the controller takes for each command, in microseconds.
+    /// What the controller takes for a command, in microseconds.
     pub overhead_us: u64,
+    /// What it takes instead for a read that is not in its memory, until the arm starts.
+    pub miss_overhead_us: u64,
     /// A command that has waited this long is served next, in microseconds.
     pub age_limit_us: u64,
     /// The part of the drive's memory that holds writes.

@@ -125,7 +125,7 @@ pub enum SpecError {
         /// The file.
         file: String,
         /// The parameter.
-        name: &'static str,
+        name: String,
         /// Its value.
         value: String,
         /// What it may be.
@@ -170,8 +170,8 @@ impl DiskSpec {
 
     fn check(&self, file: &str) -> Result<(), SpecError> {
         let check = Check { file };
-        // 1 MiB holds a partition table; 2^40 bytes times 16 is beyond any single drive.
-        check.within("capacity", self.capacity.0, 1 << 20, 16 << 40)?;
+        // 1 MiB holds a partition table; 2^40 bytes times 64 is beyond any single drive.
+        check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
         self.check_queue(&check)?;
         match &self.model {
@@ -215,10 +215,12 @@ fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Resul
     check.within("model.zones", hdd.zones.into(), 1, 256)?;
     check.within("model.outer_rate_kb", hdd.outer_rate_kb, 100, 10_000_000)?;
     check.within("model.inner_rate_kb", hdd.inner_rate_kb, 100, hdd.outer_rate_kb)?;
-    check_seek(&hdd.seek_read, check)?;
-    check_seek(&hdd.seek_write, check)?;
+    check.within("model.head_switch_us", hdd.head_switch_us, 1, 100_000)?;
+    check_seek("model.seek_read", &hdd.seek_read, check)?;
+    check_seek("model.seek_write", &hdd.seek_write, check)?;
     check.within("model.interface_rate_kb", hdd.interface_rate_kb, 100, 100_000_000)?;
     check.within("model.overhead_us", hdd.overhead_us, 0, 100_000)?;
+    check.within("model.miss_overhead_us", hdd.miss_overhead_us, hdd.overhead_us, 100_000)?;
     // A full queue served in order of arrival must not reach the limit, or that order, once
     // begun, would feed on itself.
     let turn = 60_000_000 / u64::from(hdd.rpm);
@@ -229,24 +231,15 @@ fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Resul
     check.within("model.read_segment", hdd.read_segment.0, 4096, 1 << 30)?;
     let geometry = crate::geometry::Geometry::new(hdd, capacity.0 / SECTOR, 0);
     let range = "such that each zone has three cylinders or more (larger capacity, fewer zones)";
-    check.that(
-        "model.zones",
-        hdd.zones,
-        geometry.cylinders() >= 3 * u64::from(hdd.zones),
-        range,
-    )?;
-    let range = "such that curves settle + a*sqrt(d) + b*d without negative parts pass through the \
-                 seeks of seek_read and of seek_write";
-    let value = hdd.seek_read.full_stroke_us;
-    check.that("model.seek_read.full_stroke_us", value, geometry.curve_is_possible(), range)
+    check.that("model.zones", hdd.zones, geometry.cylinders() >= 3 * u64::from(hdd.zones), range)
 }
 
-fn check_seek(seek: &Seek, check: &Check<'_>) -> Result<(), SpecError> {
-    let Seek { track_to_track_us, average_us, full_stroke_us } = *seek;
-    check.within("model.seek_*.track_to_track_us", track_to_track_us, 1, 100_000)?;
-    check.within("model.seek_*.average_us", average_us, track_to_track_us, 1_000_000)?;
-    check.within("model.seek_*.full_stroke_us", full_stroke_us, average_us, 3 * average_us)?;
-    Ok(())
+fn check_seek(name: &str, seek: &Seek, check: &Check<'_>) -> Result<(), SpecError> {
+    let Seek { track_to_track_us: nearest, average_us: average, full_stroke_us: full } = *seek;
+    check.within(&format!("{name}.track_to_track_us"), nearest, 1, 100_000)?;
+    check.within(&format!("{name}.average_us"), average, nearest, 1_000_000)?;
+    let (least, most) = crate::geometry::full_stroke_range(nearest, average);
+    check.within(&format!("{name}.full_stroke_us"), full, least, most)
 }
 
 struct Check<'a> {
@@ -256,7 +249,7 @@ struct Check<'a> {
 impl Check<'_> {
     fn that(
         &self,
-        name: &'static str,
+        name: &str,
         value: impl ToString,
         right: bool,
         range: &str,
@@ -264,17 +257,15 @@ impl Check<'_> {
         if right {
             return Ok(());
         }
-        let (file, value, range) = (self.file.to_string(), value.to_string(), range.to_string());
-        Err(SpecError::Parameter { file, name, value, range })
+        Err(SpecError::Parameter {
+            file: self.file.to_string(),
+            name: name.to_string(),
+            value: value.to_string(),
+            range: range.to_string(),
+        })
     }
 
-    fn within(
-        &self,
-        name: &'static str,
-        value: u64,
-        least: u64,
-        most: u64,
-    ) -> Result<(), SpecError> {
+    fn within(&self, name: &str, value: u64, least: u64, most: u64) -> Result<(), SpecError> {
         let right = (least..=most).contains(&value);
         self.that(name, value, right, &format!("{least} to {most}"))
     }

@@ -4,7 +4,13 @@
 //! Nothing runs by itself. Every call first plays all events up to its own instant
 //! ([`HardDisk::advance`]), so an idle disk has destaged its cache by the time somebody asks.
 //!
-//! What is left out: retries and remapped sectors, thermal recalibration, spin-down, reading
+//! Depth 1 is a drive without a queue: it takes a command when the one before it is done, hence in
+//! order of arrival.
+//!
+//! What is left out: tracks laid out surface by surface (a head is changed after each track here;
+//! makers of today's drives fill a band of one surface first), reads that begin in the middle of
+//! their track's part because it comes by first, memory shared out by need between reads and writes,
+//! retries and remapped sectors, thermal recalibration, spin-down, reading
 //! a physical sector before a part of it is written, and the last sector's way over the interface.
 
 use std::collections::VecDeque;
@@ -33,8 +39,10 @@ pub struct HardDisk {
     segments: ReadCache,
     /// Whether writes complete out of the cache.
     write_back: bool,
-    /// Time of the controller for each command, in ns.
+    /// Time of the controller for a command, in ns.
     overhead: u64,
+    /// Its time for a read that is not in memory, in ns.
+    miss_overhead: u64,
     /// Rate of the interface, in units of 1000 bytes a second.
     interface_rate: u64,
     age_limit: u64,
@@ -121,6 +129,7 @@ impl HardDisk {
             segments: ReadCache::new(hdd.read_segments, hdd.read_segment.0 / SECTOR),
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
             overhead: hdd.overhead_us * 1000,
+            miss_overhead: hdd.miss_overhead_us * 1000,
             interface_rate: hdd.interface_rate_kb.max(1),
             age_limit: hdd.age_limit_us * 1000,
             clock: Nanos(0),
@@ -238,7 +247,9 @@ impl HardDisk {
 
     fn transfer(&self, command: Command, moves_bytes: bool, then: Then) -> Transfer {
         let bytes = if moves_bytes { u64::from(command.request.sectors) * SECTOR } else { 0 };
-        let time = self.overhead + bytes * 1_000_000 / self.interface_rate;
+        let misses = command.request.action == Action::Read && then == Then::Arm;
+        let overhead = if misses { self.miss_overhead } else { self.overhead };
+        let time = overhead + bytes * 1_000_000 / self.interface_rate;
         Transfer { command, until: self.clock + Nanos(time), then }
     }
 
