@@ -4,10 +4,16 @@ use fsdyno_record::suggest;
 
 use crate::spec::{DiskSpec, SpecError};
 
-/// Name and text of every disk, in the order in which they are listed.
+/// Name and text of every disk, in the order in which they are listed: by the year they stand for.
 const DISKS: &[(&str, &str)] = &[
     ("instant", include_str!("../../../catalog/disks/instant.toml")),
+    ("ide-2001", include_str!("../../../catalog/disks/ide-2001.toml")),
+    ("scsi-10k-2004", include_str!("../../../catalog/disks/scsi-10k-2004.toml")),
+    ("ata-2006", include_str!("../../../catalog/disks/ata-2006.toml")),
+    ("ide-2008", include_str!("../../../catalog/disks/ide-2008.toml")),
+    ("sata-2009", include_str!("../../../catalog/disks/sata-2009.toml")),
     ("hdd-7200", include_str!("../../../catalog/disks/hdd-7200.toml")),
+    ("hdd-7200-18tb", include_str!("../../../catalog/disks/hdd-7200-18tb.toml")),
 ];
 
 /// Why there is no such disk.
