@@ -11,6 +11,7 @@ mod geometry;
 pub mod model;
 mod models;
 pub mod partition;
+pub mod profile;
 mod queue;
 mod read_cache;
 pub mod spec;

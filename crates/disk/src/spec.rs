@@ -139,10 +139,20 @@ impl DiskSpec {
     /// # Errors
     /// [`SpecError`], with the file's name in it.
     pub fn from_toml(file: &str, text: &str) -> Result<DiskSpec, SpecError> {
-        let spec: DiskSpec = toml::from_str(text).map_err(|error| SpecError::Syntax {
+        let syntax = |error: toml::de::Error| SpecError::Syntax {
             file: file.to_string(),
             message: error.to_string().trim_end().to_string(),
-        })?;
+        };
+        let table: toml::Table = toml::from_str(text).map_err(syntax)?;
+        let check = Check { file };
+        check_numbers(&check, "", &table, None)?;
+        let spec: DiskSpec = match toml::from_str(text) {
+            Ok(spec) => spec,
+            Err(error) => {
+                check_numbers(&check, "", &table, Some(error.message()))?;
+                return Err(syntax(error));
+            }
+        };
         spec.check(file)?;
         Ok(spec)
     }
@@ -188,6 +198,7 @@ impl DiskSpec {
         let queue = &self.queue;
         check.within("queue.depth", queue.depth.into(), 1, 1024)?;
         check.within("queue.read_ahead_kb", queue.read_ahead_kb.into(), 0, 1 << 20)?;
+        check.within("queue.wbt_lat_usec", queue.wbt_lat_usec, 0, 10_000_000)?;
         for (name, size) in [
             ("queue.logical_block_size", queue.logical_block_size),
             ("queue.physical_block_size", queue.physical_block_size),
@@ -207,6 +218,33 @@ impl DiskSpec {
         }
         Ok(())
     }
+}
+
+/// Numbers that no parameter can have. The parser refuses most of them too, but below `[model]`
+/// without saying whose they are. `refused` is what it said, if it has been asked.
+fn check_numbers(
+    check: &Check<'_>,
+    path: &str,
+    table: &toml::Table,
+    refused: Option<&str>,
+) -> Result<(), SpecError> {
+    for (key, value) in table {
+        let name = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match value {
+            toml::Value::Table(part) => check_numbers(check, &name, part, refused)?,
+            toml::Value::Float(number) => {
+                check.that(&name, number, false, "a whole number, 0 or more")?;
+            }
+            toml::Value::Integer(number) => {
+                check.that(&name, number, *number >= 0, "a whole number, 0 or more")?;
+                let meant = refused.is_some_and(|said| said.contains(&format!("`{number}`")));
+                let most = u32::MAX;
+                check.that(&name, number, !meant, &format!("a whole number, {most} at most"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Result<(), SpecError> {

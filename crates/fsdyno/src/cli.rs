@@ -186,12 +186,13 @@ pub struct List {
 Examples:
   fsdyno show workload tarball
   fsdyno show filesystem ext4
-  fsdyno show disk hdd-7200")]
+  fsdyno show disk hdd-7200
+  fsdyno show disk ./my-disk.toml")]
 pub struct Show {
     /// What kind of thing
     #[arg(value_enum)]
     pub kind: Showable,
-    /// Its name
+    /// Its name; of a disk also the path of its file
     pub name: String,
     /// How it is written
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]

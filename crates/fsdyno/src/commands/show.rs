@@ -1,6 +1,9 @@
 //! `fsdyno show`: one workload, file system or disk with all that is known of it.
 
-use fsdyno_record::suggest;
+use fsdyno_disk::DiskSpec;
+use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
+use fsdyno_disk::model::Model;
+use fsdyno_disk::profile::{self, Profile};
 use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
@@ -146,13 +149,87 @@ fn options(options: &str) -> String {
 }
 
 fn disk(name: &str) -> Result<(String, Value), Failure> {
-    let wrong = |hint: String| Failure::wrong(format!("there is no disk '{name}'; {hint}"));
-    let text = fsdyno_disk::catalog::text(name)
-        .map_err(|_| wrong(suggest::hint(name, fsdyno_disk::catalog::names())))?;
-    let spec = fsdyno_disk::catalog::get(name)
-        .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
-    let value = serde_json::to_value(&spec)
+    let (name, spec) = fsdyno_disk::catalog::find(name).map_err(|error| match error {
+        CatalogError::Unknown(UnknownDisk { name, hint }) => {
+            Failure::wrong(format!("there is no disk '{name}'; {hint}"))
+        }
+        other => Failure::wrong(format!("failed to {other}")),
+    })?;
+    let mut value = serde_json::to_value(&spec)
         .map_err(|error| Failure::wrong(format!("disk '{name}': {error}")))?;
-    // The file is written for people: every parameter with its comment and its source.
-    Ok((text.to_string(), value))
+    let mut text = format!("{name}: {}\n\n", spec.about);
+    text.push_str(&settings(&spec, &value));
+    text.push_str("\nwhere the numbers come from ([MEM]: from memory, unconfirmed):\n");
+    for source in &spec.source {
+        text.push_str(&output::indented(&format!("{}: {}", source.what, source.value), 2));
+        text.push_str(&output::indented(&source.from, 6));
+    }
+    if matches!(spec.model, Model::Instant(_)) {
+        text.push_str("\nevery request is done at once: there are no rates to work out\n");
+        return Ok((text, value));
+    }
+    let profile = profile::profile(&spec, PROFILE_SEED);
+    text.push_str(&rates(&profile));
+    value["computed"] = serde_json::to_value(&profile)
+        .map_err(|error| Failure::wrong(format!("disk '{name}': {error}")))?;
+    Ok((text, value))
+}
+
+/// The seed of the rates shown. Another one moves them by about 1 %.
+const PROFILE_SEED: u64 = 1;
+
+/// Every parameter as the file gives it, one a line.
+fn settings(spec: &DiskSpec, value: &Value) -> String {
+    let bare = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Object(parts) => {
+            let parts: Vec<String> =
+                parts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            parts.join(", ")
+        }
+        other => other.to_string(),
+    };
+    let mut rows = vec![
+        vec!["capacity".to_string(), format!("{} ({} bytes)", spec.capacity, spec.capacity.0)],
+        vec!["attach".to_string(), bare(&value["attach"])],
+    ];
+    for part in ["queue", "model"] {
+        let parts = value[part].as_object().into_iter().flatten();
+        rows.extend(parts.map(|(name, value)| vec![format!("{part}.{name}"), bare(value)]));
+    }
+    output::columns(&rows)
+}
+
+/// What the model answers.
+fn rates(profile: &Profile) -> String {
+    let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut text = format!(
+        "\nworked out from the model (seed {}), not stored:\n\n\
+         4 KiB at random places a second; writes with the flush that ends them:\n",
+        profile.seed
+    );
+    let mut rows = vec![row(&["  in flight", "read", "in 32 GiB", "write", "in 32 GiB"])];
+    rows.extend(profile.random.iter().map(|rate| {
+        let rates = [rate.reads, rate.reads_in_part, rate.writes, rate.writes_in_part];
+        let mut cells = vec![format!("  {}", rate.depth)];
+        cells.extend(rates.map(|rate| format!("{rate:.1}")));
+        cells
+    }));
+    text.push_str(&output::columns(&rows));
+    text.push_str("\n64 MiB one after the other, in MB/s (1,000,000 bytes a second):\n");
+    let mut rows = vec![row(&["  from", "read", "write"])];
+    rows.extend(profile.sequential.iter().map(|rate| {
+        let mb = |rate| format!("{rate:.1}");
+        vec![format!("  {}", rate.at), mb(rate.read_mb), mb(rate.write_mb)]
+    }));
+    text.push_str(&output::columns(&rows));
+    if let Some(full) = profile.full {
+        let steady = if full.steady { "" } else { ", and still changing" };
+        text.push_str(&format!(
+            "\nonce every sector was written, 4 KiB at random: {:.1} writes a second after {} such \
+             writes{steady}\n",
+            full.writes, full.after
+        ));
+    }
+    text
 }
