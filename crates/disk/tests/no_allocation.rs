@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use fsdyno_disk::store::{Memory, Store, region_size};
+use fsdyno_disk::store::{Memory, Store, To, region_size};
 use fsdyno_disk::{Action, Request, catalog};
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos};
@@ -103,7 +103,8 @@ fn a_store_at_work_allocates_nothing() {
                 bytes.iter_mut().step_by(512).for_each(|byte| *byte = draws.draw() as u8);
                 Ok::<(), ()>(())
             };
-            store.write_with(offset, length, &mut fill).unwrap();
+            store.write_with(To::Cache, offset, length, &mut fill).unwrap();
+            store.land(draws.below(16_000), draws.below(2000));
             store.trim(draws.below(2000) * 4096, 16 << 10);
             store.read_with(offset, length, &mut |_| Ok::<(), ()>(())).unwrap();
         }

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::{Ended, Process};
-use fsdyno_disk::store::{Memory, Store};
+use fsdyno_disk::store::{Memory, Store, View};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::{CheckReport, Conditions};
@@ -57,22 +57,31 @@ impl Memory for Region {
     }
 }
 
-/// Writes the partition that held the file system into a nameless sparse file.
+/// Writes the partition that held the file system into a nameless sparse file: what is on the
+/// medium, which after a clean end has to be all of it.
 ///
 /// # Errors
-/// A store that cannot be read; no room for the image.
+/// A store that cannot be read; a disk whose cache was not empty at the end; no room for the image.
 pub fn image(region: &File, conditions: &Conditions, workdir: &Path) -> Result<File, VenueError> {
     let file = region.try_clone().map_err(VenueError::io("open the disk's bytes"))?;
     let size = file.metadata().map_err(VenueError::io("open the disk's bytes"))?.len();
     let mut store = Store::open(Region { file, size, buffer: Vec::new() })
         .map_err(|error| VenueError::Died(format!("failed to read the disk's bytes: {error}")))?;
+    if !store.is_landed() {
+        let mut lost = 0;
+        store.volatile(&mut |_, bytes| lost += bytes);
+        return Err(VenueError::Died(format!(
+            "failed to end the trial as a shutdown does: {} were left in the disk's cache",
+            fsdyno_record::Bytes(lost)
+        )));
+    }
     let out = |error| VenueError::io("write the image to check")(error);
     let image = tempfile::tempfile_in(workdir).map_err(out)?;
     let start = conditions.partition_start.unwrap_or_default().0;
     let length = conditions.device_size.unwrap_or_default().0;
     image.set_len(length).map_err(out)?;
     let mut written = io::Result::Ok(());
-    store.export(&mut |offset, bytes| {
+    store.export(View::Medium, &mut |offset, bytes| {
         if let Some(at) = offset.checked_sub(start).filter(|at| *at < length)
             && written.is_ok()
         {

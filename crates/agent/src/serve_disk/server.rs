@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use fsdyno_disk::store::{Store, StoreError};
+use fsdyno_disk::store::{Store, StoreError, To};
 use fsdyno_disk::{Action, Disk, Partition, Request};
 use fsdyno_engine::clock;
 use fsdyno_record::Nanos;
@@ -24,6 +24,13 @@ const MOST_IN_FLIGHT: usize = 256;
 /// request has arrived before.
 const DRIVER_NS_PER_KIB: u64 = 1200;
 
+/// How often the disk at rest is looked at while it has bytes in its cache: it destages them when it
+/// is idle, and they are on the medium from then on though nobody asks for anything.
+const IDLE_LOOK: Nanos = Nanos(1_000_000_000);
+
+/// Parts of one write that can reach the medium, by the model, before all of its bytes are here.
+const MOST_EARLY: usize = 64;
+
 /// Everything the server owns. Nothing in it grows after [`Server::new`].
 pub struct Server {
     socket: UnixStream,
@@ -34,6 +41,10 @@ pub struct Server {
     /// The part of the disk that is served.
     partition: Partition,
     in_flight: Vec<InFlight>,
+    /// The sectors of the disk, first and end, whose bytes are on their way from the driver.
+    coming: Option<(u64, u64)>,
+    /// Those of them that the model has on the medium already, first and count.
+    early: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +68,9 @@ impl Server {
         partition: Partition,
     ) -> Server {
         let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
-        Server { socket, disk, store, shared, mailbox, partition, in_flight }
+        let early = Vec::with_capacity(MOST_EARLY);
+        let coming = None;
+        Server { socket, disk, store, shared, mailbox, partition, in_flight, coming, early }
     }
 
     /// Serves until the driver disconnects.
@@ -67,7 +80,9 @@ impl Server {
     pub fn run(&mut self) -> io::Result<()> {
         loop {
             self.answer_what_is_due()?;
-            if self.wait()? && !self.take()? {
+            if !self.wait()? {
+                self.look()?;
+            } else if !self.take()? {
                 return Ok(());
             }
         }
@@ -88,14 +103,13 @@ impl Server {
         }
     }
 
-    /// Waits for a request or for the next completion; whether a request is there.
+    /// Waits for a request, for the next completion, or until the idle disk is to be looked at;
+    /// whether a request is there.
     fn wait(&self) -> io::Result<bool> {
-        let timeout = self.disk.next_due().map(|due| {
-            let wait = due.since(clock::now());
-            Timespec {
-                tv_sec: (wait.0 / 1_000_000_000) as i64,
-                tv_nsec: (wait.0 % 1_000_000_000) as i64,
-            }
+        let due = self.disk.next_due().map(|due| due.since(clock::now()));
+        let timeout = due.or((!self.store.is_landed()).then_some(IDLE_LOOK)).map(|wait| Timespec {
+            tv_sec: (wait.0 / 1_000_000_000) as i64,
+            tv_nsec: (wait.0 % 1_000_000_000) as i64,
         });
         let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
@@ -103,6 +117,29 @@ impl Server {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Tells the disk the time, and takes up what has reached the medium by then.
+    fn look(&mut self) -> io::Result<()> {
+        self.disk.volatile_bytes(clock::now());
+        self.land()
+    }
+
+    /// Takes up what has reached the medium. Of a write whose bytes are still on their way it is what
+    /// they overwrite, which may have been promised to somebody; they themselves follow as they come.
+    fn land(&mut self) -> io::Result<()> {
+        while let Some((first, count)) = self.disk.landed() {
+            self.store.land(first, count);
+            let Some(coming) = self.coming else { continue };
+            let (from, to) = (coming.0.max(first), coming.1.min(first + count));
+            if from < to {
+                if self.early.len() == MOST_EARLY {
+                    return Err(io::Error::other("a write reached the medium in too many parts"));
+                }
+                self.early.push((from, to - from));
+            }
+        }
+        Ok(())
     }
 
     /// Takes one request; false when the driver is done.
@@ -120,10 +157,10 @@ impl Server {
                     if !whole {
                         self.let_payload_come(arrived, length)?;
                     }
-                    let errno = self.transfer_in(&request, length)?;
+                    let errno = self.transfer_in(To::Cache, &request, length)?;
                     self.transferred(request.id, errno)?;
                 } else {
-                    let errno = self.transfer_in(&request, length)?;
+                    let errno = self.transfer_in(To::Medium, &request, length)?;
                     self.answer(&request, errno, Nanos(0))?;
                 }
             }
@@ -139,13 +176,13 @@ impl Server {
     }
 
     /// Moves a write's payload from the socket straight into the store.
-    fn transfer_in(&mut self, request: &Request, length: u32) -> io::Result<u32> {
+    fn transfer_in(&mut self, to: To, request: &Request, length: u32) -> io::Result<u32> {
         let offset = self.partition.start.0 + request.sector * 512;
         match request.action {
             Action::Write => {
                 let socket = &mut self.socket;
                 let mut left = length;
-                let written = self.store.write_with(offset, u64::from(length), &mut |bytes| {
+                let written = self.store.write_with(to, offset, u64::from(length), &mut |bytes| {
                     socket.read_exact(bytes)?;
                     left -= bytes.len() as u32;
                     io::Result::Ok(())
@@ -162,6 +199,11 @@ impl Server {
             }
             Action::Trim => {
                 self.store.trim(offset, u64::from(length));
+                Ok(0)
+            }
+            // Without the model's time nothing waits for it either.
+            Action::Flush if to == To::Medium => {
+                self.store.land_all();
                 Ok(0)
             }
             Action::Read | Action::Flush => Ok(0),
@@ -186,12 +228,19 @@ impl Server {
         self.in_flight.push(InFlight { request, errno: 0, whole, due: None });
         self.shared.in_flight(self.in_flight.len());
         let sector = request.sector + self.partition.start.0 / 512;
+        if !whole {
+            self.coming = Some((sector, sector + u64::from(request.sectors)));
+        }
         self.disk.submit(arrived, Request { sector, ..request });
         Ok(())
     }
 
     /// The payload is in the store; if the model has been done with the request, it is answered.
     fn transferred(&mut self, id: u64, errno: u32) -> io::Result<()> {
+        self.coming = None;
+        while let Some((first, count)) = self.early.pop() {
+            self.store.land(first, count);
+        }
         let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
             return Err(io::Error::other("a request was answered before it was here"));
         };
@@ -207,7 +256,7 @@ impl Server {
             let now = clock::now();
             let Some(due) = self.disk.next_due().filter(|due| *due <= now) else { return Ok(()) };
             let Some(id) = self.disk.completed(now) else { continue };
-            while self.disk.landed().is_some() {}
+            self.land()?;
             let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
                 return Err(io::Error::other("the model completed a request that nobody made"));
             };

@@ -276,7 +276,12 @@ impl Target for Formatted {
         }
     }
 
+    /// As a shutdown does: what the file system has written leaves the drive's cache too.
     fn finish(&mut self) -> io::Result<()> {
-        self.unmount()
+        self.unmount()?;
+        match self.flush_device()? {
+            true => Ok(()),
+            false => Err(io::Error::other("the disk answered a flush with its cache not empty")),
+        }
     }
 }

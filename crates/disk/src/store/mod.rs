@@ -1,15 +1,22 @@
 //! The disk's bytes: a compact store over a region of memory that grows with what is written.
 //!
 //! Everything lies in the region, so that the host can open the same file afterwards: a header, a
-//! table with one entry for each 4 MiB of disk, pages of entries for each 4 KiB block, and the
+//! table with one entry for each 2 MiB of disk, pages of entries for each 4 KiB block, and the
 //! blocks. A block that was never written, or that holds one byte repeated, is neither stored nor
 //! read. Nothing is allocated on the heap.
+//!
+//! The volatile write cache is real: the store keeps a block both as the drive answers it and as
+//! it is on the medium, until [`Store::land`] says that the two are one. What a power cut leaves
+//! is [`View::Medium`].
 
+mod cache;
 mod layout;
 mod write;
 
 use fsdyno_record::Bytes;
-use layout::{BLOCK, Entry, Header, PAGE_ENTRIES, Place};
+use layout::{ALL, BLOCK, Entry, Header, Held, PAGE_ENTRIES, Place};
+
+pub use write::To;
 
 /// The longest slice that the store asks of its memory and hands to a sink or source, in bytes.
 pub const MAX_SLICE: usize = 1 << 20;
@@ -55,6 +62,33 @@ pub enum StoreError<E> {
     Source(E),
 }
 
+/// Which of a disk's two faces is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// What the drive answers, out of its cache where that is newer.
+    Visible,
+    /// What a power cut would leave.
+    Medium,
+}
+
+/// What a block holds in one of the views.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Whole(Held),
+    /// Some sectors of one slot and some of another.
+    Mixed(Entry),
+}
+
+impl Seen {
+    fn of(entry: Entry, view: View) -> Seen {
+        match (view, entry.mask) {
+            (View::Visible, _) | (View::Medium, 0) => Seen::Whole(entry.visible),
+            (View::Medium, ALL) => Seen::Whole(entry.medium),
+            (View::Medium, _) => Seen::Mixed(entry),
+        }
+    }
+}
+
 /// The bytes of a disk.
 pub struct Store<M> {
     memory: M,
@@ -87,7 +121,8 @@ impl<M: Memory> Store<M> {
     /// # Errors
     /// [`OpenError::Corrupt`].
     pub fn open(mut memory: M) -> Result<Store<M>, OpenError> {
-        let header = Header::read(&mut memory)?;
+        let mut header = Header::read(&mut memory)?;
+        header.count_cached(&mut memory);
         Ok(Store { memory, header })
     }
 
@@ -106,8 +141,8 @@ impl<M: Memory> Store<M> {
         Bytes(self.header.stored * BLOCK)
     }
 
-    /// Hands `length` bytes from `offset` to `sink`, in order, in slices as long as they lie
-    /// together. What lies beyond the disk's end reads as zeros.
+    /// Hands `length` visible bytes from `offset` to `sink`, in order, in slices as long as they
+    /// lie together. What lies beyond the disk's end reads as zeros.
     ///
     /// # Errors
     /// The sink's own.
@@ -120,77 +155,61 @@ impl<M: Memory> Store<M> {
         let mut at = offset;
         let end = offset.saturating_add(length);
         while at < end {
-            let (entry, mut stop) = self.run(at, end);
+            let (seen, mut stop) = self.run(at, end, View::Visible);
             stop = stop.min(end);
-            match entry {
-                Entry::Slot(slot) => {
+            match seen {
+                Seen::Whole(Held::Slot(slot)) => {
                     let from = self.header.offset_of(slot) + at % BLOCK;
                     sink(self.memory.slice(from, (stop - at) as usize))?;
                 }
-                Entry::Repeated(byte) => fill(byte, stop - at, sink)?,
-                Entry::Untouched => fill(0, stop - at, sink)?,
+                Seen::Whole(Held::Repeated(byte)) => fill(byte, stop - at, sink)?,
+                Seen::Whole(Held::Untouched) | Seen::Mixed(_) => fill(0, stop - at, sink)?,
             }
             at = stop;
         }
         Ok(())
     }
 
-    /// Forgets the whole blocks within a range, and clears the parts of blocks at its ends if
-    /// they are stored; all of it reads as zeros afterwards.
+    /// Forgets the whole blocks within a range, on the medium too; they read as zeros afterwards.
+    /// Of the parts of blocks at its ends TRIM promises nothing, and they stay. A drive may forget
+    /// at any moment from the request on; this one does it at once.
     pub fn trim(&mut self, offset: u64, length: u64) {
-        let end = offset.saturating_add(length).min(self.header.capacity.0);
+        let end = offset.saturating_add(length).min(self.header.capacity.0) / BLOCK;
+        let first = offset.div_ceil(BLOCK);
         // From the last to the first, so that the free list gives them out in rising order.
-        let mut at = end;
-        while at > offset {
-            let start = ((at - 1) / BLOCK * BLOCK).max(offset);
-            match self.place(start / BLOCK) {
+        let mut block = end;
+        while block > first {
+            block -= 1;
+            match self.place(block) {
                 // A chunk without a page has nothing to forget.
-                None => at = (start / BLOCK / PAGE_ENTRIES * PAGE_ENTRIES * BLOCK).max(offset),
+                None => block = (block / PAGE_ENTRIES * PAGE_ENTRIES).max(first),
                 Some(place) => {
-                    self.trim_block(place, start, at);
-                    at = start;
+                    let old = self.entry(place);
+                    self.replace(place, old, Entry::landed(Held::Untouched));
                 }
             }
         }
-        self.header.write(&mut self.memory);
+        self.header.update(&mut self.memory);
     }
 
-    fn trim_block(&mut self, place: Place, start: u64, end: u64) {
-        let whole = end - start == BLOCK;
-        match self.entry(place) {
-            Entry::Untouched | Entry::Repeated(0) => {}
-            Entry::Slot(slot) if !whole => {
-                let from = self.header.offset_of(slot) + start % BLOCK;
-                self.memory.slice(from, (end - start) as usize).fill(0);
-            }
-            // A part of a repeated byte could only be cleared by storing the block; TRIM promises
-            // nothing about it, so it stays.
-            Entry::Repeated(_) if !whole => {}
-            Entry::Slot(slot) => {
-                self.header.release(&mut self.memory, slot);
-                self.set_entry(place, Entry::Untouched);
-            }
-            Entry::Repeated(_) => self.set_entry(place, Entry::Untouched),
-        }
-    }
-
-    /// Hands every block that does not read as zeros to `out`, with its offset on the disk, in
-    /// rising order; blocks that lie together come in one slice.
-    pub fn export(&mut self, out: &mut dyn FnMut(u64, &[u8])) {
+    /// Hands every block that does not read as zeros in a view to `out`, with its offset on the
+    /// disk, in rising order; blocks that lie together come in one slice.
+    pub fn export(&mut self, view: View, out: &mut dyn FnMut(u64, &[u8])) {
         let end = self.header.capacity.0;
         let mut at = 0;
         while at < end {
-            let (entry, stop) = self.run(at, end);
-            match entry {
-                Entry::Untouched | Entry::Repeated(0) => {}
-                Entry::Slot(slot) => {
+            let (seen, stop) = self.run(at, end, view);
+            match seen {
+                Seen::Whole(Held::Untouched | Held::Repeated(0)) => {}
+                Seen::Whole(Held::Slot(slot)) => {
                     let from = self.header.offset_of(slot);
                     out(at, self.memory.slice(from, (stop - at) as usize));
                 }
-                Entry::Repeated(byte) => {
+                Seen::Whole(Held::Repeated(byte)) => {
                     let block = [byte; BLOCK as usize];
                     (at..stop).step_by(BLOCK as usize).for_each(|block_at| out(block_at, &block));
                 }
+                Seen::Mixed(entry) => out(at, &self.mixed(entry)),
             }
             at = stop;
         }
@@ -198,24 +217,52 @@ impl<M: Memory> Store<M> {
 
     /// What the block at byte `at` holds, and how far what follows is of the same kind (for slots:
     /// lies next to it in memory), at most until `end` rounded up to a block.
-    fn run(&mut self, at: u64, end: u64) -> (Entry, u64) {
+    fn run(&mut self, at: u64, end: u64, view: View) -> (Seen, u64) {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
         let mut block = at / BLOCK;
         let Some(place) = self.place(block) else {
-            return (Entry::Untouched, ((block / PAGE_ENTRIES + 1) * PAGE_ENTRIES) * BLOCK);
+            let nothing = Seen::Whole(Held::Untouched);
+            return (nothing, ((block / PAGE_ENTRIES + 1) * PAGE_ENTRIES) * BLOCK);
         };
-        let first = self.entry(place);
-        let mut expected = first.next();
+        let first = Seen::of(self.entry(place), view);
         block += 1;
+        let Seen::Whole(held) = first else { return (first, block * BLOCK) };
+        let mut expected = held.next();
         while block < last {
-            let next = self.place(block).map_or(Entry::Untouched, |place| self.entry(place));
-            if next != expected {
+            let next = match self.place(block) {
+                Some(place) => Seen::of(self.entry(place), view),
+                None => Seen::Whole(Held::Untouched),
+            };
+            if next != Seen::Whole(expected) {
                 break;
             }
-            expected = next.next();
+            expected = expected.next();
             block += 1;
         }
         (first, block * BLOCK)
+    }
+
+    /// Gives a block another entry, keeps the count of cached blocks, and releases the slots that
+    /// only the old entry named.
+    fn replace(&mut self, place: Place, old: Entry, new: Entry) {
+        if old != new {
+            self.header.set_entry(&mut self.memory, place, new);
+        }
+        match (old.mask, new.mask) {
+            (0, 1..) => self.header.cached += 1,
+            (1.., 0) => self.header.cached = self.header.cached.saturating_sub(1),
+            _ => {}
+        }
+        let mut gone = [old.visible, old.medium];
+        if gone[0] == gone[1] {
+            gone[1] = Held::Untouched;
+        }
+        for held in gone {
+            let Held::Slot(slot) = held else { continue };
+            if held != new.visible && held != new.medium {
+                self.header.release(&mut self.memory, slot);
+            }
+        }
     }
 
     /// Where the entry of a block lies; none if its chunk has no page yet.
@@ -225,10 +272,6 @@ impl<M: Memory> Store<M> {
 
     fn entry(&mut self, place: Place) -> Entry {
         self.header.entry(&mut self.memory, place)
-    }
-
-    fn set_entry(&mut self, place: Place, entry: Entry) {
-        self.header.set_entry(&mut self.memory, place, entry);
     }
 }
 
