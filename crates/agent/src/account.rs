@@ -160,14 +160,13 @@ pub fn dirty_bytes() -> Option<Bytes> {
     Some(Bytes(meminfo_kb(&meminfo, "Dirty")? * 1024 + meminfo_kb(&meminfo, "Writeback")? * 1024))
 }
 
-/// Memory that can cache files: free, page cache, buffers and reclaimable slab, less what is held.
+/// Memory that can cache files: free, or holding what of files and of the kernel's own objects can
+/// be dropped. These lists leave out what the page cache counts and cannot drop: an initramfs,
+/// shared memory, whatever is locked.
 pub fn cacheable_memory() -> Bytes {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let keys = ["MemFree", "Cached", "Buffers", "SReclaimable"];
-    let cached: u64 = keys.iter().filter_map(|key| meminfo_kb(&meminfo, key)).sum();
-    // An initramfs and shared memory are counted as page cache and can cache nothing.
-    let held = ["Shmem", "Unevictable"].iter().filter_map(|key| meminfo_kb(&meminfo, key)).max();
-    Bytes(cached.saturating_sub(held.unwrap_or(0)) * 1024)
+    let keys = ["MemFree", "Active(file)", "Inactive(file)", "SReclaimable"];
+    Bytes(keys.iter().filter_map(|key| meminfo_kb(&meminfo, key)).sum::<u64>() * 1024)
 }
 
 fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {

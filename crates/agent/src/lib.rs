@@ -7,6 +7,7 @@ mod account;
 mod block_queue;
 mod books;
 mod guest;
+mod held;
 mod host;
 mod kernel_log;
 mod machine;

@@ -33,18 +33,25 @@ fn path_of(sysctl: &str) -> PathBuf {
 /// Sets sysctls.
 ///
 /// # Errors
-/// The first that the kernel refuses, by its name and value.
+/// The first that the kernel does not have or refuses, by its name and value.
 pub fn set_sysctls(wanted: &BTreeMap<String, String>) -> io::Result<()> {
     for (key, value) in wanted {
         fs::write(path_of(key), value).map_err(|error| {
-            io::Error::new(error.kind(), format!("set sysctl {key} to {value}: {error}"))
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "this kernel has no such sysctl".to_string(),
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("set sysctl {key} to {value}: {why}"))
         })?;
     }
     Ok(())
 }
 
 /// Fills in kernel, CPU and sysctls in effect (those of the table and those that were `asked`).
-pub fn describe(conditions: &mut Conditions, asked: &BTreeMap<String, String>) {
+///
+/// # Errors
+/// A sysctl that was asked for and cannot be read back, by its name.
+pub fn describe(conditions: &mut Conditions, asked: &BTreeMap<String, String>) -> io::Result<()> {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     conditions.kernel = format!("{} {}", text(uname.release()), text(uname.version()));
@@ -54,11 +61,50 @@ pub fn describe(conditions: &mut Conditions, asked: &BTreeMap<String, String>) {
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map(|(_, name)| name.trim().to_string())
         .unwrap_or_else(|| std::env::consts::ARCH.to_string());
-    let keys = SYSCTLS.iter().copied().chain(asked.keys().map(String::as_str));
-    conditions.sysctls = keys
-        .filter_map(|key| {
-            let value = fs::read_to_string(path_of(key)).ok()?;
-            Some((key.to_string(), value.trim().to_string()))
-        })
-        .collect();
+    for key in SYSCTLS {
+        if let Ok(value) = sysctl(key) {
+            conditions.sysctls.insert(key.to_string(), value);
+        }
+    }
+    for (key, wanted) in asked {
+        let value = sysctl(key).map_err(|error| {
+            io::Error::new(error.kind(), format!("read sysctl {key} back: {error}"))
+        })?;
+        // Some switch each other off, such as vm.dirty_bytes and vm.dirty_ratio.
+        if !value.split_whitespace().eq(wanted.split_whitespace()) {
+            conditions.notes.push(format!("sysctl {key} was set to {wanted} and is {value}"));
+        }
+        conditions.sysctls.insert(key.clone(), value);
+    }
+    Ok(())
+}
+
+fn sysctl(key: &str) -> io::Result<String> {
+    Ok(fs::read_to_string(path_of(key))?.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(key: &str, value: &str) -> BTreeMap<String, String> {
+        [(key.to_string(), value.to_string())].into()
+    }
+
+    #[test]
+    fn a_sysctl_that_does_not_exist_is_named() {
+        let error = set_sysctls(&one("vm.no_such_thing", "5")).unwrap_err().to_string();
+        assert_eq!(error, "set sysctl vm.no_such_thing to 5: this kernel has no such sysctl");
+        let described = describe(&mut Conditions::default(), &one("vm.no_such_thing", "5"));
+        assert!(described.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
+    }
+
+    #[test]
+    fn what_was_asked_for_is_told_as_it_is() {
+        let mut conditions = Conditions::default();
+        describe(&mut conditions, &one("kernel.ostype", "Plan 9")).unwrap();
+        assert_eq!(conditions.sysctls["kernel.ostype"], "Linux");
+        assert_eq!(conditions.notes, ["sysctl kernel.ostype was set to Plan 9 and is Linux"]);
+        assert!(conditions.sysctls.contains_key("vm.dirty_ratio"));
+    }
 }

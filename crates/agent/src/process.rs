@@ -51,6 +51,14 @@ pub fn describe(status: WaitStatus) -> String {
     }
 }
 
+/// Has the kernel, where it runs out of memory, kill others.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn never_kill_for_memory() -> io::Result<()> {
+    fs::write("/proc/self/oom_score_adj", "-1000")
+}
+
 /// Makes this process one that the guest's write-back can wait for: all its memory is locked, its
 /// allocations start no write-back, it runs before everything else, it is never killed for memory,
 /// and its sleeps are exact.
@@ -58,7 +66,7 @@ pub fn describe(status: WaitStatus) -> String {
 /// # Errors
 /// What the kernel refuses.
 pub fn never_wait_for_memory() -> io::Result<()> {
-    fs::write("/proc/self/oom_score_adj", "-1000")?;
+    never_kill_for_memory()?;
     let fifo = libc::sched_param { sched_priority: 50 };
     let check = |result: libc::c_int| {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -17,7 +17,7 @@ use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, wo
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::room::{Room, allow_many_files};
 use crate::target::Target;
-use crate::{books, machine};
+use crate::{books, held, machine};
 
 /// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
@@ -158,11 +158,14 @@ impl Trial<'_> {
         let plan = &self.job.plan;
         machine::set_sysctls(&plan.sysctls).map_err(failed("prepare"))?;
         self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
-        machine::describe(&mut self.conditions, &plan.sysctls);
+        machine::describe(&mut self.conditions, &plan.sysctls).map_err(failed("prepare"))?;
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
         if plan.in_lab() {
             let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
             std::thread::sleep(Duration::from_nanos(delay));
+        }
+        if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
+            held::leave_cacheable(wanted, ram).map_err(failed("prepare"))?;
         }
         self.conditions.cacheable_memory = cacheable_memory();
         Ok(())

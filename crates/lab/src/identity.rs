@@ -7,22 +7,29 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::canonical;
+use fsdyno_record::plan::CpuPlan;
 
 use crate::probe::Qemu;
-use crate::qemu::{MACHINE_WORDS, kernel_command_line};
+use crate::qemu::{MACHINE_WORDS, clock, kernel_command_line};
 
 /// Name → what it is: a version, a hash, or the words themselves.
 pub type Components = BTreeMap<String, String>;
 
 /// The components of the machine itself, without what is in the initramfs.
-pub fn of_machine(qemu: &Qemu, kernel_release: &str, kernel_sha256: &str) -> Components {
+pub fn of_machine(
+    qemu: &Qemu,
+    kernel_release: &str,
+    kernel_sha256: &str,
+    cpu: CpuPlan,
+) -> Components {
     let mut components: Components = MACHINE_WORDS
         .iter()
         .map(|(name, _, value)| (name.to_string(), value.to_string()))
         .collect();
     components.insert("qemu".into(), format!("{} sha256:{}", qemu.version, qemu.sha256));
     components.insert("kernel".into(), format!("{kernel_release} sha256:{kernel_sha256}"));
-    components.insert("cmdline".into(), kernel_command_line());
+    components.insert("cmdline".into(), kernel_command_line(cpu));
+    components.insert("clock".into(), clock(cpu));
     for (name, sha256) in &qemu.firmware {
         components.insert(format!("firmware {name}"), format!("sha256:{sha256}"));
     }
@@ -57,17 +64,22 @@ mod tests {
     #[test]
     fn the_same_parts_at_another_path_are_the_same_lab() {
         let moved = Qemu { path: "/opt/qemu".into(), ..qemu() };
-        let one = of_machine(&qemu(), "6.1", "cc");
-        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc")));
+        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default());
+        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc", CpuPlan::default())));
         assert_eq!(lab_id(&one).len(), 64);
     }
 
     #[test]
     fn any_other_part_is_another_lab_and_its_name_says_which() {
-        let one = of_machine(&qemu(), "6.1", "cc");
+        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default());
         let mut two = one.clone();
         add_file(&mut two, "tool mke2fs".into(), b"bytes");
         assert_ne!(lab_id(&one), lab_id(&two));
+        let slower = of_machine(&qemu(), "6.1", "cc", CpuPlan { log2: -1 });
+        assert_eq!(
+            (one["clock"].as_str(), slower["clock"].as_str()),
+            ("shift=0,sleep=off", "shift=1,sleep=off")
+        );
         let differing: Vec<_> = two.iter().filter(|(k, v)| one.get(*k) != Some(v)).collect();
         assert_eq!(differing.len(), 1);
         assert_eq!(differing[0].0, "tool mke2fs");

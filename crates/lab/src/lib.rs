@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::canonical::sha256_hex;
 use fsdyno_record::guest::{MODULE_LIST, TOOL_FOLDER};
 use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::CpuPlan;
 
 pub use error::{LabError, RunError};
 pub use kernel::{Kernel, here as kernels_here, user_cache};
@@ -77,6 +78,8 @@ pub struct Parts {
     pub modules: Vec<String>,
     /// More files: path in the guest, contents.
     pub files: Vec<(String, Vec<u8>)>,
+    /// How fast its CPU is.
+    pub cpu: CpuPlan,
 }
 
 /// A guest that is ready to run, as often as one likes.
@@ -85,6 +88,7 @@ pub struct Guest {
     qemu: PathBuf,
     boots: PathBuf,
     initramfs: File,
+    cpu: CpuPlan,
     components: Components,
     lab_id: String,
 }
@@ -129,7 +133,7 @@ impl Lab {
     /// [`LabError`] for a tool, library or module that is not there.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
         let mut components =
-            identity::of_machine(&self.qemu, &self.kernel.release, &self.boots_sha256);
+            identity::of_machine(&self.qemu, &self.kernel.release, &self.boots_sha256, parts.cpu);
         let mut archive = Archive::new();
         let mut add = |kind: &str, path: &str, contents: Vec<u8>| {
             identity::add_file(&mut components, kind.to_string(), &contents);
@@ -155,7 +159,7 @@ impl Lab {
             let contents = read(&tools::find(tool)?)?;
             identity::add_file(&mut components, format!("host tool {tool}"), &contents);
         }
-        self.seal(&archive, components)
+        self.seal(&archive, components, parts.cpu)
     }
 
     /// Adds the modules with all that they need, and the list that the agent loads them by.
@@ -176,7 +180,12 @@ impl Lab {
         Ok(())
     }
 
-    fn seal(&self, archive: &Archive, mut components: Components) -> Result<Guest, LabError> {
+    fn seal(
+        &self,
+        archive: &Archive,
+        mut components: Components,
+        cpu: CpuPlan,
+    ) -> Result<Guest, LabError> {
         let bytes = archive.bytes();
         identity::add_file(&mut components, "initramfs".into(), &bytes);
         let memory = Path::new("memory for the initramfs");
@@ -187,6 +196,7 @@ impl Lab {
             qemu: self.qemu.path.clone(),
             boots: self.boots.clone(),
             initramfs,
+            cpu,
             lab_id: identity::lab_id(&components),
             components,
         })
@@ -215,7 +225,7 @@ impl Guest {
         job: &[u8],
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
-        run::run(&self.qemu, &self.boots, &self.initramfs, machine, job, watch)
+        run::run(&self.qemu, &self.boots, &self.initramfs, self.cpu, machine, job, watch)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use fsdyno_record::Bytes;
 use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, MAILBOX_SLOT};
 use fsdyno_record::mailbox;
+use fsdyno_record::plan::CpuPlan;
 
 /// What differs from trial to trial.
 #[derive(Clone, Debug)]
@@ -52,7 +53,8 @@ pub enum Attach {
 
 /// The words of the machine that an identity names: component, argument, value.
 ///
-/// - `accel`, `icount`: one guest instruction is 1 ns, one vCPU, idle time jumps to the next timer.
+/// - `accel`, `icount`: one guest instruction is 1 ns (of a slower CPU more, see [`clock`]), one vCPU,
+///   idle time jumps to the next timer.
 /// - `-M pc-q35-7.1`: later machines hand Linux a random seed. No controller that the guest would
 ///   probe for, and hpet, since the kernel's APIC timer is off (see [`KERNEL_WORDS`]).
 /// - `-cpu`: a named model, so that another QEMU adds no feature; this one has neither rdrand nor
@@ -60,11 +62,26 @@ pub enum Attach {
 /// - `-rtc`: the same date in every trial.
 pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
     ("accelerator", "-accel", "tcg,thread=single"),
-    ("clock", "-icount", "shift=0,sleep=off"),
     ("machine", "-M", "pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on"),
     ("cpu", "-cpu", "Nehalem-v1"),
     ("rtc", "-rtc", "base=2020-01-01,clock=vm"),
 ];
+
+/// QEMU's instruction clock for a CPU, another word of the identity: an instruction takes
+/// 2^shift ns. It cannot take less; see [`faster`].
+pub fn clock(cpu: CpuPlan) -> String {
+    format!("shift={},sleep=off", (-cpu.log2).max(0))
+}
+
+/// The words for a kernel on a CPU of more than one instruction a nanosecond; none for others.
+///
+/// The guest's own clock is slowed down: QEMU's time stamp counter goes up by one with each
+/// instruction, and the kernel is told that it does so k times in a nanosecond. Clocks, timers,
+/// delays and CPU accounts of Linux are all taken from that counter. The hpet that wakes the kernel
+/// counts QEMU's time still: it comes too early by the factor k, and is set again for what is left.
+fn faster(cpu: CpuPlan) -> Option<String> {
+    (cpu.log2 > 0).then(|| format!("tsc_early_khz={}", 1_000_000u64 << cpu.log2))
+}
 
 /// The oldest machine that has what we need, without its options; QEMU must know it.
 pub const MACHINE_TYPE: &str = "pc-q35-7.1";
@@ -90,8 +107,9 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
 ];
 
 /// The kernel's whole command line, with what it hands to PID 1.
-pub fn kernel_command_line() -> String {
-    let words: Vec<&str> = KERNEL_WORDS.iter().map(|(word, _)| *word).collect();
+pub fn kernel_command_line(cpu: CpuPlan) -> String {
+    let words = KERNEL_WORDS.iter().map(|(word, _)| word.to_string());
+    let words: Vec<String> = words.chain(faster(cpu)).collect();
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
@@ -111,7 +129,7 @@ pub struct Inherited {
 }
 
 /// QEMU's arguments.
-pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<String> {
+pub fn arguments(kernel: &Path, cpu: CpuPlan, machine: &Machine, files: &Inherited) -> Vec<String> {
     let mut out = Vec::new();
     let mut add = |key: &str, value: String| out.extend([key.to_string(), value]);
     let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
@@ -119,6 +137,7 @@ pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<Str
         let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
         add(key, format!("{value}{nvdimm}"));
     }
+    add("-icount", clock(cpu));
     let slots = pmem_disks(machine).count();
     let more = match pmem {
         0 => String::new(),
@@ -151,7 +170,7 @@ pub fn arguments(kernel: &Path, machine: &Machine, files: &Inherited) -> Vec<Str
     }
     add("-kernel", kernel.display().to_string());
     add("-initrd", path(files.initramfs));
-    add("-append", kernel_command_line());
+    add("-append", kernel_command_line(cpu));
     out.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
     out
 }
@@ -197,7 +216,7 @@ mod tests {
     fn line(disks: Vec<DiskRegion>) -> String {
         let files =
             Inherited { mailbox: 3, console: 4, initramfs: 5, input: None, disks: vec![6, 7] };
-        arguments(Path::new("/k/vmlinux"), &machine(disks), &files).join(" ")
+        arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks), &files).join(" ")
     }
 
     #[test]
@@ -205,7 +224,9 @@ mod tests {
         let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
         let input = Some((9, 1 << 20));
         let files = Inherited { mailbox: 3, console: 4, initramfs: 5, input, disks: vec![6] };
-        let with = arguments(Path::new("/k/vmlinux"), &machine(disks.clone()), &files).join(" ");
+        let with =
+            arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks.clone()), &files)
+                .join(" ");
         let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf";
         assert_eq!(with.replacen(added, "", 1), line(disks));
@@ -215,10 +236,10 @@ mod tests {
     #[test]
     fn the_whole_command_line_of_a_guest_with_one_disk() {
         let disk = DiskRegion { region: Bytes(5 << 30), attach: Attach::Nbd };
-        let expected = "-accel tcg,thread=single -icount shift=0,sleep=off \
+        let expected = "-accel tcg,thread=single \
             -M pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on \
-            -cpu Nehalem-v1 -rtc base=2020-01-01,clock=vm -m size=536870912B -display none \
-            -monitor none -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny \
+            -cpu Nehalem-v1 -rtc base=2020-01-01,clock=vm -icount shift=0,sleep=off \
+            -m size=536870912B -display none -monitor none -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny \
             -chardev file,id=console,path=/proc/self/fd/4 -serial chardev:console \
             -object memory-backend-file,id=mailbox,mem-path=/proc/self/fd/3,size=16777216B,share=on \
             -device ivshmem-plain,memdev=mailbox,addr=0x10 \
@@ -230,6 +251,20 @@ mod tests {
             initcall_blacklist=load_system_certificate_list -- agent --guest \
             -nodefaults -no-user-config -no-reboot";
         assert_eq!(line(vec![disk]), expected);
+    }
+
+    #[test]
+    fn a_slower_cpu_has_another_clock_and_a_faster_one_another_kernel() {
+        let cpu = |typed: &str| typed.parse::<CpuPlan>().unwrap();
+        let clocks = ["1/64", "1/2", "1", "4"].map(|typed| clock(cpu(typed)));
+        assert_eq!(
+            clocks.map(|clock| clock.replace(",sleep=off", "")),
+            ["shift=6", "shift=1", "shift=0", "shift=0"]
+        );
+        let line = kernel_command_line(cpu("4"));
+        assert!(line.contains(" tsc_early_khz=4000000 -- agent"), "{line}");
+        assert_eq!(kernel_command_line(cpu("1/2")), kernel_command_line(cpu("1")));
+        assert!(!kernel_command_line(cpu("1")).contains("tsc_early_khz"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use fsdyno_child::process::last_lines;
 use fsdyno_child::{Ended, Process, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::plan::CpuPlan;
 
 use crate::error::RunError;
 use crate::qemu::{self, Inherited, Machine};
@@ -75,11 +76,12 @@ pub fn run(
     program: &Path,
     kernel: &Path,
     initramfs: &File,
+    cpu: CpuPlan,
     machine: &Machine,
     job: &[u8],
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
-    Run::start(program, kernel, initramfs, machine, job)?.watch(watch)
+    Run::start(program, kernel, initramfs, cpu, machine, job)?.watch(watch)
 }
 
 impl<'a> Run<'a> {
@@ -87,6 +89,7 @@ impl<'a> Run<'a> {
         program: &Path,
         kernel: &Path,
         initramfs: &File,
+        cpu: CpuPlan,
         machine: &'a Machine,
         job: &[u8],
     ) -> Result<Run<'a>, RunError> {
@@ -110,7 +113,7 @@ impl<'a> Run<'a> {
             disks: disks.iter().map(AsRawFd::as_raw_fd).collect(),
         };
         let mut command = Command::new(program);
-        command.args(qemu::arguments(kernel, machine, &files)).env("LC_ALL", "C");
+        command.args(qemu::arguments(kernel, cpu, machine, &files)).env("LC_ALL", "C");
         let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().map(AsFd::as_fd));

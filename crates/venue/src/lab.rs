@@ -42,8 +42,8 @@ pub struct LabVenue {
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
-/// What decides the parts of a guest: kernel, file system, how the disk is attached, scheduler.
-type Key = (String, Option<String>, bool, String);
+/// What decides the parts of a guest: kernel, file system, how the disk is attached, scheduler, CPU.
+type Key = (String, Option<String>, bool, String, String);
 
 impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
@@ -63,7 +63,9 @@ impl LabVenue {
         let (kernel, disk) = lab_of(plan)?;
         let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.clone());
         let scheduler = scheduler_of(plan, &disk);
-        let key = (kernel.to_string(), kind, disk.attach == Attach::Pmem, scheduler.clone());
+        let cpu = plan.lab().map(|lab| lab.cpu).unwrap_or_default();
+        let pmem = disk.attach == Attach::Pmem;
+        let key = (kernel.to_string(), kind, pmem, scheduler.clone(), cpu.to_string());
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
@@ -71,7 +73,8 @@ impl LabVenue {
         let lab = self.labs.get(kernel).ok_or_else(|| {
             VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
         })?;
-        let parts = parts(&self.agent, plan.filesystem.as_ref(), disk.attach, &scheduler)?;
+        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), disk.attach, &scheduler)?;
+        parts.cpu = cpu;
         let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)

@@ -1,0 +1,93 @@
+//! Memory that is held through a trial, so that only so much is left to cache files in.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::ptr;
+
+use fsdyno_record::Bytes;
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
+
+use crate::account::cacheable_memory;
+use crate::process;
+
+/// What is taken while it is taken: page tables, and pages on their way between the kernel's lists.
+/// Two rounds came within 0.1 % at 100 MB of 256 MiB, and the third is for other kernels.
+const ROUNDS: usize = 3;
+
+/// Less than this is left as it is.
+const CLOSE_ENOUGH: Bytes = Bytes(256 << 10);
+
+/// Leaves `wanted` of the guest's memory to caches, whose RAM is `ram`. A child holds the rest until
+/// the guest goes off; it is never the one that is killed where memory runs short, for then the trial
+/// would go on with more memory than it says.
+///
+/// # Errors
+/// A guest that has less, with the RAM that would do; what fork(2), mmap(2) and mlock(2) report.
+pub fn leave_cacheable(wanted: Bytes, ram: Bytes) -> io::Result<()> {
+    let there = cacheable_memory();
+    if there < wanted {
+        return Err(io::Error::other(too_little(wanted, there, ram)));
+    }
+    let (mut ours, mut childs) = UnixStream::pair()?;
+    process::fork(|| {
+        process::never_kill_for_memory()?;
+        for _ in 0..ROUNDS {
+            hold(less(cacheable_memory(), wanted))?;
+        }
+        childs.write_all(&[1])?;
+        loop {
+            // SAFETY: takes nothing and touches no memory.
+            unsafe { libc::pause() };
+        }
+    })?;
+    drop(childs);
+    ours.read_exact(&mut [0]).map_err(|_| {
+        io::Error::other(format!(
+            "{} of the guest's memory could not be held{}",
+            less(there, wanted),
+            crate::kernel_log::hint()
+        ))
+    })
+}
+
+fn less(from: Bytes, amount: Bytes) -> Bytes {
+    Bytes(from.0.saturating_sub(amount.0))
+}
+
+/// Maps, touches and locks so much memory, which is never given back.
+fn hold(amount: Bytes) -> io::Result<()> {
+    if amount < CLOSE_ENOUGH {
+        return Ok(());
+    }
+    let length = usize::try_from(amount.0).map_err(io::Error::other)?;
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; nobody reads or writes
+    // it, and mlock touches every page of it.
+    unsafe {
+        let start = mmap_anonymous(ptr::null_mut(), length, prot, MapFlags::PRIVATE)?;
+        Ok(mlock(start, length)?)
+    }
+}
+
+/// What a guest that has too little says, in whole mebibytes of RAM that would do.
+fn too_little(wanted: Bytes, there: Bytes, ram: Bytes) -> String {
+    // The kernel's table of pages takes 1/64 of what is added.
+    let more = less(wanted, there).0 * 65 / 64;
+    let enough = Bytes((ram.0 + more).next_multiple_of(1 << 20));
+    format!(
+        "--cacheable {wanted} is not possible with --ram {ram}: of it {there} can cache files before \
+         the first phase; --ram {}M would do",
+        enough.0 >> 20
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_is_told_with_what_would_do() {
+        let said = too_little(Bytes(900 << 20), Bytes(836 << 20), Bytes(1 << 30));
+        assert!(said.contains("--ram 1089M would do"), "{said}");
+    }
+}
