@@ -459,3 +459,36 @@ fn every_file_system_holds_at_full_size_under_three_seeds_and_on_other_kernels()
     let output = run(folder.path(), large);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
+
+/// What docs/disks.md compares with a published rate. Exactness is asserted; how near the rate comes
+/// is a number there and no promise, so it is only printed.
+#[test]
+fn bonnies_seeks_on_the_disk_of_2006_repeat_exactly() {
+    if std::env::var_os("FSDYNO_TEST").is_none_or(|which| which != "full") {
+        skipped("it writes and reads 1.8 GB four times in the lab (make test-full)");
+        return;
+    }
+    let Some(folder) = lab() else { return };
+    let words = "bonnie --fs 'ext3 @ barrier=0' --disk ata-2006 --ram 750M --set program=bonnie++ \
+        --set char=0 --set chunk=16384 --set seekers=3 --set seeks=4000 --set files=0 \
+        --set end-sync=no --set data=zeros --set file-size=1800M --set gap=back-to-back";
+    let all: Vec<_> = ["once", "again"]
+        .map(|out| {
+            let output = run(folder.path(), &format!("{words} --out {out}"));
+            assert_eq!(code(&output), 0, "{}", stderr(&output));
+            measured(&folder.path().join(out))
+        })
+        .into();
+    assert!(all[0] == all[1], "two runs of one trial differ");
+    let trial = trials(&folder.path().join("once")).remove(0);
+    let phases = trial["measured"]["phases"].as_array().unwrap();
+    let seeks = phases.iter().find(|phase| phase["name"] == "seeks").unwrap();
+    let rate = 4000.0 / (seeks["returned_ns"].as_u64().unwrap() as f64 / 1e9);
+    let found = trial["conditions"]["cacheable_memory"].as_u64().unwrap() >> 20;
+    let _ = writeln!(
+        std::io::stderr(),
+        "bonnie's seeks on ata-2006, ext3, {found} MiB cacheable: {rate:.1} a second; published \
+         165.3: {:+.1} %",
+        (rate / 165.3 - 1.0) * 100.0
+    );
+}
