@@ -10,7 +10,7 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, build};
 use crate::spec::DiskSpec;
 
-/// Queue depths that are asked about, as far as the disk's own depth goes.
+/// Queue depths that are asked about, each but no more than the disk's own.
 const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Sectors of a random request: 4 KiB.
 const BLOCK: u32 = 8;
@@ -83,10 +83,12 @@ pub struct FullRate {
 /// Asks the model of `spec`, which must be valid, its platter at an angle drawn from `seed`.
 pub fn profile(spec: &DiskSpec, seed: u64) -> Profile {
     let part = Bytes(spec.capacity.0.min(PART.0));
-    let random = DEPTHS.iter().filter(|depth| **depth <= spec.queue.depth).map(|depth| {
-        let rate = |action, within| random_rate(spec, seed, *depth, action, within);
+    let mut depths: Vec<u32> = DEPTHS.iter().map(|depth| spec.queue.depth.min(*depth)).collect();
+    depths.dedup();
+    let random = depths.into_iter().map(|depth| {
+        let rate = |action, within| random_rate(spec, seed, depth, action, within);
         RandomRate {
-            depth: *depth,
+            depth,
             reads: rate(Action::Read, spec.capacity),
             reads_in_part: rate(Action::Read, part),
             writes: rate(Action::Write, spec.capacity),
