@@ -14,6 +14,7 @@ const DISKS: &[(&str, &str)] = &[
     ("sata-2009", include_str!("../../../catalog/disks/sata-2009.toml")),
     ("hdd-7200", include_str!("../../../catalog/disks/hdd-7200.toml")),
     ("hdd-7200-18tb", include_str!("../../../catalog/disks/hdd-7200-18tb.toml")),
+    ("ssd-sata", include_str!("../../../catalog/disks/ssd-sata.toml")),
 ];
 
 /// Why there is no such disk.
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_of_a_disk_that_turns_has_a_source() {
+    fn every_parameter_of_a_disk_has_a_source() {
         for name in names() {
             let spec = get(name).unwrap();
             let told: Vec<&str> =

@@ -4,7 +4,7 @@ use fsdyno_record::trial::Device;
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::model::Model;
-use crate::models::{hdd, instant};
+use crate::models::{hdd, instant, ssd};
 use crate::spec::DiskSpec;
 
 /// What is asked of a disk.
@@ -51,6 +51,9 @@ pub trait Disk: Send {
     fn landed(&mut self) -> Option<(u64, u64)>;
     /// Bytes of completed writes that a power cut at `now` would lose.
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes;
+    /// Learns of a request that was served outside the trial's time (mkfs, verification): it takes
+    /// none and completes nothing, but what a disk remembers of its contents changes.
+    fn outside_time(&mut self, _request: Request) {}
     /// What was done up to the last instant told. Requests count when they are submitted.
     fn counters(&self) -> Device;
 }
@@ -63,6 +66,7 @@ pub fn build(spec: &DiskSpec, seed: u64) -> Box<dyn Disk> {
     match &spec.model {
         Model::Instant(_) => Box::new(instant::InstantDisk::new()),
         Model::Hdd(parameters) => Box::new(hdd::HardDisk::new(spec, parameters, seed)),
+        Model::Ssd(parameters) => Box::new(ssd::SolidStateDisk::new(spec, parameters, seed)),
     }
 }
 

@@ -11,6 +11,8 @@ pub enum Model {
     Instant(Instant),
     /// A hard disk: arm, platter, command queue, caches.
     Hdd(Hdd),
+    /// A solid-state disk: link, write buffer, translation layer, dies.
+    Ssd(Ssd),
 }
 
 /// The law that needs no parameters.
@@ -70,4 +72,53 @@ pub struct Hdd {
     /// Whether a flush shares the drive with no other command, as ATA's FLUSH CACHE does (it is
     /// no queued command).
     pub flush_alone: bool,
+}
+
+/// Parameters of a solid-state disk. Rates are in units of 1000 bytes, as data sheets give them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ssd {
+    /// Channels between the controller and the flash.
+    pub channels: u32,
+    /// Dies, dealt out over the channels.
+    pub dies: u32,
+    /// Flash behind the capacity, in thousandths of it: over-provisioning.
+    pub spare_permille: u64,
+    /// What a die erases at once (all its planes).
+    pub block: Bytes,
+    /// What a die programs at once (all its planes).
+    pub program_size: Bytes,
+    /// What a die senses at once for a read.
+    pub flash_page: Bytes,
+    /// Sensing, in microseconds.
+    pub read_us: u64,
+    /// Programming, in microseconds.
+    pub program_us: u64,
+    /// Erasing, in microseconds.
+    pub erase_us: u64,
+    /// Bringing a program to a stop for a read, in microseconds.
+    pub suspend_us: u64,
+    /// Rate of a channel, in kB/s.
+    pub channel_rate_kb: u64,
+    /// Rate at which data leave over the interface, in kB/s, framing and all.
+    pub read_rate_kb: u64,
+    /// Rate at which data come in over the interface, in kB/s.
+    pub write_rate_kb: u64,
+    /// What a read, a flush or a TRIM takes of the interface besides its data, in ns.
+    pub read_command_ns: u64,
+    /// What a write takes of the interface besides its data, in ns.
+    pub write_command_ns: u64,
+    /// What a read takes besides, while the drive serves others, in ns.
+    pub read_latency_ns: u64,
+    /// What a write or a flush takes besides, while the drive serves others, in ns.
+    pub write_latency_ns: u64,
+    /// What a TRIM takes, in microseconds.
+    pub trim_us: u64,
+    /// The part of the drive's memory that holds writes.
+    pub write_buffer: Bytes,
+    /// How long a write lies there at most when nothing else happens, in microseconds.
+    pub destage_us: u64,
+    /// How much of the drive holds data before the trial, in percent, left there by random
+    /// overwriting; 0 is a drive as new, or wholly trimmed.
+    pub prefilled_percent: u64,
 }

@@ -4,7 +4,8 @@ use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::SECTOR;
-use crate::model::{Hdd, Model, Seek};
+use crate::model::{Hdd, Model, Seek, Ssd};
+use crate::models::ssd;
 
 /// A disk as its file describes it. Whole numbers and strings only: it goes into a plan's hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,13 +185,12 @@ impl DiskSpec {
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
         self.check_queue(&check)?;
+        let nbd = self.attach == Attach::Nbd || matches!(self.model, Model::Instant(_));
+        check.that("attach", "pmem", nbd, "\"nbd\" for any law but \"instant\"")?;
         match &self.model {
             Model::Instant(_) => Ok(()),
-            Model::Hdd(hdd) => {
-                let nbd = self.attach == Attach::Nbd;
-                check.that("attach", "pmem", nbd, "\"nbd\" for any law but \"instant\"")?;
-                check_hdd(hdd, self.capacity, self.queue.depth, &check)
-            }
+            Model::Hdd(hdd) => check_hdd(hdd, self.capacity, self.queue.depth, &check),
+            Model::Ssd(ssd) => check_ssd(ssd, self.capacity, &self.queue, &check),
         }
     }
 
@@ -278,6 +278,64 @@ fn check_seek(name: &str, seek: &Seek, check: &Check<'_>) -> Result<(), SpecErro
     check.within(&format!("{name}.average_us"), average, nearest, 1_000_000)?;
     let (least, most) = crate::geometry::full_stroke_range(nearest, average);
     check.within(&format!("{name}.full_stroke_us"), full, least, most)
+}
+
+fn check_ssd(
+    ssd: &Ssd,
+    capacity: Bytes,
+    queue: &Queue,
+    check: &Check<'_>,
+) -> Result<(), SpecError> {
+    check.within("model.channels", ssd.channels.into(), 1, 64)?;
+    check.within("model.dies", ssd.dies.into(), ssd.channels.into(), 256)?;
+    check.within("model.spare_permille", ssd.spare_permille, 10, 2000)?;
+    for (name, size, least, most) in [
+        ("model.program_size", ssd.program_size, 4096, ssd::MOST_PER_PROGRAM as u64 * 4096),
+        ("model.flash_page", ssd.flash_page, 4096, 1 << 20),
+        ("model.block", ssd.block, ssd.program_size.0, 1 << 30),
+    ] {
+        check.within(name, size.0, least, most)?;
+        check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
+    }
+    for (name, time, least) in [
+        ("model.read_us", ssd.read_us, 1),
+        ("model.program_us", ssd.program_us, 1),
+        ("model.erase_us", ssd.erase_us, 0),
+        ("model.suspend_us", ssd.suspend_us, 1),
+        ("model.trim_us", ssd.trim_us, 0),
+        ("model.destage_us", ssd.destage_us, 1),
+    ] {
+        check.within(name, time, least, 10_000_000)?;
+    }
+    for (name, time) in [
+        ("model.read_command_ns", ssd.read_command_ns),
+        ("model.write_command_ns", ssd.write_command_ns),
+        ("model.read_latency_ns", ssd.read_latency_ns),
+        ("model.write_latency_ns", ssd.write_latency_ns),
+    ] {
+        check.within(name, time, 1, 100_000_000)?;
+    }
+    for (name, rate) in [
+        ("model.channel_rate_kb", ssd.channel_rate_kb),
+        ("model.read_rate_kb", ssd.read_rate_kb),
+        ("model.write_rate_kb", ssd.write_rate_kb),
+    ] {
+        check.within(name, rate, 100, 100_000_000)?;
+    }
+    // One page more than the largest request, which need not begin where a page does.
+    let least = u64::from(queue.max_sectors_kb) * 1024 + 4096;
+    let most = ssd::MOST_SLOTS as u64 * 4096;
+    check.within("model.write_buffer", ssd.write_buffer.0, least, most)?;
+    check.within("model.prefilled_percent", ssd.prefilled_percent, 0, 100)?;
+    let (pages, superblocks, size) = ssd::geometry(ssd, capacity);
+    let right = superblocks <= ssd::MOST_SUPERBLOCKS;
+    let range =
+        format!("so large that the drive has at most {} superblocks", ssd::MOST_SUPERBLOCKS);
+    check.that("model.block", ssd.block, right, &range)?;
+    let spare = superblocks.saturating_sub(pages.div_ceil(size));
+    let least = ssd::RESERVE as u64 + 3;
+    let range = format!("so much that at least {least} superblocks are spare");
+    check.that("model.spare_permille", ssd.spare_permille, spare >= least, &range)
 }
 
 struct Check<'a> {

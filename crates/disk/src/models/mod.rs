@@ -2,3 +2,4 @@
 
 pub mod hdd;
 pub mod instant;
+pub mod ssd;

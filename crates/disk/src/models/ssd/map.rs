@@ -1,0 +1,155 @@
+//! Where each page of a drive lies, in a bounded arena: exact for what a trial touches, a count for
+//! the rest.
+//!
+//! The whole map of a 1 TB drive would take 500 MB of the guest's memory. A trial touches a small
+//! part of it, in neighbourhoods, so the drive is cut into chunks of 2 MiB: one that was never
+//! touched, or was trimmed as a whole, is one word; one that was touched has a word for each of its
+//! pages. When the arena is used up, a chunk keeps only how many of its pages hold data, and which
+//! of them a write meets is drawn by lot.
+
+use fsdyno_record::seed::SplitMix64;
+
+/// Pages of a chunk.
+pub const CHUNK: u64 = 512;
+
+/// Chunks that are known page by page: 28 GiB of the drive, 14 MiB of memory.
+const ARENA: usize = 14 << 10;
+
+/// What is known of a page: one of these, or the number of the writing it went with.
+pub type State = u16;
+/// It holds nothing.
+pub const EMPTY: State = 0;
+/// It has held data since before the trial.
+pub const PREFILLED: State = 1;
+/// It holds data that was moved since, or that the map has no room to follow.
+pub const MOVED: State = 2;
+/// The first number of a writing.
+pub const FIRST_WRITING: State = 3;
+
+/// Chunk entries: EMPTY and PREFILLED hold for a whole chunk; then come places in the arena; from
+/// here on, counts of pages.
+const COUNTED: u16 = u16::MAX - CHUNK as u16;
+const FIRST_PLACE: u16 = 2;
+
+/// The map.
+#[derive(Debug, Default)]
+pub struct Map {
+    chunks: Vec<u16>,
+    arena: Vec<[State; CHUNK as usize]>,
+    /// Places of the arena that are free.
+    free: Vec<u16>,
+}
+
+impl Map {
+    /// The map of `pages` pages, of which `filled` percent hold data, evenly spread by chunks.
+    pub fn new(pages: u64, filled: u64) -> Map {
+        let count = pages.div_ceil(CHUNK);
+        let is_filled = |chunk: u64| chunk * filled / 100 != (chunk + 1) * filled / 100;
+        let chunk = |at| if is_filled(at) { PREFILLED } else { EMPTY };
+        let places = ARENA.min(count as usize);
+        Map {
+            chunks: (0..count).map(chunk).collect(),
+            arena: vec![[EMPTY; CHUNK as usize]; places],
+            free: (0..places as u16).rev().collect(),
+        }
+    }
+
+    /// Pages that hold data from before the trial, while nothing has been written yet.
+    pub fn prefilled(&self) -> u64 {
+        self.chunks.iter().filter(|chunk| **chunk == PREFILLED).count() as u64 * CHUNK
+    }
+
+    /// Puts `state` in the place of what is known of `page`. Gives what was known, and whether the
+    /// map will remember the new state.
+    pub fn replace(&mut self, page: u64, state: State, lots: &mut SplitMix64) -> (State, bool) {
+        let (at, within) = ((page / CHUNK) as usize, (page % CHUNK) as usize);
+        let Some(entry) = self.chunks.get_mut(at) else { return (EMPTY, false) };
+        if *entry < FIRST_PLACE {
+            match self.free.pop() {
+                Some(place) => {
+                    self.arena[usize::from(place)] = [*entry; CHUNK as usize];
+                    *entry = FIRST_PLACE + place;
+                }
+                None => {
+                    *entry = COUNTED + if *entry == PREFILLED { CHUNK as u16 } else { 0 };
+                }
+            }
+        }
+        if *entry < COUNTED {
+            let known = &mut self.arena[usize::from(*entry - FIRST_PLACE)][within];
+            return (std::mem::replace(known, state), true);
+        }
+        let full = u64::from(*entry - COUNTED);
+        let hit = lots.below(CHUNK) < full;
+        match (hit, state) {
+            (true, EMPTY) => *entry -= 1,
+            (false, EMPTY) | (true, _) => {}
+            (false, _) => *entry += 1,
+        }
+        (if hit { MOVED } else { EMPTY }, false)
+    }
+
+    /// Empties a whole chunk, telling of each state how many pages had it.
+    pub fn clear(&mut self, chunk: u64, mut gone: impl FnMut(State, u64)) {
+        let Some(entry) = self.chunks.get_mut(chunk as usize) else { return };
+        match *entry {
+            EMPTY => {}
+            PREFILLED => gone(PREFILLED, CHUNK),
+            counted if counted >= COUNTED => gone(MOVED, u64::from(counted - COUNTED)),
+            place => {
+                let place = place - FIRST_PLACE;
+                // Neighbours were mostly written together: one call for each run of them.
+                self.arena[usize::from(place)]
+                    .chunk_by(|a, b| a == b)
+                    .filter(|run| run[0] != EMPTY)
+                    .for_each(|run| gone(run[0], run.len() as u64));
+                self.free.push(place);
+            }
+        }
+        *entry = EMPTY;
+    }
+
+    /// Calls every page of a writing that `is_over` by the name of what was moved.
+    pub fn forget(&mut self, is_over: impl Fn(State) -> bool) {
+        for state in self.arena.iter_mut().flatten() {
+            if *state >= FIRST_WRITING && is_over(*state) {
+                *state = MOVED;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_is_found_until_its_chunk_is_cleared() {
+        let (mut map, mut lots) = (Map::new(4 * CHUNK, 50), SplitMix64::new(1));
+        assert_eq!(map.prefilled(), 2 * CHUNK);
+        assert_eq!(map.replace(CHUNK + 3, 9, &mut lots), (PREFILLED, true));
+        assert_eq!(map.replace(CHUNK + 3, 10, &mut lots), (9, true));
+        assert_eq!(map.replace(3, 7, &mut lots), (EMPTY, true));
+        let mut gone = Vec::new();
+        map.clear(1, |state, pages| gone.push((state, pages)));
+        assert_eq!(gone, [(PREFILLED, 3), (10, 1), (PREFILLED, CHUNK - 4)]);
+        assert_eq!(map.replace(CHUNK + 3, 9, &mut lots), (EMPTY, true));
+    }
+
+    #[test]
+    fn beyond_the_arena_a_chunk_knows_how_full_it_is() {
+        let chunks = ARENA as u64 + 1;
+        let (mut map, mut lots) = (Map::new(chunks * CHUNK, 0), SplitMix64::new(1));
+        (0..chunks - 1).for_each(|chunk| assert!(map.replace(chunk * CHUNK, 9, &mut lots).1));
+        let mut write = |map: &mut Map| map.replace((chunks - 1) * CHUNK, 9, &mut lots);
+        assert_eq!(write(&mut map), (EMPTY, false));
+        let mut full = 1;
+        for _ in 0..20_000 {
+            full += u64::from(write(&mut map).0 == EMPTY);
+        }
+        assert_eq!(full, CHUNK);
+        let mut gone = 0;
+        map.clear(chunks - 1, |_, pages| gone += pages);
+        assert_eq!(gone, CHUNK);
+    }
+}
