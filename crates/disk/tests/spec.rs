@@ -122,7 +122,7 @@ fn what_is_no_disk_is_refused_with_file_and_line() {
         (
             "law = \"hdd\"",
             "law = \"tape\"",
-            &["unknown variant `tape`", "expected `instant` or `hdd`"],
+            &["unknown variant `tape`", "expected one of `instant`, `hdd`, `ssd`"],
         ),
         ("about = ", "about == ", &["line ", "about == "]),
     ] {

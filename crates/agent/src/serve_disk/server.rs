@@ -161,6 +161,7 @@ impl Server {
                     self.transferred(request.id, errno)?;
                 } else {
                     let errno = self.transfer_in(To::Medium, &request, length)?;
+                    self.disk.outside_time(self.on_disk(request));
                     self.answer(&request, errno, Nanos(0))?;
                 }
             }
@@ -227,12 +228,17 @@ impl Server {
         }
         self.in_flight.push(InFlight { request, errno: 0, whole, due: None });
         self.shared.in_flight(self.in_flight.len());
-        let sector = request.sector + self.partition.start.0 / 512;
+        let request = self.on_disk(request);
         if !whole {
-            self.coming = Some((sector, sector + u64::from(request.sectors)));
+            self.coming = Some((request.sector, request.sector + u64::from(request.sectors)));
         }
-        self.disk.submit(arrived, Request { sector, ..request });
+        self.disk.submit(arrived, request);
         Ok(())
+    }
+
+    /// A request for the partition as one for the disk that it lies on.
+    fn on_disk(&self, request: Request) -> Request {
+        Request { sector: request.sector + self.partition.start.0 / 512, ..request }
     }
 
     /// The payload is in the store; if the model has been done with the request, it is answered.

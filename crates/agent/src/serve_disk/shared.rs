@@ -23,6 +23,7 @@ enum Word {
     Discards,
     BytesRead,
     BytesWritten,
+    /// Movements of the arm plus one; 0 where there is no arm.
     Seeks,
     Busy,
     Peak,
@@ -71,7 +72,7 @@ impl Shared {
         self.set(Word::Discards, device.discards);
         self.set(Word::BytesRead, device.bytes_read.0);
         self.set(Word::BytesWritten, device.bytes_written.0);
-        self.set(Word::Seeks, device.seeks.unwrap_or(0));
+        self.set(Word::Seeks, device.seeks.map_or(0, |seeks| seeks + 1));
         self.set(Word::Busy, device.busy_ns.unwrap_or_default().0);
         self.set(Word::Stored, stored.0);
     }
@@ -116,7 +117,7 @@ impl Shared {
             discards: self.get(Word::Discards),
             bytes_read: Bytes(self.get(Word::BytesRead)),
             bytes_written: Bytes(self.get(Word::BytesWritten)),
-            seeks: Some(self.get(Word::Seeks)),
+            seeks: self.get(Word::Seeks).checked_sub(1),
             busy_ns: Some(Nanos(self.get(Word::Busy))),
             peak_in_flight: Some(self.get(Word::Peak)),
         }

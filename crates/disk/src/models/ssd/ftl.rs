@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use fsdyno_record::seed::SplitMix64;
 
-use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, State};
+use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, SOMEWHERE, State};
 
 /// Superblocks that are kept erased; collection begins below it.
 pub const RESERVE: usize = 2;
@@ -49,8 +49,8 @@ impl Superblock {
         self.young + self.moved + self.prefilled
     }
 
-    fn of(&mut self, state: State) -> &mut u32 {
-        if state == PREFILLED { &mut self.prefilled } else { &mut self.moved }
+    fn of(&mut self, kind: State) -> &mut u32 {
+        if kind == PREFILLED { &mut self.prefilled } else { &mut self.moved }
     }
 }
 
@@ -178,7 +178,8 @@ impl Ftl {
     }
 
     fn open_next(&mut self) {
-        // Never empty: collection keeps a reserve, and gives back one before it takes one.
+        // Never empty: what is spare is more than the reserve, and collection gives one back before it
+        // takes one.
         let Some(next) = self.free.pop_front() else { return };
         let writing = self.new_writing();
         let superblock = &mut self.superblocks[usize::from(next)];
@@ -218,7 +219,7 @@ impl Ftl {
         self.free.push_back(at as u16);
         self.moved += u64::from(victim.young);
         self.moved_pages += u64::from(victim.valid());
-        for (state, mut left) in
+        for (kind, mut left) in
             [(MOVED, victim.young + victim.moved), (PREFILLED, victim.prefilled)]
         {
             while left > 0 {
@@ -227,7 +228,7 @@ impl Ftl {
                     self.open_next();
                 }
                 let now = left.min(self.room());
-                *self.superblocks[usize::from(self.open)].of(state) += now;
+                *self.superblocks[usize::from(self.open)].of(kind) += now;
                 self.used += now;
                 left -= now;
             }
@@ -243,26 +244,34 @@ impl Ftl {
                 return;
             }
         }
-        match state {
-            EMPTY => {}
-            PREFILLED => self.drop_drawn(PREFILLED, pages),
-            // A writing that is over.
-            _ => self.drop_drawn(MOVED, pages),
-        }
+        let kind = match state {
+            EMPTY => return,
+            PREFILLED => PREFILLED,
+            SOMEWHERE if self.lots.below(self.moved + self.prefilled) < self.prefilled => PREFILLED,
+            // A writing that is over is one of these too.
+            _ => MOVED,
+        };
+        // Draws of one kind may have used up pages of the other; no page is counted on when it is gone.
+        let left = self.drop_drawn(kind, pages);
+        self.drop_drawn(if kind == PREFILLED { MOVED } else { PREFILLED }, left);
     }
 
     /// Takes `pages` pages of one kind from superblocks drawn in proportion to what they hold, up to
-    /// 16 from one.
-    fn drop_drawn(&mut self, state: State, pages: u64) {
-        let all = if state == PREFILLED { &mut self.prefilled } else { &mut self.moved };
+    /// 16 from one. Gives how many more there should have been.
+    fn drop_drawn(&mut self, kind: State, pages: u64) -> u64 {
+        let all = if kind == PREFILLED { &mut self.prefilled } else { &mut self.moved };
         let mut left = pages.min(*all);
+        let missing = pages - left;
         *all -= left;
+        if left == 0 {
+            return missing;
+        }
         let count = self.superblocks.len();
         let mut tries = 0;
         let mut at = self.lots.below(count as u64) as usize;
         while left > 0 {
             let lot = self.lots.below(u64::from(self.size)) as u32;
-            let held = self.superblocks[at].of(state);
+            let held = self.superblocks[at].of(kind);
             if lot < *held || (tries >= TRIES && *held > 0) {
                 let taken = (*held).min(16).min(left as u32);
                 *held -= taken;
@@ -276,6 +285,7 @@ impl Ftl {
                 (at + 1) % count
             };
         }
+        missing
     }
 }
 

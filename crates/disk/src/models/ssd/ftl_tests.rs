@@ -104,6 +104,19 @@ fn a_prefilled_drive_begins_in_the_state_that_random_writes_lead_to() {
 }
 
 #[test]
+fn a_drive_that_the_map_cannot_follow_is_amplified_alike() {
+    // Twice as many chunks as the map has places, each hit at once.
+    let pages = 28 * 1024 * CHUNK;
+    let mut ftl = Ftl::new(pages, 1230, 12_800, 100, SplitMix64::new(7));
+    let all = ftl.valid();
+    let first = amplification(&mut ftl, pages, pages / 8, 1);
+    amplification(&mut ftl, pages, pages, 2);
+    let last = amplification(&mut ftl, pages, pages / 4, 3);
+    assert_eq!(ftl.valid(), all);
+    assert!((first / last - 1.0).abs() < 0.05, "{first} at first, {last} at last");
+}
+
+#[test]
 fn amplification_rises_with_what_is_on_the_drive_and_falls_when_it_is_trimmed() {
     let pages = 64 * 1024;
     let at =

@@ -21,10 +21,12 @@ pub type State = u16;
 pub const EMPTY: State = 0;
 /// It has held data since before the trial.
 pub const PREFILLED: State = 1;
-/// It holds data that was moved since, or that the map has no room to follow.
+/// It holds data of the trial that were moved since.
 pub const MOVED: State = 2;
+/// It holds data that the map has no room to follow.
+pub const SOMEWHERE: State = 3;
 /// The first number of a writing.
-pub const FIRST_WRITING: State = 3;
+pub const FIRST_WRITING: State = 4;
 
 /// Chunk entries: EMPTY and PREFILLED hold for a whole chunk; then come places in the arena; from
 /// here on, counts of pages.
@@ -86,7 +88,7 @@ impl Map {
             (false, EMPTY) | (true, _) => {}
             (false, _) => *entry += 1,
         }
-        (if hit { MOVED } else { EMPTY }, false)
+        (if hit { SOMEWHERE } else { EMPTY }, false)
     }
 
     /// Empties a whole chunk, telling of each state how many pages had it.
@@ -95,7 +97,7 @@ impl Map {
         match *entry {
             EMPTY => {}
             PREFILLED => gone(PREFILLED, CHUNK),
-            counted if counted >= COUNTED => gone(MOVED, u64::from(counted - COUNTED)),
+            counted if counted >= COUNTED => gone(SOMEWHERE, u64::from(counted - COUNTED)),
             place => {
                 let place = place - FIRST_PLACE;
                 // Neighbours were mostly written together: one call for each run of them.

@@ -1,0 +1,97 @@
+//! The solid-state disk against what its data sheet says, and against what it was not fitted to.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+
+use fsdyno_disk::model::{Model, Ssd};
+use fsdyno_disk::{Action, Disk, DiskSpec, Request, catalog};
+use fsdyno_record::Nanos;
+use fsdyno_record::seed::stream;
+
+/// ssd-sata with some parameters changed.
+fn drive(change: impl FnOnce(&mut Ssd)) -> DiskSpec {
+    let mut spec = catalog::get("ssd-sata").unwrap();
+    let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata is no solid-state disk") };
+    change(ssd);
+    spec.validate().unwrap();
+    spec
+}
+
+fn request(id: u64, action: Action, sector: u64, sectors: u32) -> Request {
+    Request { id, action, sector, sectors, fua: false }
+}
+
+/// Requests a second, with `depth` of them in flight, over the last nine tenths of `count`.
+fn rate(disk: &mut dyn Disk, depth: u64, count: u64, mut next: impl FnMut(u64) -> Request) -> f64 {
+    let (mut now, mut asked, mut ended, mut from) = (Nanos(0), 0, 0, Nanos(0));
+    while ended < count {
+        while asked < count && asked - ended < depth {
+            disk.submit(now, next(asked));
+            asked += 1;
+        }
+        now = disk.next_due().unwrap().max(now);
+        while disk.completed(now).is_some() {
+            ended += 1;
+            if ended == count / 10 {
+                from = now;
+            }
+        }
+        while disk.landed().is_some() {}
+    }
+    (count - count / 10) as f64 / (now - from).seconds()
+}
+
+/// Random requests of 4 KiB over the first `span` bytes, `reads` percent of them reads.
+fn random(spec: &DiskSpec, depth: u64, count: u64, reads: u64, span: u64) -> f64 {
+    let mut draws = stream(5, "places");
+    rate(&mut *fsdyno_disk::build(spec, 1), depth, count, |id| {
+        let action = if draws.below(100) < reads { Action::Read } else { Action::Write };
+        request(id, action, draws.below(span / 4096) * 8, 8)
+    })
+}
+
+fn sequential(spec: &DiskSpec, action: Action) -> f64 {
+    let mut disk = fsdyno_disk::build(spec, 1);
+    rate(&mut *disk, 32, 8000, |id| request(id, action, id * 256, 256)) * 131_072.0 / 1e6
+}
+
+/// Writes of 4 KiB a second, each followed by a flush.
+fn synchronous(spec: &DiskSpec) -> f64 {
+    let mut disk = fsdyno_disk::build(spec, 1);
+    rate(&mut *disk, 1, 4000, |id| match id % 2 {
+        0 => request(id, Action::Write, id * 4, 8),
+        _ => request(id, Action::Flush, 0, 0),
+    }) / 2.0
+}
+
+fn assert_near(what: &str, measured: f64, expected: f64, percent: f64) {
+    let error = (measured / expected - 1.0) * 100.0;
+    assert!(error.abs() <= percent, "{what}: {measured:.0}, {error:+.1} % off {expected}");
+}
+
+#[test]
+fn it_is_as_fast_as_the_data_sheet_it_was_fitted_to() {
+    let (spec, all) = (drive(|_| ()), 1 << 39);
+    assert_near("reads, depth 1", random(&spec, 1, 5000, 100, all), 13_000.0, 1.0);
+    assert_near("reads, depth 32", random(&spec, 32, 50_000, 100, all), 98_000.0, 1.0);
+    assert_near("writes, depth 1", random(&spec, 1, 20_000, 0, all), 36_000.0, 1.0);
+    assert_near("writes, depth 32", random(&spec, 32, 50_000, 0, all), 88_000.0, 1.0);
+    assert_near("sequential reads, MB/s", sequential(&spec, Action::Read), 560.0, 1.0);
+    assert_near("sequential writes, MB/s", sequential(&spec, Action::Write), 530.0, 1.0);
+}
+
+#[test]
+#[ignore = "prints numbers for docs/disks-ssd.md"]
+fn numbers() {
+    let spec = drive(|_| ());
+    for depth in [1, 2, 4, 8, 16, 32] {
+        println!("reads, depth {depth}: {:.0}", random(&spec, depth, 50_000, 100, 1 << 39));
+        println!("writes, depth {depth}: {:.0}", random(&spec, depth, 50_000, 0, 1 << 39));
+        println!("70/30, depth {depth}: {:.0}", random(&spec, depth, 50_000, 70, 1 << 36));
+    }
+    println!("write and flush: {:.0}", synchronous(&spec));
+    for filled in [50, 90, 100] {
+        let spec = drive(|ssd| ssd.prefilled_percent = filled);
+        let rate = random(&spec, 32, 2_000_000, 0, spec.capacity.0);
+        println!("random writes over all of it, {filled} % full: {rate:.0}");
+    }
+}
