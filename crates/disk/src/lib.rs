@@ -8,6 +8,7 @@ mod cache;
 pub mod catalog;
 pub mod disk;
 mod geometry;
+pub mod log;
 pub mod model;
 mod models;
 pub mod partition;

@@ -64,12 +64,27 @@ pub enum Stage {
 }
 
 impl Stage {
-    fn from_word(word: u64) -> Stage {
+    /// The stage of a number; one that is none counts as [`Stage::Starting`].
+    pub fn from_word(word: u64) -> Stage {
         use Stage::*;
         [Starting, Ready, Preparing, Running, Gap, Verifying, Checking, Done]
             .into_iter()
             .find(|stage| *stage as u64 == word)
             .unwrap_or(Starting)
+    }
+
+    /// In one word, as logs name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Starting => "starting",
+            Stage::Ready => "ready",
+            Stage::Preparing => "preparing",
+            Stage::Running => "running",
+            Stage::Gap => "gap",
+            Stage::Verifying => "verifying",
+            Stage::Checking => "checking",
+            Stage::Done => "done",
+        }
     }
 }
 

@@ -1,0 +1,200 @@
+//! The log as a file, `logs/<trial_id>.log` in a result folder: some 10 bytes a request.
+//!
+//! 8 bytes `fsdynolg`, then u32 version (1), u64 entries, u64 lost entries, all little-endian; then
+//! the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
+//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 another place), where bit 5 says so disk (u8), stage
+//! (u8) and phase, then the time since the arrival before it, the service time, the distance from
+//! the sector after the request before it (zigzag), and the sectors. Numbers are LEB128. Disk,
+//! stage and phase hold until another place is given; all begin with 0.
+
+use std::io::{self, Write};
+
+use fsdyno_record::Nanos;
+use fsdyno_record::mailbox::Stage;
+
+use super::region::Logged;
+use super::{BLANK, Entry, KNOWN};
+
+const MAGIC: &[u8; 8] = b"fsdynolg";
+const VERSION: u32 = 1;
+const HEADER: usize = 28;
+const PLACE: u8 = 1 << 5;
+
+/// Why bytes are no log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// It does not begin like one.
+    #[error("it is no request log of fsdyno (run with --keep-log writes them to logs/)")]
+    NoLog,
+    /// Another version wrote it.
+    #[error("it is a request log of version {0}, and this fsdyno reads version {VERSION}")]
+    Version(u32),
+    /// It ends or goes wrong in the middle.
+    #[error("request {at} of {entries} is cut off or damaged")]
+    Damaged {
+        /// Which, from 1.
+        at: u64,
+        /// How many its header promises.
+        entries: u64,
+    },
+    /// There is more after the last entry.
+    #[error("something follows its last request")]
+    Trailing,
+}
+
+/// Writes a log; its entries must be in order of arrival, and one that is not counts as having
+/// arrived with the one before it.
+///
+/// # Errors
+/// The writer's own.
+pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    out.write_all(&(log.entries.len() as u64).to_le_bytes())?;
+    out.write_all(&log.lost.to_le_bytes())?;
+    let mut before = BLANK;
+    let mut bytes = Vec::new();
+    for entry in &log.entries {
+        bytes.clear();
+        let place = |entry: &Entry| (entry.disk, entry.stage, entry.phase);
+        if place(entry) == place(&before) {
+            bytes.push(entry.flags());
+        } else {
+            bytes.extend([entry.flags() | PLACE, entry.disk, entry.stage as u8]);
+            push(&mut bytes, entry.phase.into());
+        }
+        let arrived = entry.arrived.max(before.arrived);
+        push(&mut bytes, arrived.0 - before.arrived.0);
+        push(&mut bytes, entry.service.0);
+        let distance = entry.sector.wrapping_sub(end(&before)) as i64;
+        push(&mut bytes, ((distance << 1) ^ (distance >> 63)) as u64);
+        push(&mut bytes, entry.sectors.into());
+        out.write_all(&bytes)?;
+        before = Entry { arrived, ..*entry };
+    }
+    Ok(())
+}
+
+/// The entries of a log, one by one; after an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    bytes: &'a [u8],
+    before: Entry,
+    at: u64,
+    entries: u64,
+    lost: u64,
+}
+
+/// Opens a log.
+///
+/// # Errors
+/// [`LogError::NoLog`], [`LogError::Version`].
+pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
+    let (header, rest) = bytes.split_at_checked(HEADER).ok_or(LogError::NoLog)?;
+    if !header.starts_with(MAGIC) {
+        return Err(LogError::NoLog);
+    }
+    let number = |from: usize, to: usize| {
+        header[from..to].iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+    };
+    let version = number(8, 12) as u32;
+    if version != VERSION {
+        return Err(LogError::Version(version));
+    }
+    let (entries, lost) = (number(12, 20), number(20, 28));
+    Ok(Entries { bytes: rest, before: BLANK, at: 0, entries, lost })
+}
+
+impl Entries<'_> {
+    /// How many entries the header promises.
+    pub fn promised(&self) -> u64 {
+        self.entries
+    }
+
+    /// How many requests found no room in the guest's memory and are missing here.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn one(&mut self) -> Option<Entry> {
+        let flags = self.byte()?;
+        let mut entry = self.before;
+        if flags & !(KNOWN | PLACE) != 0 {
+            return None;
+        }
+        entry.set_flags(flags);
+        if flags & PLACE != 0 {
+            entry.disk = self.byte()?;
+            let stage = self.byte()?;
+            entry.stage = Stage::from_word(stage.into());
+            if entry.stage as u8 != stage {
+                return None;
+            }
+            entry.phase = self.number()?.try_into().ok()?;
+        }
+        entry.arrived = Nanos(self.before.arrived.0.checked_add(self.number()?)?);
+        entry.service = Nanos(self.number()?);
+        let distance = self.number()?;
+        let distance = (distance >> 1) as i64 ^ -((distance & 1) as i64);
+        entry.sector = end(&self.before).wrapping_add(distance as u64);
+        entry.sectors = self.number()?.try_into().ok()?;
+        self.before = entry;
+        Some(entry)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if (bits << shift) >> shift != bits {
+                return None;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Entry, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at == self.entries {
+            let more = !self.bytes.is_empty();
+            self.bytes = &[];
+            return more.then_some(Err(LogError::Trailing));
+        }
+        self.at += 1;
+        match self.one() {
+            Some(entry) => Some(Ok(entry)),
+            None => {
+                let error = LogError::Damaged { at: self.at, entries: self.entries };
+                self.at = self.entries;
+                self.bytes = &[];
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+fn end(entry: &Entry) -> u64 {
+    entry.sector.wrapping_add(entry.sectors.into())
+}
+
+fn push(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}

@@ -1,0 +1,217 @@
+//! The log in the guest's second memory: a part for each disk, so that no two servers write to
+//! the same words.
+//!
+//! A part begins with a block of header (magic, version, entries, lost entries) and holds entries
+//! of 32 bytes, in the order in which they were answered. Words are little-endian:
+//! arrival, service, sector, then sectors (32 bits), flags (8), disk (8), stage (3), phase (13).
+//! The count is written after the entry, so a guest that is cut leaves whole entries only.
+
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use fsdyno_record::Nanos;
+use fsdyno_record::mailbox::Stage;
+
+use super::{BLANK, Entry};
+use crate::store::Memory;
+
+/// Bytes of a disk's part; on the host they take room only as they are written.
+pub const PART: u64 = 512 << 20;
+/// Disks that a guest may have.
+pub const MOST_DISKS: u64 = 16;
+/// Bytes of the whole region.
+pub const SIZE: u64 = PART * MOST_DISKS;
+/// Entries that a part has room for; those after them are counted and lost.
+pub const MOST_ENTRIES: u64 = (PART - HEADER) / ENTRY;
+
+const HEADER: u64 = 4096;
+const ENTRY: u64 = 32;
+const MAGIC: u64 = u64::from_le_bytes(*b"fsdynorq");
+const VERSION: u64 = 1;
+const MOST_PHASE: u16 = (1 << 13) - 1;
+
+/// One disk's part, for the server that writes it.
+pub struct Writer<M> {
+    memory: M,
+    disk: u8,
+    entries: u64,
+    lost: u64,
+}
+
+impl<M: Memory> Writer<M> {
+    /// An empty log of disk `disk`, which numbers the parts; without room for it (a smaller region
+    /// than [`SIZE`]) all entries are lost.
+    pub fn create(mut memory: M, disk: u8) -> Writer<M> {
+        if start(disk) + HEADER <= memory.size() {
+            put(memory.slice(start(disk), 32), [MAGIC, VERSION, 0, 0]);
+        }
+        Writer { memory, disk, entries: 0, lost: 0 }
+    }
+
+    /// Adds a request that was answered; its disk is the writer's.
+    pub fn add(&mut self, entry: &Entry) {
+        let start = start(self.disk);
+        let at = start + HEADER + self.entries * ENTRY;
+        if self.entries == MOST_ENTRIES || at + ENTRY > self.memory.size() {
+            self.lost += 1;
+            if start + HEADER <= self.memory.size() {
+                put(self.memory.slice(start + 24, 8), [self.lost]);
+            }
+            return;
+        }
+        let place = ((entry.stage as u64) << 13) | u64::from(entry.phase.min(MOST_PHASE));
+        let last = u64::from(entry.sectors)
+            | (u64::from(entry.flags()) << 32)
+            | (u64::from(self.disk) << 40)
+            | (place << 48);
+        put(
+            self.memory.slice(at, ENTRY as usize),
+            [entry.arrived.0, entry.service.0, entry.sector, last],
+        );
+        self.entries += 1;
+        compiler_fence(Ordering::SeqCst);
+        put(self.memory.slice(start + 16, 8), [self.entries]);
+    }
+}
+
+/// What a guest has logged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// The entries of all disks in order of arrival.
+    pub entries: Vec<Entry>,
+    /// How many found no room.
+    pub lost: u64,
+}
+
+/// Reads the log of all disks out of a region.
+///
+/// # Errors
+/// A region of another version, or one whose counts cannot be: what is wrong.
+pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
+    let mut logged = Logged::default();
+    for disk in 0..MOST_DISKS as u8 {
+        let start = start(disk);
+        if start + HEADER > memory.size() {
+            break;
+        }
+        let [magic, version, entries, lost] = get(memory.slice(start, 32));
+        if magic == 0 {
+            continue;
+        }
+        if magic != MAGIC || version != VERSION {
+            return Err("the request log is of another version");
+        }
+        let room = (memory.size() - start - HEADER) / ENTRY;
+        if entries > MOST_ENTRIES.min(room) {
+            return Err("the request log counts more entries than it has room for");
+        }
+        logged.lost += lost;
+        const TOGETHER: u64 = 4096;
+        for from in (0..entries).step_by(TOGETHER as usize) {
+            let count = TOGETHER.min(entries - from);
+            let bytes = memory.slice(start + HEADER + from * ENTRY, (count * ENTRY) as usize);
+            logged.entries.extend(bytes.chunks_exact(ENTRY as usize).map(entry));
+        }
+    }
+    logged.entries.sort_by_key(|entry| entry.arrived);
+    Ok(logged)
+}
+
+fn entry(bytes: &[u8]) -> Entry {
+    let [arrived, service, sector, last] = get(bytes);
+    let place = (last >> 48) as u16;
+    let mut entry = Entry {
+        arrived: Nanos(arrived),
+        service: Nanos(service),
+        sector,
+        sectors: last as u32,
+        disk: (last >> 40) as u8,
+        stage: Stage::from_word(u64::from(place >> 13)),
+        phase: place & MOST_PHASE,
+        ..BLANK
+    };
+    entry.set_flags((last >> 32) as u8);
+    entry
+}
+
+fn start(disk: u8) -> u64 {
+    u64::from(disk) * PART
+}
+
+fn put<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
+    for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+fn get(bytes: &[u8]) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Action;
+
+    struct Region(Vec<u8>);
+
+    impl Memory for Region {
+        fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+            &mut self.0[offset as usize..offset as usize + length]
+        }
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+    }
+
+    fn some(at: u64) -> Entry {
+        Entry {
+            arrived: Nanos(at),
+            service: Nanos(8_000_000_000),
+            action: Action::Write,
+            sector: (1 << 40) + 5,
+            sectors: 2048,
+            fua: true,
+            failed: true,
+            stage: Stage::Verifying,
+            phase: 700,
+            ..BLANK
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_in_order_of_arrival() {
+        let mut writer = Writer::create(Region(vec![0; 8192]), 0);
+        assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
+        writer.add(&some(20));
+        writer.add(&Entry { action: Action::Trim, fua: false, ..some(10) });
+        let logged = read(&mut writer.memory).unwrap();
+        let entries = vec![Entry { action: Action::Trim, fua: false, ..some(10) }, some(20)];
+        assert_eq!(logged, Logged { entries, lost: 0 });
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let mut writer = Writer::create(Region(vec![0; 4096 + 64]), 0);
+        (0..5).for_each(|at| writer.add(&some(at)));
+        let logged = read(&mut writer.memory).unwrap();
+        assert_eq!((logged.entries.len(), logged.lost), (2, 3));
+        // A disk whose part lies beyond the region writes nothing at all.
+        let mut writer = Writer::create(Region(vec![0; 4096]), 1);
+        writer.add(&some(1));
+        assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
+    }
+
+    #[test]
+    fn a_region_that_is_no_log_is_refused() {
+        let mut writer = Writer::create(Region(vec![0; 8192]), 0);
+        writer.add(&some(1));
+        writer.memory.0[18] = 1;
+        assert!(read(&mut writer.memory).unwrap_err().contains("more entries"));
+        writer.memory.0[8] = 9;
+        assert!(read(&mut writer.memory).unwrap_err().contains("version"));
+    }
+}
