@@ -124,7 +124,9 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
             let partition = partition::place(&spec, *size, job.seed).map_err(io::Error::other)?;
             let shared = Shared::new()?;
             let bytes = open_pci_memory(&layout::disk_pci(0))?;
-            let device = serve_disk::start(0, bytes, &spec, job.seed, partition, shared, mailbox)?;
+            let log = open_pci_memory(layout::LOG_PCI)?;
+            let device =
+                serve_disk::start(0, bytes, log, &spec, job.seed, partition, shared, mailbox)?;
             (Medium::Served { device, shared }, partition.start)
         }
         Attach::Pmem => (Medium::Instant { name: "pmem0".into() }, Bytes(0)),

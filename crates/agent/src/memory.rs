@@ -96,12 +96,12 @@ impl Windows {
         Ok(Windows { file, start: start.cast(), size, mapped: vec![false; windows] })
     }
 
-    /// Maps the first `length` bytes now, so that the first writes of a trial need not wait for it.
+    /// Maps `length` bytes from `start` now, so that the first writes of a trial need not wait for it.
     ///
     /// # Errors
     /// What mmap(2) reports.
-    pub fn map_ahead(&mut self, length: u64) -> io::Result<()> {
-        for window in 0..length.min(self.size).div_ceil(WINDOW) {
+    pub fn map_ahead(&mut self, start: u64, length: u64) -> io::Result<()> {
+        for window in start / WINDOW..(start + length).min(self.size).div_ceil(WINDOW) {
             self.map(window as usize)?;
         }
         Ok(())

@@ -47,7 +47,11 @@ pub fn run(
     };
     let mut ended = trial.run();
     if let Some(error) = trial.target.device_error() {
-        ended = Err(format!("the lab ran out of room for the modelled disk's bytes: {error}"));
+        ended = Err(format!(
+            "the lab ran out of room for the modelled disk's bytes ({error}): the file system wrote \
+             more than 14 GiB and twice what the workload needs; take fewer or smaller files (--set), \
+             or a file system that writes less beside them"
+        ));
     }
     let Trial { conditions, measured, .. } = trial;
     let (outcome, reason) = match ended {

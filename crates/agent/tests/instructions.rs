@@ -79,6 +79,7 @@ fn the_engine_adds_at_most_100_instructions_to_an_op() {
         ram: Bytes(256 << 20),
         disks: Vec::new(),
         input: None,
+        log: None,
         workdir: std::env::temp_dir(),
         stall: Duration::from_secs(120),
         deadline: Duration::from_secs(240),

@@ -27,7 +27,7 @@ pub enum Command {
     Report(Report),
     /// List what there is: workloads, file systems, disks, kernels
     List(List),
-    /// Show one workload, file system or disk with all its parameters
+    /// Show one workload, file system or disk with all its parameters, or a log of requests
     Show(Show),
     /// See what works here and what is missing
     Doctor(Doctor),
@@ -187,14 +187,15 @@ Examples:
   fsdyno show workload tarball
   fsdyno show filesystem ext4
   fsdyno show disk hdd-7200
-  fsdyno show disk ./my-disk.toml")]
+  fsdyno show disk ./my-disk.toml
+  fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
     /// What kind of thing
     #[arg(value_enum)]
     pub kind: Showable,
-    /// Its name; of a disk also the path of its file
+    /// Its name; of a disk also the path of its file; of a log its file
     pub name: String,
-    /// How it is written
+    /// How it is written; a log in JSON is one line a request
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
     pub format: DataFormat,
 }
@@ -261,6 +262,8 @@ pub enum Showable {
     Filesystem,
     /// A disk
     Disk,
+    /// A log of requests, by its file (`run --keep-log` writes them to logs/)
+    Log,
 }
 
 /// A parser of the names in a table of `(name, what it means, value)`: such a table stands beside

@@ -11,11 +11,32 @@ pub fn data(text: &str) -> Result<(), Failure> {
         .write_all(text.as_bytes())
         .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure {
-            exit: Exit::WrongUse,
-            message: format!("failed to write to standard output: {error}"),
-        }),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritten(&error)),
         _ => Ok(()),
+    }
+}
+
+/// Writes lines to stdout as they come, so that a long list takes no memory.
+pub fn lines(lines: impl Iterator<Item = Result<String, Failure>>) -> Result<(), Failure> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in lines {
+        let line = line?;
+        match writeln!(out, "{line}") {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(unwritten(&error)),
+        }
+    }
+    match out.flush() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn unwritten(error: &std::io::Error) -> Failure {
+    Failure {
+        exit: Exit::WrongUse,
+        message: format!("failed to write to standard output: {error}"),
     }
 }
 

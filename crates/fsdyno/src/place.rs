@@ -163,7 +163,12 @@ pub fn executable() -> PathBuf {
 }
 
 /// The venue for a place, and the place with what is only now known of it: the kernels' releases.
-pub fn venue(run: &Run, place: Place, inputs: &Inputs) -> Result<(Box<dyn Venue>, Place), Failure> {
+pub fn venue(
+    run: &Run,
+    place: Place,
+    inputs: &Inputs,
+    results: &Path,
+) -> Result<(Box<dyn Venue>, Place), Failure> {
     match place {
         Place::Directory { .. } => {
             let venue = HostVenue::new(executable()).with_inputs(inputs.clone());
@@ -179,7 +184,9 @@ pub fn venue(run: &Run, place: Place, inputs: &Inputs) -> Result<(Box<dyn Venue>
             }
             let place = Place::Lab(lab_place(run, releases, true));
             let venue = LabVenue::new(labs, executable(), std::env::temp_dir());
-            Ok((Box::new(venue.with_inputs(inputs.clone())), place))
+            let logs = run.keep_log.then(|| results.to_path_buf());
+            let venue = venue.with_inputs(inputs.clone()).with_logs(logs);
+            Ok((Box::new(venue), place))
         }
     }
 }

@@ -32,7 +32,7 @@ pub use error::{LabError, RunError};
 pub use kernel::{Kernel, here as kernels_here, user_cache};
 pub use probe::{Qemu, probe_qemu};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
-pub use run::{Finished, Watch};
+pub use run::{Cut, Finished, Watch};
 pub use tools::find as find_program;
 
 use identity::Components;
@@ -226,6 +226,20 @@ impl Guest {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         run::run(&self.qemu, &self.boots, &self.initramfs, self.cpu, machine, job, watch)
+    }
+
+    /// Runs one job and ends QEMU, as a power failure would, at the first look at its progress for
+    /// which `now` says so. Looks come as those of [`Guest::run`], by host time.
+    ///
+    /// # Errors
+    /// [`RunError`]; [`RunError::Died`] too if the job ended before the cut.
+    pub fn cut(
+        &self,
+        machine: &Machine,
+        job: &[u8],
+        now: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<Cut, RunError> {
+        run::cut(&self.qemu, &self.boots, &self.initramfs, machine, job, now)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fsdyno_record::Bytes;
-use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, MAILBOX_SLOT};
+use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, LOG_SLOT, MAILBOX_SLOT};
 use fsdyno_record::mailbox;
 use fsdyno_record::plan::CpuPlan;
 
@@ -24,6 +24,9 @@ pub struct Machine {
     /// The workload's input, where it has one: a file whose size is a power of two. The guest reads
     /// it from a PCI memory region of its own, outside its RAM.
     pub input: Option<Arc<File>>,
+    /// Memory for the log of the disks' requests, where the guest serves any; rounded up to a
+    /// power of two.
+    pub log: Option<Bytes>,
     /// Where the disks' bytes are kept on the host, in files without a name.
     pub workdir: PathBuf,
     /// Host time without any sign of life after which the guest counts as hung.
@@ -126,6 +129,8 @@ pub struct Inherited {
     pub input: Option<(RawFd, u64)>,
     /// The disks' bytes, one for each of the machine's disks.
     pub disks: Vec<RawFd>,
+    /// The log of their requests, and its size in bytes.
+    pub log: Option<(RawFd, u64)>,
 }
 
 /// QEMU's arguments.
@@ -162,6 +167,10 @@ pub fn arguments(kernel: &Path, cpu: CpuPlan, machine: &Machine, files: &Inherit
             }
             Attach::Pmem => add("-device", format!("nvdimm,id=nv{index},memdev={name}")),
         }
+    }
+    if let Some((file, size)) = files.log {
+        add("-object", memory("log", file, size));
+        add("-device", format!("ivshmem-plain,memdev=log,addr={LOG_SLOT:#x}"));
     }
     if let Some((file, size)) = files.input {
         let backend = memory("input", file, size);
@@ -207,6 +216,7 @@ mod tests {
             ram: Bytes(512 << 20),
             disks,
             input: None,
+            log: None,
             workdir: "/tmp".into(),
             stall: Duration::from_secs(60),
             deadline: Duration::from_secs(600),
@@ -214,8 +224,14 @@ mod tests {
     }
 
     fn line(disks: Vec<DiskRegion>) -> String {
-        let files =
-            Inherited { mailbox: 3, console: 4, initramfs: 5, input: None, disks: vec![6, 7] };
+        let files = Inherited {
+            mailbox: 3,
+            console: 4,
+            initramfs: 5,
+            input: None,
+            disks: vec![6, 7],
+            log: None,
+        };
         arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks), &files).join(" ")
     }
 
@@ -223,12 +239,26 @@ mod tests {
     fn an_input_is_a_region_of_its_own_that_the_guest_cannot_write() {
         let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
         let input = Some((9, 1 << 20));
-        let files = Inherited { mailbox: 3, console: 4, initramfs: 5, input, disks: vec![6] };
+        let files =
+            Inherited { mailbox: 3, console: 4, initramfs: 5, input, disks: vec![6], log: None };
         let with =
             arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks.clone()), &files)
                 .join(" ");
         let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf";
+        assert_eq!(with.replacen(added, "", 1), line(disks));
+        assert!(with.contains(added), "{with}");
+    }
+
+    #[test]
+    fn the_log_is_a_region_of_its_own() {
+        let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
+        let log = Some((9, 1 << 20));
+        let files =
+            Inherited { mailbox: 3, console: 4, initramfs: 5, input: None, disks: vec![6], log };
+        let with = arguments(Path::new("/k/vmlinux"), &machine(disks.clone()), &files).join(" ");
+        let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
+                     size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe";
         assert_eq!(with.replacen(added, "", 1), line(disks));
         assert!(with.contains(added), "{with}");
     }

@@ -45,8 +45,21 @@ pub struct Finished {
     pub progress: Progress,
     /// The disks' bytes as the guest left them.
     pub disks: Vec<File>,
+    /// The log of their requests.
+    pub log: Option<File>,
     /// Last lines of the guest's console.
     pub console: Vec<String>,
+}
+
+/// What a guest left that was cut.
+#[derive(Debug)]
+pub struct Cut {
+    /// Where the trial was.
+    pub progress: Progress,
+    /// The disks' bytes.
+    pub disks: Vec<File>,
+    /// The log of their requests.
+    pub log: Option<File>,
 }
 
 /// How often the mailbox is looked at. Looking costs the guest nothing.
@@ -64,6 +77,7 @@ struct Run<'a> {
     process: Process,
     mailbox: SharedMailbox,
     disks: Vec<File>,
+    log: Option<File>,
     console: File,
     started: Instant,
 }
@@ -84,6 +98,34 @@ pub fn run(
     Run::start(program, kernel, initramfs, cpu, machine, job)?.watch(watch)
 }
 
+/// As [`run`], but QEMU is ended when `now` says so.
+///
+/// # Errors
+/// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+pub fn cut(
+    program: &Path,
+    kernel: &Path,
+    initramfs: &File,
+    machine: &Machine,
+    job: &[u8],
+    now: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Cut, RunError> {
+    let mut run = Run::start(program, kernel, initramfs, machine, job)?;
+    while !now(&run.progress()?) {
+        if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
+            return Err(run.died(ended));
+        }
+        if run.started.elapsed() >= machine.deadline {
+            return Err(run.give_up(|after, console| RunError::Deadline { after, console }));
+        }
+        std::thread::sleep(POLL);
+    }
+    run.process.kill().map_err(host("end QEMU"))?;
+    // Asked again: it went on until it was ended.
+    let progress = run.progress()?;
+    Ok(Cut { progress, disks: run.disks, log: run.log })
+}
+
 impl<'a> Run<'a> {
     fn start(
         program: &Path,
@@ -96,13 +138,16 @@ impl<'a> Run<'a> {
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
         mailbox.mailbox()?.put_job(job)?;
         let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
-        let disks = machine.disks.iter().map(|disk| {
+        let region = |size: u64| {
             let file = tempfile::tempfile_in(&machine.workdir)?;
-            file.set_len(disk.size())?;
+            file.set_len(size)?;
             Ok(file)
-        });
+        };
+        let disks = machine.disks.iter().map(|disk| region(disk.size()));
         let disks: Vec<File> =
             disks.collect::<io::Result<_>>().map_err(|error| no_room(error, machine))?;
+        let log_size = machine.log.map(|log| log.0.next_power_of_two());
+        let log = log_size.map(region).transpose().map_err(|error| no_room(error, machine))?;
         let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));
         let input = machine.input.as_ref().map(size).transpose();
         let files = Inherited {
@@ -111,15 +156,16 @@ impl<'a> Run<'a> {
             initramfs: initramfs.as_raw_fd(),
             input: input.map_err(host("look at the workload's input"))?,
             disks: disks.iter().map(AsRawFd::as_raw_fd).collect(),
+            log: log.as_ref().map(AsRawFd::as_raw_fd).zip(log_size),
         };
         let mut command = Command::new(program);
         command.args(qemu::arguments(kernel, cpu, machine, &files)).env("LC_ALL", "C");
         let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
-        inherited.extend(disks.iter().map(AsFd::as_fd));
+        inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
         let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
-        Ok(Run { machine, process, mailbox, disks, console, started })
+        Ok(Run { machine, process, mailbox, disks, log, console, started })
     }
 
     fn watch(mut self, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Finished, RunError> {
@@ -179,8 +225,8 @@ impl<'a> Run<'a> {
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());
         let console = self.lines();
-        let (disks, cpu) = (self.disks, ended.map(|ended| ended.cpu));
-        Ok(Finished { report, elapsed, first_op, cpu, stored, progress, disks, console })
+        let (disks, log, cpu) = (self.disks, self.log, ended.map(|ended| ended.cpu));
+        Ok(Finished { report, elapsed, first_op, cpu, stored, progress, disks, log, console })
     }
 
     fn give_up(mut self, error: impl Fn(Duration, Vec<String>) -> RunError) -> RunError {

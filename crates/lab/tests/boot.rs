@@ -47,6 +47,7 @@ fn run(
         ram: Bytes(256 << 20),
         disks: vec![DiskRegion { region: Bytes(8 << 30), attach: Attach::Nbd }],
         input: None,
+        log: None,
         workdir: std::env::temp_dir(),
         stall: Duration::from_secs(if job == "loop" { 5 } else { 60 }),
         deadline: Duration::from_secs(if job == "beat" { 15 } else { 120 }),

@@ -307,6 +307,9 @@ pub struct Host {
     pub check_ns: Option<Nanos>,
     /// Bytes of the modelled disk that were stored.
     pub stored: Option<Bytes>,
+    /// The log of the disk's requests, within the result folder (--keep-log).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
 }
 
 /// The identity of the trial of a plan with a seed.

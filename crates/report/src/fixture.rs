@@ -145,6 +145,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
             first_op_ns: Some(Nanos(8_100_000_000)),
             cpu_ns: Some(Nanos(30_200_000_000)),
             check_ns: Some(Nanos(301_000_000)),
+            log: Some("logs/0123456789abcdef-7.log".into()),
             stored: Some(Bytes(48 << 20)),
         },
     }

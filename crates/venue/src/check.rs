@@ -4,19 +4,19 @@
 //! without any privilege. The image is a nameless sparse file; nothing of it is left behind.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::{Ended, Process};
-use fsdyno_disk::store::{Memory, Store, View};
+use fsdyno_disk::store::View;
+use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::{CheckReport, Conditions};
 
+use crate::cut;
 use crate::error::VenueError;
 use crate::lab::from_lab;
 use crate::venue::Watch;
@@ -34,62 +34,25 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// What stands for the image in records: where it lay is of no interest and never the same.
 const IMAGE: &str = "image";
 
-/// The bytes of a modelled disk's store, read as they are asked for.
-struct Region {
-    file: File,
-    size: u64,
-    buffer: Vec<u8>,
-}
-
-impl Memory for Region {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-        self.buffer.resize(length, 0);
-        // Past the end of what QEMU wrote the region reads as zeros, which is what a store takes
-        // for "never written"; a read error shows as a damaged file system, not as a clean one.
-        if self.file.read_exact_at(&mut self.buffer, offset).is_err() {
-            self.buffer.fill(0);
-        }
-        &mut self.buffer
-    }
-}
-
 /// Writes the partition that held the file system into a nameless sparse file: what is on the
 /// medium, which after a clean end has to be all of it.
 ///
 /// # Errors
 /// A store that cannot be read; a disk whose cache was not empty at the end; no room for the image.
 pub fn image(region: &File, conditions: &Conditions, workdir: &Path) -> Result<File, VenueError> {
-    let file = region.try_clone().map_err(VenueError::io("open the disk's bytes"))?;
-    let size = file.metadata().map_err(VenueError::io("open the disk's bytes"))?.len();
-    let mut store = Store::open(Region { file, size, buffer: Vec::new() })
-        .map_err(|error| VenueError::Died(format!("failed to read the disk's bytes: {error}")))?;
+    let mut store = cut::open(region)?;
     if !store.is_landed() {
         let mut lost = 0;
         store.volatile(&mut |_, bytes| lost += bytes);
         return Err(VenueError::Died(format!(
             "failed to end the trial as a shutdown does: {} were left in the disk's cache",
-            fsdyno_record::Bytes(lost)
+            Bytes(lost)
         )));
     }
-    let out = |error| VenueError::io("write the image to check")(error);
-    let image = tempfile::tempfile_in(workdir).map_err(out)?;
-    let start = conditions.partition_start.unwrap_or_default().0;
-    let length = conditions.device_size.unwrap_or_default().0;
-    image.set_len(length).map_err(out)?;
-    let mut written = io::Result::Ok(());
-    store.export(View::Medium, &mut |offset, bytes| {
-        if let Some(at) = offset.checked_sub(start).filter(|at| *at < length)
-            && written.is_ok()
-        {
-            written = image.write_all_at(bytes, at);
-        }
-    });
-    written.map_err(out)?;
-    Ok(image)
+    let start = conditions.partition_start.unwrap_or_default();
+    let length = conditions.device_size.unwrap_or_default();
+    cut::partition_image(&mut store, View::Medium, start, length, workdir)
+        .map_err(VenueError::io("write the image to check"))
 }
 
 /// Runs the check of a file system on an image.

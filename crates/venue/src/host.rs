@@ -95,6 +95,7 @@ impl Venue for HostVenue {
             first_op_ns: first_op.map(nanos),
             cpu_ns: ended.map(|ended| nanos(ended.cpu)),
             check_ns: None,
+            log: None,
             stored: None,
         };
         Ok(Ran { report, host, identity: None })

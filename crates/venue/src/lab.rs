@@ -1,10 +1,12 @@
 //! The lab: a guest in virtual time on a modelled disk.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::catalog;
 use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError};
@@ -18,7 +20,7 @@ use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
 use crate::venue::{Identity, Ran, Venue, Watch};
-use crate::{check, clock, tools};
+use crate::{check, clock, request_log, tools};
 
 /// Host time without any sign of life after which a guest has hung. A guest gives one with every
 /// few hundred ops and every request to its disk; the longest silence is one system call that
@@ -39,6 +41,8 @@ pub struct LabVenue {
     agent: PathBuf,
     workdir: PathBuf,
     inputs: Inputs,
+    /// The result folder that takes the logs of requests.
+    logs: Option<PathBuf>,
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
@@ -50,12 +54,37 @@ impl LabVenue {
     /// bytes lie in nameless files in `workdir`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.kernel_release().to_string(), lab)).collect();
-        LabVenue { labs, agent, workdir, inputs: Inputs::default(), guests: Mutex::default() }
+        let (inputs, guests) = Default::default();
+        LabVenue { labs, agent, workdir, inputs, logs: None, guests }
     }
 
     /// The same, with the files that workloads work on.
     pub fn with_inputs(self, inputs: Inputs) -> LabVenue {
         LabVenue { inputs, ..self }
+    }
+
+    /// The same, keeping the log of each trial's requests in a result folder.
+    pub fn with_logs(self, results: Option<PathBuf>) -> LabVenue {
+        LabVenue { logs: results, ..self }
+    }
+
+    pub(crate) fn workdir(&self) -> &Path {
+        &self.workdir
+    }
+
+    /// Runs a job until `stop` says so, and cuts it there; its first disk's bytes.
+    pub(crate) fn run_until(
+        &self,
+        job: &Job,
+        stop: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<(File, Progress), VenueError> {
+        let guest = self.guest(&job.plan)?;
+        let machine = self.machine(&job.plan)?;
+        let text = serde_json::to_vec(&job.for_agent())
+            .map_err(|error| VenueError::Died(error.to_string()))?;
+        let cut = guest.cut(&machine, &text, stop).map_err(from_run)?;
+        let region = cut.disks.into_iter().next().ok_or_else(not_a_lab)?;
+        Ok((region, cut.progress))
     }
 
     /// The guest for a plan: packed once, shared by all trials that need the same parts.
@@ -126,6 +155,7 @@ impl LabVenue {
         Ok(Machine {
             ram: *ram,
             disks: vec![DiskRegion { region, attach }],
+            log: (disk.attach == Attach::Nbd).then_some(Bytes(region::SIZE)),
             input: self.inputs.of(&plan.workload)?.map(|input| Arc::clone(input.file())),
             workdir: self.workdir.clone(),
             stall: STALL,
@@ -148,6 +178,19 @@ impl Venue for LabVenue {
         let finished = guest.run(&machine, &text, watch).map_err(from_run)?;
         let mut report = read_report(&finished.report)?;
         report.conditions.tools = tools_of(&job.plan);
+        let log = match (&self.logs, &finished.log) {
+            (Some(results), Some(log)) => {
+                let lost = request_log::keep(log, results, &job.trial_id)?;
+                if lost > 0 {
+                    report.conditions.notes.push(format!(
+                        "{lost} requests did not fit into the log, which takes {} of each disk",
+                        region::MOST_ENTRIES
+                    ));
+                }
+                Some(request_log::name(&job.trial_id))
+            }
+            _ => None,
+        };
         let check_ns = self.check(job, &finished, &mut report, watch)?;
         let host = Host {
             started,
@@ -156,6 +199,7 @@ impl Venue for LabVenue {
             cpu_ns: finished.cpu.map(nanos),
             check_ns,
             stored: Some(finished.stored),
+            log,
         };
         Ok(Ran { report, host, identity: Some(identity(&guest)) })
     }
@@ -166,7 +210,7 @@ fn identity(guest: &Guest) -> Identity {
 }
 
 /// Kernel and disk of a plan.
-fn lab_of(plan: &Plan) -> Result<(&str, DiskSpec), VenueError> {
+pub(crate) fn lab_of(plan: &Plan) -> Result<(&str, DiskSpec), VenueError> {
     let LabPlan { disk, kernel, .. } = plan.lab().ok_or_else(not_a_lab)?;
     let spec = DiskSpec::from_json(&disk.spec)
         .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))?;

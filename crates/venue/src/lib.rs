@@ -2,11 +2,14 @@
 
 mod check;
 pub mod clock;
+pub mod cut;
 pub mod error;
 pub mod ground;
 pub mod host;
 pub mod input;
 pub mod lab;
+mod region;
+pub mod request_log;
 pub mod tools;
 pub mod venue;
 

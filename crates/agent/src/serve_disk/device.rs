@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fsdyno_disk::log::region;
 use fsdyno_disk::{DiskSpec, Partition, WriteCache, store::Store};
 use fsdyno_record::mailbox::Mailbox;
 use rustix::process::Pid;
@@ -36,6 +37,9 @@ const SOCKET_BUFFER: usize = 2 << 20;
 /// What is mapped of the disk's bytes before the trial: its page tables take 1 MiB of the guest.
 const MAPPED_AHEAD: u64 = 512 << 20;
 
+/// What is mapped of the request log before the trial: half a million requests.
+const LOG_MAPPED_AHEAD: u64 = 16 << 20;
+
 /// A served disk.
 #[derive(Clone, Debug)]
 pub struct BlockDevice {
@@ -49,13 +53,15 @@ pub struct BlockDevice {
     pub driver: Pid,
 }
 
-/// Starts the server and the driver of disk `index` and waits until the kernel sees the disk.
+/// Starts the server and the driver of disk `index` and waits until the kernel sees the disk. Its
+/// bytes lie in `memory`, its requests go to its part of `log`.
 ///
 /// # Errors
 /// What forking, the store or the driver report; a disk that does not appear.
 pub fn start(
     index: u8,
     memory: File,
+    log: File,
     spec: &DiskSpec,
     seed: u64,
     partition: Partition,
@@ -67,7 +73,8 @@ pub fn start(
         rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BUFFER)?;
     }
     let server = process::fork(|| {
-        serve(ours.try_clone()?, memory.try_clone()?, spec, seed, partition, shared, mailbox)
+        let (ours, memory, log) = (ours.try_clone()?, memory.try_clone()?, log.try_clone()?);
+        serve(index, ours, memory, log, spec, seed, partition, shared, mailbox)
     })?;
     drop(ours);
     let name = format!("nbd{index}");
@@ -78,9 +85,12 @@ pub fn start(
     Ok(BlockDevice { name, path, server, driver })
 }
 
+#[allow(clippy::too_many_arguments, reason = "what a server is made of, named once")]
 fn serve(
+    index: u8,
     socket: UnixStream,
     memory: File,
+    log: File,
     spec: &DiskSpec,
     seed: u64,
     partition: Partition,
@@ -89,9 +99,12 @@ fn serve(
 ) -> io::Result<()> {
     let disk = fsdyno_disk::build(spec, seed);
     let mut windows = Windows::new(memory)?;
-    windows.map_ahead(MAPPED_AHEAD)?;
+    windows.map_ahead(0, MAPPED_AHEAD)?;
     let store = Store::create(windows, spec.capacity).map_err(io::Error::other)?;
-    let mut server = Server::new(socket, disk, store, shared, mailbox, partition);
+    let mut windows = Windows::new(log)?;
+    windows.map_ahead(u64::from(index) * region::PART, LOG_MAPPED_AHEAD)?;
+    let log = region::Writer::create(windows, index);
+    let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition);
     process::never_wait_for_memory()?;
     server.run()
 }

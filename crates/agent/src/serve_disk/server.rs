@@ -4,11 +4,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use fsdyno_disk::log::{self, region::Writer};
 use fsdyno_disk::store::{Store, StoreError, To};
 use fsdyno_disk::{Action, Disk, Partition, Request};
 use fsdyno_engine::clock;
 use fsdyno_record::Nanos;
-use fsdyno_record::mailbox::{Mailbox, Word};
+use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::protocol::{self, Command, Malformed, REQUEST_LENGTH};
@@ -36,6 +37,7 @@ pub struct Server {
     socket: UnixStream,
     disk: Box<dyn Disk>,
     store: Store<Windows>,
+    log: Writer<Windows>,
     shared: Shared,
     mailbox: Mailbox<'static>,
     /// The part of the disk that is served.
@@ -50,6 +52,10 @@ pub struct Server {
 #[derive(Clone, Copy)]
 struct InFlight {
     request: Request,
+    arrived: Nanos,
+    /// Where the trial was then.
+    stage: Stage,
+    phase: u16,
     errno: u32,
     /// Whether all of it is here; a write's payload follows its header.
     whole: bool,
@@ -63,6 +69,7 @@ impl Server {
         socket: UnixStream,
         disk: Box<dyn Disk>,
         store: Store<Windows>,
+        log: Writer<Windows>,
         shared: Shared,
         mailbox: Mailbox<'static>,
         partition: Partition,
@@ -70,7 +77,7 @@ impl Server {
         let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
         let early = Vec::with_capacity(MOST_EARLY);
         let coming = None;
-        Server { socket, disk, store, shared, mailbox, partition, in_flight, coming, early }
+        Server { socket, disk, store, log, shared, mailbox, partition, in_flight, coming, early }
     }
 
     /// Serves until the driver disconnects.
@@ -160,9 +167,12 @@ impl Server {
                     let errno = self.transfer_in(To::Cache, &request, length)?;
                     self.transferred(request.id, errno)?;
                 } else {
-                    let errno = self.transfer_in(To::Medium, &request, length)?;
+                    let held = InFlight {
+                        errno: self.transfer_in(To::Medium, &request, length)?,
+                        ..self.held(arrived, request)
+                    };
                     self.disk.outside_time(self.on_disk(request));
-                    self.answer(&request, errno, Nanos(0))?;
+                    self.answer(&held, None)?;
                 }
             }
             Err(Malformed::Magic) => {
@@ -221,12 +231,19 @@ impl Server {
         Ok(())
     }
 
+    /// A request as it arrived.
+    fn held(&self, arrived: Nanos, request: Request) -> InFlight {
+        let stage = Stage::from_word(self.mailbox.get(Word::Stage));
+        let phase = self.mailbox.get(Word::Phase) as u16;
+        InFlight { request, arrived, stage, phase, errno: 0, whole: true, due: None }
+    }
+
     /// Hands a request to the model as it arrived, whether its payload is `whole` yet or not.
     fn submit(&mut self, arrived: Nanos, request: Request, whole: bool) -> io::Result<()> {
         if self.in_flight.len() == MOST_IN_FLIGHT {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
-        self.in_flight.push(InFlight { request, errno: 0, whole, due: None });
+        self.in_flight.push(InFlight { whole, ..self.held(arrived, request) });
         self.shared.in_flight(self.in_flight.len());
         let request = self.on_disk(request);
         if !whole {
@@ -254,7 +271,7 @@ impl Server {
         self.in_flight[at].whole = true;
         let Some(due) = self.in_flight[at].due else { return Ok(()) };
         let held = self.in_flight.swap_remove(at);
-        self.answer(&held.request, held.errno, clock::now().since(due))
+        self.answer(&held, Some(due))
     }
 
     fn answer_what_is_due(&mut self) -> io::Result<()> {
@@ -274,19 +291,35 @@ impl Server {
             if held.request.action == Action::Flush {
                 self.shared.set_volatile(self.disk.volatile_bytes(now));
             }
-            self.answer(&held.request, held.errno, now.since(due))?;
+            self.answer(&held, Some(due))?;
         }
     }
 
-    fn answer(&mut self, request: &Request, errno: u32, late: Nanos) -> io::Result<()> {
-        self.socket.write_all(&protocol::reply(request.id, errno))?;
-        if request.action == Action::Read && errno == 0 {
+    /// Answers a request that was due at an instant of the model, or untimed.
+    fn answer(&mut self, held: &InFlight, due: Option<Nanos>) -> io::Result<()> {
+        let InFlight { request, errno, .. } = held;
+        let late = due.map_or(Nanos(0), |due| clock::now().since(due));
+        self.socket.write_all(&protocol::reply(request.id, *errno))?;
+        if request.action == Action::Read && *errno == 0 {
             let offset = self.partition.start.0 + request.sector * 512;
             let socket = &mut self.socket;
             self.store.read_with(offset, u64::from(request.sectors) * 512, &mut |bytes| {
                 socket.write_all(bytes)
             })?;
         }
+        self.log.add(&log::Entry {
+            arrived: held.arrived,
+            service: due.map_or(Nanos(0), |due| due.since(held.arrived)),
+            action: request.action,
+            sector: request.sector + self.partition.start.0 / 512,
+            sectors: request.sectors,
+            fua: request.fua,
+            untimed: due.is_none(),
+            failed: *errno != 0,
+            disk: 0,
+            stage: held.stage,
+            phase: held.phase,
+        });
         self.shared.publish(&self.disk.counters(), self.store.stored());
         self.mailbox.set(Word::Requests, self.shared.answered(late));
         self.mailbox.set(Word::Now, clock::now().0);

@@ -32,7 +32,7 @@ pub struct Entry {
     pub untimed: bool,
     /// It was answered with an error.
     pub failed: bool,
-    /// Which of the guest's disks.
+    /// Which of the guest's disks; [`region::Writer`] puts its own here.
     pub disk: u8,
     /// Where the trial was when it arrived.
     pub stage: Stage,

@@ -7,6 +7,7 @@ mod list;
 mod report;
 mod run;
 mod show;
+mod show_log;
 
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};

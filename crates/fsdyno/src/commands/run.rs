@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::shell::quote;
+use fsdyno_record::trial::trial_id;
 use fsdyno_study::{Cell, Place, Question, Slot, Store, Summary, matrix, schedule};
 use fsdyno_venue::{Venue, VenueError};
 
@@ -60,7 +61,7 @@ fn measure(
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
-    let (venue, place) = place::venue(run, typed, &question.inputs)?;
+    let (venue, place) = place::venue(run, typed, &question.inputs, store.folder())?;
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;
     let schedule = schedule(cells.len(), run.repeat, run.seed);
@@ -129,6 +130,7 @@ fn go(
             "fsdyno: {there} of {} trials are there already and are not run again",
             schedule.len()
         ));
+        say_unlogged(run, store, cells, schedule);
     }
     let todo = fsdyno_study::todo(schedule, cells, store);
     let ops = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)).map(Cell::ops).sum();
@@ -137,6 +139,23 @@ fn go(
     let summary = fsdyno_study::run(schedule, cells, venue, store, jobs, stop, &show);
     show.finish();
     Ok(summary?)
+}
+
+/// A trial that is there is not run again for its log.
+fn say_unlogged(run: &Run, store: &Store, cells: &[Cell], schedule: &[Slot]) {
+    let there = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot));
+    let unlogged = there.filter_map(|slot| {
+        let plan = &cells.get(slot.cell)?.plan;
+        let name = fsdyno_venue::request_log::name(&trial_id(plan, slot.seed));
+        (!store.folder().join(name).exists()).then_some(())
+    });
+    let unlogged = unlogged.count();
+    if run.keep_log && unlogged > 0 {
+        say(&format!(
+            "fsdyno: {unlogged} of those have no log of their requests and get none now; for logs \
+             give --out a new folder"
+        ));
+    }
 }
 
 /// Table on stdout, report beside the trials, and where it all is on stderr.

@@ -8,12 +8,14 @@ use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, Show, Showable};
+use crate::commands::show_log;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Shows what was asked for.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
     let (text, value) = match show.kind {
+        Showable::Log => return show_log::run(show),
         Showable::Workload => workload(&show.name)?,
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Disk => disk(&show.name)?,

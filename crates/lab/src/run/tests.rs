@@ -18,6 +18,7 @@ fn run_script(
         ram: Bytes(64 << 20),
         disks: vec![DiskRegion { region: Bytes(1 << 20), attach: Attach::Nbd }],
         input: None,
+        log: None,
         workdir: folder.path().to_path_buf(),
         stall,
         deadline: Duration::from_secs(60),

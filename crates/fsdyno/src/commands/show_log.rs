@@ -1,0 +1,81 @@
+//! `fsdyno show log FILE`: every request of a trial to its disks.
+
+use fsdyno_disk::Action;
+use fsdyno_disk::log::{Entry, file};
+use fsdyno_record::mailbox::Stage;
+use serde_json::json;
+
+use crate::cli::{DataFormat, Show};
+use crate::exit::{Exit, Failure};
+use crate::output::{lines, say};
+
+const HEAD: &str =
+    "     arrived s  disk  stage           op     flags         sector  sectors   service ms";
+
+/// Prints a log.
+pub fn run(show: &Show) -> Result<Exit, Failure> {
+    let wrong = |error: String| Failure::wrong(format!("failed to read '{}': {error}", show.name));
+    let bytes = std::fs::read(&show.name).map_err(|error| wrong(error.to_string()))?;
+    let log = file::open(&bytes).map_err(|error| wrong(error.to_string()))?;
+    if log.lost() > 0 {
+        say(&format!(
+            "fsdyno: {} requests found no room in the guest's memory and are missing here",
+            log.lost()
+        ));
+    }
+    let line = match show.format {
+        DataFormat::Text => text,
+        DataFormat::Json => json_line,
+    };
+    let head = (show.format == DataFormat::Text).then(|| Ok(HEAD.to_string()));
+    let rows =
+        log.map(|entry| entry.map(|entry| line(&entry)).map_err(|error| wrong(error.to_string())));
+    lines(head.into_iter().chain(rows))?;
+    Ok(Exit::Good)
+}
+
+fn op(action: Action) -> &'static str {
+    match action {
+        Action::Read => "read",
+        Action::Write => "write",
+        Action::Flush => "flush",
+        Action::Trim => "trim",
+    }
+}
+
+fn text(entry: &Entry) -> String {
+    let flags: Vec<&str> =
+        [(entry.fua, "fua"), (entry.untimed, "untimed"), (entry.failed, "failed")]
+            .into_iter()
+            .filter_map(|(set, name)| set.then_some(name))
+            .collect();
+    let stage = match entry.stage {
+        Stage::Running | Stage::Gap | Stage::Verifying => {
+            format!("{} {}", entry.stage.name(), entry.phase)
+        }
+        other => other.name().to_string(),
+    };
+    let (arrived, service) = (entry.arrived.0, entry.service.0);
+    format!(
+        "{:>4}.{:09}  {:>4}  {stage:<14}  {:<5}  {:<7}  {:>11}  {:>7}  {:>4}.{:06}",
+        arrived / 1_000_000_000,
+        arrived % 1_000_000_000,
+        entry.disk,
+        op(entry.action),
+        flags.join(","),
+        entry.sector,
+        entry.sectors,
+        service / 1_000_000,
+        service % 1_000_000,
+    )
+}
+
+fn json_line(entry: &Entry) -> String {
+    json!({
+        "arrived_ns": entry.arrived, "service_ns": entry.service, "disk": entry.disk,
+        "stage": entry.stage.name(), "phase": entry.phase, "op": op(entry.action),
+        "fua": entry.fua, "untimed": entry.untimed, "failed": entry.failed,
+        "sector": entry.sector, "sectors": entry.sectors,
+    })
+    .to_string()
+}

@@ -1,0 +1,86 @@
+//! A guest that loses its power: what its disk holds then.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fsdyno_disk::partition;
+use fsdyno_disk::store::{Store, View};
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::{Bytes, Job};
+
+use crate::error::VenueError;
+use crate::lab::LabVenue;
+use crate::region::Region;
+
+/// What a guest left that was cut.
+#[derive(Debug)]
+pub struct Left {
+    /// The file system's partition as it is on the medium, in a nameless sparse file.
+    pub medium: File,
+    /// The same as the drive would have answered, had its power stayed.
+    pub visible: File,
+    /// The ranges of the partition in which the two may differ, first byte and length, rising.
+    pub volatile: Vec<(u64, u64)>,
+    /// Where the trial was.
+    pub progress: Progress,
+}
+
+impl LabVenue {
+    /// Runs a job on a served disk and cuts the guest's power at the first look at its progress for
+    /// which `now` says so. Looks come by host time, so the instant of the cut does not repeat.
+    ///
+    /// # Errors
+    /// What [`crate::Venue::run`] has, and a trial that came to its end before the cut.
+    pub fn cut(
+        &self,
+        job: &Job,
+        now: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<Left, VenueError> {
+        let (region, progress) = self.run_until(job, now)?;
+        let (_, disk) = crate::lab::lab_of(&job.plan)?;
+        let size = job.plan.lab().and_then(|lab| lab.size);
+        let part = partition::place(&disk, size, job.seed)
+            .map_err(|error| VenueError::Died(error.to_string()))?;
+        let mut store = open(&region)?;
+        let mut image = |view| {
+            partition_image(&mut store, view, part.start, part.size, self.workdir())
+                .map_err(VenueError::io("write an image of the disk"))
+        };
+        let (medium, visible) = (image(View::Medium)?, image(View::Visible)?);
+        let mut volatile = Vec::new();
+        store.volatile(&mut |first, length| volatile.push((first - part.start.0, length)));
+        Ok(Left { medium, visible, volatile, progress })
+    }
+}
+
+/// The store in a region.
+pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
+    let region = Region::open(region).map_err(VenueError::io("open the disk's bytes"))?;
+    Store::open(region)
+        .map_err(|error| VenueError::Died(format!("failed to read the disk's bytes: {error}")))
+}
+
+/// Writes a part of a disk into a nameless sparse file in `workdir`.
+///
+/// # Errors
+/// No room for it.
+pub fn partition_image(
+    store: &mut Store<Region>,
+    view: View,
+    Bytes(start): Bytes,
+    Bytes(length): Bytes,
+    workdir: &Path,
+) -> std::io::Result<File> {
+    let image = tempfile::tempfile_in(workdir)?;
+    image.set_len(length)?;
+    let mut written = std::io::Result::Ok(());
+    store.export(view, &mut |offset, bytes| {
+        if let Some(at) = offset.checked_sub(start).filter(|at| *at < length)
+            && written.is_ok()
+        {
+            written = image.write_all_at(bytes, at);
+        }
+    });
+    written.map(|()| image)
+}
