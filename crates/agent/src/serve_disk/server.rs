@@ -327,3 +327,6 @@ impl Server {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

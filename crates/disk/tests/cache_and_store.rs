@@ -1,0 +1,161 @@
+//! Model and store together, as the server joins them: what was promised is on the medium.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use fsdyno_disk::store::{Memory, Store, To, View, region_size};
+use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
+use fsdyno_record::seed::{SplitMix64, stream};
+use fsdyno_record::{Bytes, Nanos};
+use proptest::prelude::*;
+
+struct Region(Vec<u8>);
+
+impl Memory for Region {
+    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+        &mut self.0[offset as usize..offset as usize + length]
+    }
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+/// Sectors that are written; few, so that writes meet.
+const SECTORS: u64 = 600;
+
+/// The version of each sector: its bytes are the version's, which rises from write to write.
+type Versions = Vec<u64>;
+
+struct Bench {
+    disk: Box<dyn Disk>,
+    store: Store<Region>,
+    now: Nanos,
+    version: u64,
+    /// What was written, by id: the range and its version; those that are answered move on.
+    waiting: BTreeMap<u64, (Request, Versions)>,
+    /// The newest version of each sector whose write was answered.
+    answered: Versions,
+}
+
+impl Bench {
+    fn new(spec: &DiskSpec) -> Bench {
+        let size = region_size(spec.capacity, Bytes(8 << 20));
+        let store = Store::create(Region(vec![0; size as usize]), spec.capacity).unwrap();
+        let disk = fsdyno_disk::build(spec, 3);
+        let (waiting, answered) = (BTreeMap::new(), vec![0; SECTORS as usize]);
+        Bench { disk, store, now: Nanos(0), version: 0, waiting, answered }
+    }
+
+    fn submit(&mut self, id: u64, action: Action, sector: u64, sectors: u32, fua: bool) {
+        let request = Request { id, action, sector, sectors, fua };
+        self.disk.submit(self.now, request);
+        if action == Action::Write {
+            self.version += 1;
+            let bytes = self.version.to_le_bytes();
+            let length = u64::from(sectors) * 512;
+            let mut source = |slot: &mut [u8]| {
+                slot.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&bytes));
+                Ok::<(), Infallible>(())
+            };
+            self.store.write_with(To::Cache, sector * 512, length, &mut source).unwrap();
+        }
+        // What a flush promises is what was answered before it came.
+        let promised = match action {
+            Action::Flush => self.answered.clone(),
+            _ => vec![self.version],
+        };
+        self.waiting.insert(id, (request, promised));
+    }
+
+    /// Plays up to `until`; every promise is looked at as it falls due.
+    fn play(&mut self, until: Nanos, write_through: bool) {
+        while let Some(due) = self.disk.next_due().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            let done = self.disk.completed(self.now);
+            while let Some((first, count)) = self.disk.landed() {
+                self.store.land(first, count);
+            }
+            let Some(id) = done else { continue };
+            let (request, promised) = self.waiting.remove(&id).unwrap();
+            match request.action {
+                Action::Flush => self.holds(0, &promised),
+                Action::Write => {
+                    let range = request.sector..request.sector + u64::from(request.sectors);
+                    for sector in range {
+                        let answered = &mut self.answered[sector as usize];
+                        *answered = (*answered).max(promised[0]);
+                    }
+                    if write_through || request.fua {
+                        let versions = vec![promised[0]; request.sectors as usize];
+                        self.holds(request.sector, &versions);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Whether the medium has each sector from `first` in the promised version or a newer one.
+    fn holds(&mut self, first: u64, promised: &[u64]) {
+        let mut medium = vec![0u8; (SECTORS as usize).next_multiple_of(8) * 512];
+        self.store.export(View::Medium, &mut |at, bytes| {
+            medium[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        });
+        for (sector, promised) in (first..).zip(promised) {
+            let at = sector as usize * 512;
+            let words: Vec<u64> = medium[at..at + 512]
+                .chunks_exact(8)
+                .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+                .collect();
+            assert!(words.iter().all(|word| *word == words[0]), "a torn sector");
+            assert!(
+                (*promised..=self.version).contains(&words[0]),
+                "sector {sector} holds version {} and {promised} was promised",
+                words[0]
+            );
+        }
+    }
+}
+
+fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
+    for id in 0..300 {
+        let (sector, most) = (draws.below(SECTORS), 1 + draws.below(40));
+        let sectors = most.min(SECTORS - sector) as u32;
+        let action = match draws.below(20) {
+            0..14 => Action::Write,
+            14..17 if !write_through => Action::Flush,
+            _ => Action::Read,
+        };
+        bench.submit(id, action, sector, sectors, draws.below(10) == 0 && action == Action::Write);
+        let gap = [0, 100_000, 5_000_000, 300_000_000][draws.below(4) as usize];
+        bench.play(bench.now + Nanos(gap), write_through);
+    }
+    bench.play(bench.now + Nanos(3_600_000_000_000), write_through);
+    assert!(bench.waiting.is_empty(), "requests without an answer");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(6) })]
+
+    #[test]
+    fn what_was_written_before_a_flush_is_on_the_medium_after_it(seed in any::<u64>()) {
+        for name in catalog::names() {
+            let mut spec = catalog::get(name).unwrap();
+            if spec.attach != fsdyno_disk::Attach::Nbd {
+                continue;
+            }
+            for mode in [WriteCache::WriteBack, WriteCache::WriteThrough] {
+                spec.queue.write_cache = mode;
+                let mut bench = Bench::new(&spec);
+                let write_through = mode == WriteCache::WriteThrough;
+                requests(&mut bench, &mut stream(seed, "requests"), write_through);
+                bench.submit(1000, Action::Flush, 0, 0, false);
+                bench.play(bench.now + Nanos(3_600_000_000_000), write_through);
+                prop_assert!(bench.store.is_landed(), "{name}: a flush left something behind");
+            }
+        }
+    }
+}
