@@ -8,7 +8,7 @@ use fsdyno_stats::Histogram;
 
 const KINDS: usize = OpKind::ALL.len();
 
-/// One histogram for each kind of op; a constant 700 KiB, of which only what is used is touched.
+/// One histogram for each kind of op, 30 KiB each from its first use on.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     histograms: [Histogram; KINDS],

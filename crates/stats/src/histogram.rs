@@ -7,41 +7,67 @@
 /// Bits of a value that pick the bucket within its octave: 2^6 = 64 buckets.
 const SUB_BITS: u32 = 6;
 
-/// Room for every `u64`. Only 3776 are used (58 octave steps of 64, and 64 exact ones); the next
-/// power of two lets a mask replace the bounds check on the hot path.
-const BUCKETS: usize = 4096;
+/// Room for every `u64`: 58 octave steps of 64, and 64 exact ones.
+const BUCKETS: usize = 3776;
 
 /// Counts of latencies in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    buckets: Box<[u64; BUCKETS]>,
+    /// Empty until something is counted, for a thread has one histogram for each kind of op and uses
+    /// few of them; then one for each bucket (30 KiB).
+    buckets: Box<[u64]>,
     total: u64,
     max: u64,
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram::new()
+/// Equal are two that have counted the same, whether they hold memory or not.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Histogram) -> bool {
+        let counted = |histogram: &Histogram| (histogram.total, histogram.max);
+        counted(self) == counted(other) && self.buckets() == other.buckets()
     }
 }
 
+impl Eq for Histogram {}
+
 impl Histogram {
-    /// An empty histogram. This is the only call that allocates (32 KiB).
+    /// An empty histogram, without memory yet.
     pub fn new() -> Histogram {
-        Histogram { buckets: Box::new([0; BUCKETS]), total: 0, max: 0 }
+        Histogram::default()
     }
 
-    /// Counts one latency in nanoseconds: a dozen instructions, no branch, no allocation.
+    /// Takes the memory that counting needs.
+    fn make_ready(&mut self) {
+        if self.buckets.is_empty() {
+            self.buckets = vec![0; BUCKETS].into_boxed_slice();
+        }
+    }
+
+    /// Counts one latency in nanoseconds: a dozen instructions; the first one allocates.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.buckets[bucket_of(ns) & (BUCKETS - 1)] += 1;
+        match self.buckets.get_mut(bucket_of(ns)) {
+            Some(bucket) => *bucket += 1,
+            None => self.record_first(ns),
+        }
         // 584 years fit.
         self.total = self.total.wrapping_add(ns);
         self.max = self.max.max(ns);
     }
 
+    #[cold]
+    #[inline(never)]
+    fn record_first(&mut self, ns: u64) {
+        self.make_ready();
+        self.buckets[bucket_of(ns)] += 1;
+    }
+
     /// Adds all that another histogram has counted.
     pub fn merge(&mut self, other: &Histogram) {
+        if other.buckets.is_empty() {
+            return;
+        }
+        self.make_ready();
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine = mine.saturating_add(*theirs);
         }
@@ -51,7 +77,7 @@ impl Histogram {
 
     /// Whether nothing was counted; looks at no bucket but the first.
     pub fn is_empty(&self) -> bool {
-        self.max == 0 && self.buckets[0] == 0
+        self.max == 0 && self.buckets.first().is_none_or(|first| *first == 0)
     }
 
     /// Forgets everything, keeping the memory; of an empty one none of it is touched.
@@ -109,8 +135,9 @@ impl Histogram {
     /// A histogram from stored buckets with the sum and the maximum that were stored beside them.
     pub fn from_buckets(buckets: &[(u64, u64)], total: u64, max: u64) -> Histogram {
         let mut histogram = Histogram::new();
+        histogram.make_ready();
         for (upper, n) in buckets {
-            let bucket = &mut histogram.buckets[bucket_of(*upper) & (BUCKETS - 1)];
+            let bucket = &mut histogram.buckets[bucket_of(*upper)];
             *bucket = bucket.saturating_add(*n);
         }
         histogram.total = total;
