@@ -224,9 +224,9 @@ fn same(one: Held, other: Held) -> bool {
 
 /// The byte that fills all of a block; none at the first that differs.
 fn repeated_byte(block: &[u8]) -> Option<u8> {
-    let byte = *block.first()?;
-    let pattern = u64::from_ne_bytes([byte; 8]);
-    // Word by word: most blocks differ in the first two.
-    let same = |word: &[u8]| word.try_into().map(u64::from_ne_bytes).is_ok_and(|w| w == pattern);
-    block.chunks_exact(8).all(same).then_some(byte)
+    let (head, rest) = block.split_first_chunk::<8>()?;
+    let byte = head[0];
+    // Most blocks differ in the first few bytes; the rest is the block itself, moved on by eight.
+    let same = *head == [byte; 8] && *rest == block[..rest.len()];
+    same.then_some(byte)
 }
