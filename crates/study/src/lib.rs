@@ -3,13 +3,17 @@
 mod config;
 pub mod input;
 pub mod matrix;
+pub mod merge;
 pub mod run;
 pub mod schedule;
 pub mod settings;
+pub mod share;
 pub mod store;
 
 pub use input::read_inputs;
 pub use matrix::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE, matrix};
+pub use merge::{MergeError, Merged, merge};
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use schedule::{Shard, Slot, schedule};
+pub use share::{Share, ShareError};
 pub use store::{Store, StoreError, without_superseded};

@@ -1,5 +1,6 @@
 //! Runs a schedule through a venue: some trials side by side, each stored as it ends.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -75,6 +76,13 @@ pub struct Summary {
     pub left: usize,
 }
 
+impl Summary {
+    /// All trials that were to run.
+    pub fn trials(&self) -> usize {
+        self.ok + self.failed + self.skipped + self.there + self.left
+    }
+}
+
 /// Runs every slot whose trial is not in the store already; those of cells that cannot run here
 /// are stored as skipped.
 ///
@@ -94,20 +102,19 @@ pub fn run(
         same_ground(venue, &cell.plan, store.trials())?;
     }
     let there = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
-    let skipped = skip(schedule, cells, store)?;
-    let todo = todo(schedule, cells, store);
+    let (steps, skipped) = steps(schedule, cells, store);
     let floor = Floor {
         venue,
         stop,
         observer,
-        todo: &todo,
+        steps: &steps,
         next: AtomicUsize::new(0),
         store: Mutex::new(store),
         summary: Mutex::new(Summary { skipped, there, ..Summary::default() }),
         error: Mutex::new(None),
     };
     std::thread::scope(|scope| {
-        for worker in 0..jobs.clamp(1, todo.len().max(1)) {
+        for worker in 0..jobs.clamp(1, steps.len().max(1)) {
             let floor = &floor;
             // The thread lives until all its trials have ended, as their processes need it to.
             scope.spawn(move || floor.work(worker));
@@ -142,28 +149,37 @@ fn job(cell: &Cell, seed: u64) -> Job {
     Job { trial_id: trial_id(&plan, seed), seed, plan, deadline: cell.deadline }
 }
 
-/// Stores what cannot run here, once however often it is tried; how many there are.
-fn skip(schedule: &[Slot], cells: &[Cell], store: &mut Store) -> Result<usize, StoreError> {
-    let mut skipped = 0;
-    for slot in schedule {
-        let Some(cell @ Cell { skip: Some(reason), .. }) = cells.get(slot.cell) else { continue };
-        if is_there(store, cells, slot) {
+/// What a worker takes next, in the order of the schedule, so that one worker alone stores the
+/// trials in that order.
+enum Step {
+    /// A trial to run.
+    Run(Box<Job>, Slot),
+    /// A trial that cannot run here, to be stored with its reason.
+    Skip(Box<Job>, String),
+}
+
+/// The steps that are left, and how many trials are stored as skipped already: what cannot run here
+/// is stored once however often it is tried.
+fn steps(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<Step>, usize) {
+    let (mut steps, mut skipped) = (Vec::new(), 0);
+    for slot in schedule.iter().filter(|slot| !is_there(store, cells, slot)) {
+        let Some(cell) = cells.get(slot.cell) else { continue };
+        let job = Box::new(job(cell, slot.seed));
+        let Some(reason) = &cell.skip else {
+            steps.push(Step::Run(job, *slot));
             continue;
-        }
-        skipped += 1;
-        let host = Host { started: clock::now(), ..Host::default() };
-        let mut trial = without_report(&job(cell, slot.seed), reason.clone(), host);
-        trial.outcome = Outcome::Skipped;
+        };
         let said = |known: &Trial| {
             known.outcome == Outcome::Skipped
-                && (&known.trial_id, &known.plan.label) == (&trial.trial_id, &trial.plan.label)
-                && known.reason == trial.reason
+                && (&known.trial_id, &known.plan.label) == (&job.trial_id, &job.plan.label)
+                && known.reason.as_ref() == Some(reason)
         };
-        if !store.trials().iter().any(said) {
-            store.append(trial)?;
+        match store.trials().iter().any(said) {
+            true => skipped += 1,
+            false => steps.push(Step::Skip(job, reason.clone())),
         }
     }
-    Ok(skipped)
+    (steps, skipped)
 }
 
 /// Results of two labs in one folder would be taken for repeats of one.
@@ -171,7 +187,7 @@ fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunE
     let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
     for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
-        let differs = differs(trial, &here);
+        let differs = differs(&trial.lab, &here.components);
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
             let (stored, current) = (short(lab_id), short(&here.lab_id));
             return Err(RunError::OtherLab { stored, current, differs });
@@ -198,7 +214,7 @@ fn same_ground(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), R
 }
 
 /// Whether two plans are for one machine with one kernel: then what their guests share is alike.
-fn same_machine(a: &Plan, b: &Plan) -> bool {
+pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
     a.lab().zip(b.lab()).is_some_and(|(a, b)| {
         (&a.kernel, &a.disk.name, a.boot, a.cpu) == (&b.kernel, &b.disk.name, b.boot, b.cpu)
     })
@@ -206,16 +222,14 @@ fn same_machine(a: &Plan, b: &Plan) -> bool {
 
 /// Components that two guests share and that differ. The initramfs and its list of modules differ
 /// between file systems by nature; what is in them is compared piece by piece.
-fn differs(trial: &Trial, here: &Identity) -> String {
+pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
     let sums = ["initramfs", "modules"];
-    let shared = trial.lab.iter().filter(|(name, _)| !sums.contains(&name.as_str()));
-    let differ = shared.filter(|(name, value)| {
-        here.components.get(*name).is_some_and(|current| current != *value)
-    });
+    let shared = a.iter().filter(|(name, _)| !sums.contains(&name.as_str()));
+    let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
     differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn short(id: &str) -> String {
+pub(crate) fn short(id: &str) -> String {
     id.chars().take(12).collect()
 }
 
@@ -224,7 +238,7 @@ struct Floor<'a> {
     venue: &'a dyn Venue,
     stop: &'a AtomicBool,
     observer: &'a dyn Observer,
-    todo: &'a [(Job, Slot)],
+    steps: &'a [Step],
     next: AtomicUsize,
     store: Mutex<&'a mut Store>,
     summary: Mutex<Summary>,
@@ -239,7 +253,14 @@ impl Floor<'_> {
     fn work(&self, worker: usize) {
         while !self.stopped() {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some((job, slot)) = self.todo.get(at) else { return };
+            let Some(step) = self.steps.get(at) else { return };
+            let (job, slot) = match step {
+                Step::Run(job, slot) => (job, slot),
+                Step::Skip(job, reason) => match self.skip(job, reason) {
+                    Ok(()) => continue,
+                    Err(error) => return self.fail(error.into()),
+                },
+            };
             self.observer.started(worker, &job.plan, slot);
             let started = clock::now();
             let ran = self.venue.run(job, &mut |progress| {
@@ -263,17 +284,28 @@ impl Floor<'_> {
         }
     }
 
+    fn skip(&self, job: &Job, reason: &str) -> Result<(), StoreError> {
+        let host = Host { started: clock::now(), ..Host::default() };
+        let mut trial = without_report(job, reason.to_string(), host);
+        trial.outcome = Outcome::Skipped;
+        self.store(trial)
+    }
+
     fn keep(&self, worker: usize, trial: Trial) -> Result<(), StoreError> {
-        lock(&self.store).append(trial.clone())?;
-        {
-            let mut summary = lock(&self.summary);
-            match trial.outcome {
-                Outcome::Ok => summary.ok += 1,
-                Outcome::Failed => summary.failed += 1,
-                Outcome::Skipped => summary.skipped += 1,
-            }
-        }
+        self.store(trial.clone())?;
         self.observer.ended(worker, &trial);
+        Ok(())
+    }
+
+    fn store(&self, trial: Trial) -> Result<(), StoreError> {
+        let outcome = trial.outcome;
+        lock(&self.store).append(trial)?;
+        let mut summary = lock(&self.summary);
+        match outcome {
+            Outcome::Ok => summary.ok += 1,
+            Outcome::Failed => summary.failed += 1,
+            Outcome::Skipped => summary.skipped += 1,
+        }
         Ok(())
     }
 
@@ -324,8 +356,6 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use fsdyno_record::Bytes;
     use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::AgentReport;
@@ -486,6 +516,21 @@ mod tests {
             store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
         assert_eq!(skipped.len(), 3);
         assert_eq!(skipped[0].reason.as_deref(), Some("Linux 6.13 no longer has it"));
+    }
+
+    #[test]
+    fn one_worker_stores_the_trials_in_the_order_of_the_schedule_those_that_are_skipped_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let mut cells = cells();
+        cells[1].skip = Some("Linux 6.13 no longer has it".into());
+        let (order, stop) = (schedule(2, 4, 1), AtomicBool::new(false));
+        run(&order, &cells, &Fake(good), &mut store, 1, &stop, &Silent).unwrap();
+        let stored: Vec<(&str, u64)> =
+            store.trials().iter().map(|trial| (trial.plan.label.as_str(), trial.seed)).collect();
+        let planned: Vec<(&str, u64)> =
+            order.iter().map(|slot| (cells[slot.cell].plan.label.as_str(), slot.seed)).collect();
+        assert_eq!(stored, planned);
     }
 
     /// A directory on which something else may be mounted.

@@ -3,9 +3,11 @@
 //! A repeat is a seed. Every cell gets the same seeds, so that two cells are compared pair by
 //! pair; the rounds interleave the cells, so that whatever drifts on a host drifts for all.
 
+use std::fmt;
 use std::str::FromStr;
 
 use fsdyno_record::seed;
+use serde::{Deserialize, Serialize};
 
 /// One trial to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +21,8 @@ pub struct Slot {
 }
 
 /// One of several equal shares of a schedule, `I/N`, as a cluster's nodes take them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Shard {
     /// Which, from 1.
     pub index: u32,
@@ -41,10 +44,35 @@ impl FromStr for Shard {
     }
 }
 
+impl TryFrom<String> for Shard {
+    type Error = String;
+
+    fn try_from(typed: String) -> Result<Shard, String> {
+        typed.parse()
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> String {
+        shard.to_string()
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
+
 impl Shard {
     /// The slots of this share: every N-th, from the I-th on.
-    pub fn of(self, slots: &[Slot]) -> Vec<Slot> {
-        slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).copied().collect()
+    pub fn of<T: Clone>(self, slots: &[T]) -> Vec<T> {
+        slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).cloned().collect()
+    }
+
+    /// Of so many shares, the one that has the slot at this place of the schedule.
+    pub fn with(place: usize, of: u32) -> Shard {
+        Shard { index: (place % of as usize) as u32 + 1, of }
     }
 }
 
@@ -81,6 +109,31 @@ mod tests {
                 assert!(seen.into_iter().eq(0..cells));
                 assert!(chunk.iter().all(|slot| slot.seed == first + round as u64));
             }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_slot_is_in_exactly_one_share(slots in 0usize..40, of in 1u32..12) {
+            let places: Vec<usize> = (0..slots).collect();
+            let mut seen = Vec::new();
+            for index in 1..=of {
+                let shard = Shard { index, of };
+                assert_eq!(shard.to_string().parse(), Ok(shard));
+                let mine = shard.of(&places);
+                assert!(mine.iter().all(|place| Shard::with(*place, of) == shard));
+                seen.extend(mine);
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, places);
+        }
+    }
+
+    #[test]
+    fn a_share_that_cannot_be_is_refused() {
+        for typed in ["0/2", "3/2", "1", "1/0", "1/", "a/b", "-1/2", "1/2/3"] {
+            let error = typed.parse::<Shard>().unwrap_err();
+            assert!(error.contains("such as 2/8"), "{typed}: {error}");
         }
     }
 

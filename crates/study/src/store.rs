@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::SCHEMA;
@@ -79,6 +80,10 @@ impl Store {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
             return Err(StoreError::InUse(folder.into()));
         }
+        // A merge may have put another file in its place before it was locked.
+        if !is_at(&file, &path) {
+            return Err(StoreError::InUse(folder.into()));
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io("read", &path))?;
         let Lines { trials, good, unended, torn } = read(&path, &bytes)?;
@@ -116,6 +121,30 @@ impl Store {
         Ok(())
     }
 
+    /// Puts these trials in the place of all that are there, at once and for good.
+    ///
+    /// # Errors
+    /// What the kernel refused; the trials that were there still are.
+    pub fn replace(&mut self, trials: Vec<Trial>) -> Result<(), StoreError> {
+        let path = self.folder.join(FILE);
+        let new = self.folder.join(format!("{FILE}.new"));
+        let mut bytes = Vec::new();
+        for trial in &trials {
+            serde_json::to_writer(&mut bytes, trial)
+                .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
+            bytes.push(b'\n');
+        }
+        let mut file = File::create(&new).map_err(io("write", &new))?;
+        // Locked before anybody can find it. Where there are no locks there is none to lose.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io("write", &new))?;
+        std::fs::rename(&new, &path).map_err(io("replace", &path))?;
+        self.file = file;
+        self.length = bytes.len() as u64;
+        self.trials = trials;
+        Ok(())
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -142,6 +171,7 @@ impl Store {
     pub fn discard_if_empty(self) {
         if self.trials.is_empty() && self.length == 0 {
             let _ = std::fs::remove_file(self.folder.join(FILE));
+            let _ = std::fs::remove_file(self.folder.join(crate::share::FILE));
             for folder in &self.made {
                 let _ = std::fs::remove_dir(folder);
             }
@@ -201,13 +231,20 @@ fn prepare(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 fn read(path: &Path, bytes: &[u8]) -> Result<Lines, StoreError> {
-    lines::read(bytes).map_err(|BadLine { line, fault }| {
-        let error = match fault {
-            Fault::Newer(found) => format!("schema {found}, and this fsdyno knows {SCHEMA}"),
-            Fault::Broken(error) => error,
-        };
-        StoreError::BadLine { path: path.into(), line, error }
-    })
+    lines::read(bytes).map_err(|bad| bad_line(path, bad))
+}
+
+pub(crate) fn bad_line(path: &Path, BadLine { line, fault }: BadLine) -> StoreError {
+    let error = match fault {
+        Fault::Newer(found) => format!("schema {found}, and this fsdyno knows {SCHEMA}"),
+        Fault::Broken(error) => error,
+    };
+    StoreError::BadLine { path: path.into(), line, error }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
 fn io<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> StoreError + 'a {
@@ -215,13 +252,13 @@ fn io<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use fsdyno_record::Plan;
     use fsdyno_record::plan::{MediumPlan, VerifyMode, WorkloadPlan};
 
     use super::*;
 
-    pub fn trial(id: &str, outcome: Outcome) -> Trial {
+    pub(crate) fn trial(id: &str, outcome: Outcome) -> Trial {
         let workload =
             WorkloadPlan { name: "dirops".into(), params: Default::default(), input: None };
         Trial {

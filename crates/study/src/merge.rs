@@ -1,0 +1,431 @@
+//! Puts the shares of one command together: the folder that a run without shares would have left.
+//!
+//! The shares are only read. The merged folder is written when all is checked, each file whole or not
+//! at all; it is a share of everything, so that a merge can be repeated, or go on with more shares.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::Trial;
+use fsdyno_record::lines::{self, FILE as RECORDS};
+use fsdyno_record::plan::Plan;
+use fsdyno_record::trial::Outcome;
+use fsdyno_venue::ground;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+
+use crate::run::{differs, same_machine, short};
+use crate::schedule::Shard;
+use crate::share::{Planned, Share, ShareError};
+use crate::store::{Store, StoreError};
+
+/// What came of a merge.
+#[derive(Debug)]
+pub struct Merged {
+    /// The trials, in the order of the schedule, and as they now lie in the folder.
+    pub trials: Vec<Trial>,
+    /// A plan of each cell that has a trial, in the order of the table.
+    pub plans: Vec<Plan>,
+    /// The file system that ratios are taken to, if one was named.
+    pub baseline: Option<String>,
+    /// What is missing, share by share; empty if nothing is.
+    pub missing: String,
+    /// Trials that several shares had, with the same digits.
+    pub twice: usize,
+    /// Folders whose last line was torn off by a crash.
+    pub torn: Vec<PathBuf>,
+}
+
+/// Why shares cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A folder is no share, or cannot be read or written.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// A folder's trials cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A share's run has not ended.
+    #[error("'{}' is in use by another fsdyno; merge when its run has ended", .0.display())]
+    InUse(PathBuf),
+    /// The merged folder has its place taken.
+    #[error(
+        "'{}' holds {there} and is no merge; give the merged trials a new folder", .folder.display()
+    )]
+    OutTaken {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        there: String,
+    },
+    /// Two shares are of two commands.
+    #[error(
+        "'{}' and '{}' are not shares of one command: {what}; the first is of: {first_command}; \
+         the second: {second_command}", .first.display(), .second.display()
+    )]
+    OtherCommand {
+        /// A folder.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+        /// Where their schedules part.
+        what: String,
+        /// What was typed for the one.
+        first_command: String,
+        /// What was typed for the other.
+        second_command: String,
+    },
+    /// A share holds a trial of another command.
+    #[error("'{}' holds the trial {trial_id} of '{label}', which its {} does not plan",
+        .folder.display(), crate::share::FILE)]
+    Unplanned {
+        /// The folder.
+        folder: PathBuf,
+        /// The trial.
+        trial_id: String,
+        /// Its row.
+        label: String,
+    },
+    /// Two shares ran in two labs, or on two hosts.
+    #[error(
+        "'{}' and '{}' did not run in the same place, so their trials are no repeats of each other: \
+         {what}", .first.display(), .second.display()
+    )]
+    OtherPlace {
+        /// A folder.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+        /// What differs, and how.
+        what: String,
+    },
+    /// A trial that is no lab's was measured twice.
+    #[error(
+        "'{}' and '{}' both measured the trial {trial_id} of '{label}' on a host, where no two \
+         measurements are alike; leave one of the folders out", .first.display(), .second.display()
+    )]
+    Twice {
+        /// A folder.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+        /// The trial.
+        trial_id: String,
+        /// Its row.
+        label: String,
+    },
+    /// One trial under one lab identity has two results: what must never be.
+    #[error(
+        "THE LAB DID NOT REPEAT: '{}' and '{}' ran the trial {trial_id} of '{label}' under one lab \
+         identity, {lab}, and differ in {what}. Keep both folders and report it: one of the machines, \
+         or the lab itself, cannot be trusted; nothing was merged", .first.display(), .second.display()
+    )]
+    Differs {
+        /// A folder.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+        /// The trial.
+        trial_id: String,
+        /// Its row.
+        label: String,
+        /// The identity.
+        lab: String,
+        /// Where the records part, and what each says there.
+        what: String,
+    },
+    /// Trials are missing.
+    #[error(
+        "not all is there: {0}; run or name what is missing, or merge what there is with --partial"
+    )]
+    Missing(String),
+}
+
+/// Merges shares into the folder `out`, which is new or a merge of the same shares.
+///
+/// # Errors
+/// Why they cannot be merged; `out` is then as it was.
+pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, MergeError> {
+    let mut sources = Vec::new();
+    for folder in folders {
+        sources.push(Source::read(folder)?);
+    }
+    let mut store = open(out)?;
+    let merged = put_together(&mut store, sources, partial);
+    if merged.is_err() {
+        store.discard_if_empty();
+    }
+    merged
+}
+
+/// A folder with what it holds.
+struct Source {
+    folder: PathBuf,
+    share: Share,
+    trials: Vec<Trial>,
+    torn: bool,
+}
+
+impl Source {
+    fn read(folder: &Path) -> Result<Source, MergeError> {
+        let path = folder.join(RECORDS);
+        let io = |source| StoreError::Io { what: "read", path: path.clone(), source };
+        let file = File::open(&path).map_err(io)?;
+        // A file system without locks cannot say; then the trials that are missing will tell.
+        if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::AGAIN) {
+            return Err(MergeError::InUse(folder.into()));
+        }
+        let hint = "name folders of fsdyno run --shard";
+        let share = Share::read(folder)?
+            .ok_or_else(|| ShareError::NoShare { folder: folder.into(), hint })?;
+        let bytes = std::fs::read(&path).map_err(io)?;
+        let lines = lines::read(&bytes).map_err(|bad| crate::store::bad_line(&path, bad))?;
+        let torn = lines.torn.is_some();
+        Ok(Source { folder: folder.into(), share, trials: lines.trials, torn })
+    }
+}
+
+/// Opens the merged folder, new or as an earlier merge left it.
+fn open(out: &Path) -> Result<Store, MergeError> {
+    let taken = |there: String| MergeError::OutTaken { folder: out.into(), there };
+    match Share::read(out)? {
+        Some(there) if there.shard.is_some() => return Err(taken(there.what())),
+        None if out.join(RECORDS).exists() => return Err(taken("trials".into())),
+        _ => {}
+    }
+    Ok(Store::open(out)?)
+}
+
+fn put_together(
+    store: &mut Store,
+    mut sources: Vec<Source>,
+    partial: bool,
+) -> Result<Merged, MergeError> {
+    if let Some(share) = Share::read(store.folder())? {
+        let (folder, trials) = (store.folder().to_path_buf(), store.trials().to_vec());
+        // First, so that of equal trials those stay that are there.
+        sources.insert(0, Source { folder, share, trials, torn: store.torn().is_some() });
+    }
+    for pair in sources.windows(2) {
+        one_command(&pair[0], &pair[1])?;
+    }
+    sources.iter().try_for_each(planned_only)?;
+    one_place(&sources)?;
+    let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
+    let mut whole = Share { shard: None, ..first.share.clone() };
+    // Shares of one command may have been typed on several lines; the least stands for all, so that
+    // it does not matter in which order they are named.
+    let commands = sources.iter().map(|source| &source.share.command);
+    whole.command = commands.min().cloned().unwrap_or_default();
+
+    let known = by_trial(&sources);
+    let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
+    let mut plans: BTreeMap<usize, Plan> = BTreeMap::new();
+    for (place, planned) in whole.trials.iter().enumerate() {
+        let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
+        match choose(candidates)? {
+            Some(trial) => {
+                let good = |(folder, trial): &&(&Path, &Trial)| {
+                    trial.outcome == Outcome::Ok && *folder != store.folder()
+                };
+                twice += candidates.iter().filter(good).count().saturating_sub(1);
+                plans.entry(planned.cell).or_insert_with(|| trial.plan.clone());
+                trials.push(trial.clone());
+            }
+            None => lacking.push(place),
+        }
+    }
+    let missing = missing(&lacking, &sources, whole.trials.len());
+    if !lacking.is_empty() && !partial {
+        return Err(MergeError::Missing(missing));
+    }
+    whole.write(store.folder())?;
+    store.replace(trials.clone())?;
+    let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());
+    let (torn, plans) = (torn.collect(), plans.into_values().collect());
+    Ok(Merged { trials, plans, baseline: whole.baseline, missing, twice, torn })
+}
+
+fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
+    let (ours, theirs) = (&a.share, &b.share);
+    let what = if ours.trials.len() != theirs.trials.len() {
+        format!("one has {} trials, the other {}", ours.trials.len(), theirs.trials.len())
+    } else if let Some(at) =
+        (0..ours.trials.len()).find(|at| ours.trials[*at] != theirs.trials[*at])
+    {
+        let name = |planned: &Planned| format!("{} of '{}'", planned.trial_id, planned.label);
+        let [one, other] = [name(&ours.trials[at]), name(&theirs.trials[at])];
+        format!("trial {} is {one} in one and {other} in the other", at + 1)
+    } else if ours.baseline != theirs.baseline {
+        "they differ in --baseline".to_string()
+    } else {
+        return Ok(());
+    };
+    Err(MergeError::OtherCommand {
+        first: a.folder.clone(),
+        second: b.folder.clone(),
+        what,
+        first_command: ours.command.clone(),
+        second_command: theirs.command.clone(),
+    })
+}
+
+fn planned_only(source: &Source) -> Result<(), MergeError> {
+    let mut planned: Vec<(&str, &str)> =
+        source.share.trials.iter().map(|one| (one.trial_id.as_str(), one.label.as_str())).collect();
+    planned.sort_unstable();
+    let known = |trial: &&Trial| {
+        planned.binary_search(&(trial.trial_id.as_str(), trial.plan.label.as_str())).is_ok()
+    };
+    match source.trials.iter().find(|trial| !known(trial)) {
+        None => Ok(()),
+        Some(trial) => Err(MergeError::Unplanned {
+            folder: source.folder.clone(),
+            trial_id: trial.trial_id.clone(),
+            label: trial.plan.label.clone(),
+        }),
+    }
+}
+
+/// Whether all trials ran where they are repeats of each other: in guests that differ in nothing but
+/// what their file systems need, and on hosts with one kernel and one mount.
+fn one_place(sources: &[Source]) -> Result<(), MergeError> {
+    let mut seen: Vec<(&Source, &Trial)> = Vec::new();
+    for source in sources {
+        for trial in &source.trials {
+            for (first, other) in &seen {
+                if let Some(what) = other_place(other, trial) {
+                    let (first, second) = (first.folder.clone(), source.folder.clone());
+                    return Err(MergeError::OtherPlace { first, second, what });
+                }
+            }
+            // One of each plan stands for all that follow.
+            let alike =
+                |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
+            if trial.outcome != Outcome::Skipped && !seen.iter().any(|(_, known)| alike(known)) {
+                seen.push((source, trial));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn other_place(a: &Trial, b: &Trial) -> Option<String> {
+    if let (Some(ours), Some(theirs)) = (&a.lab_id, &b.lab_id) {
+        let parts = differs(&a.lab, &b.lab);
+        let same_plan = a.plan.hash == b.plan.hash;
+        let other =
+            same_machine(&a.plan, &b.plan) && (!parts.is_empty() || (same_plan && ours != theirs));
+        let parts = if parts.is_empty() { "the initramfs" } else { &parts };
+        return other.then(|| {
+            format!("their labs are {} and {} (what differs: {parts})", short(ours), short(theirs))
+        });
+    }
+    if a.plan.medium != b.plan.medium || a.plan.in_lab() {
+        return None;
+    }
+    let facts = |trial: &Trial| {
+        let mut facts = ground::of_record(&trial.conditions);
+        facts.insert("version of fsdyno".into(), trial.version.clone());
+        facts
+    };
+    let (ours, theirs) = (facts(a), facts(b));
+    let mut pairs = ours.iter().filter_map(|(what, one)| Some((what, one, theirs.get(what)?)));
+    let (what, one, other) = pairs.find(|(_, one, other)| one != other)?;
+    Some(format!("the {what} is '{one}' and '{other}'"))
+}
+
+type Candidates<'a> = Vec<(&'a Path, &'a Trial)>;
+
+/// The trials of all folders by what planned them.
+fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
+    let mut planned: BTreeMap<(&str, &str), Vec<&Planned>> = BTreeMap::new();
+    for one in sources.first().map(|source| source.share.trials.as_slice()).unwrap_or_default() {
+        planned.entry((&one.trial_id, &one.label)).or_default().push(one);
+    }
+    let mut known: BTreeMap<Planned, Candidates<'_>> = BTreeMap::new();
+    for source in sources {
+        for trial in &source.trials {
+            let slots = planned.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+            for one in slots.into_iter().flatten() {
+                known.entry((*one).clone()).or_default().push((&source.folder, trial));
+            }
+        }
+    }
+    known
+}
+
+/// The trial that counts: a good one, else the last of the first folder that has it.
+fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
+    let good: Vec<&(&Path, &Trial)> =
+        candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
+    let Some((first, trial)) = good.first() else {
+        let Some((folder, _)) = candidates.first() else { return Ok(None) };
+        let mut of_first = candidates.iter().filter(|(other, _)| other == folder);
+        return Ok(of_first.next_back().map(|(_, trial)| *trial));
+    };
+    for (second, other) in &good[1..] {
+        let Some(what) = first_difference(trial, other) else { continue };
+        let (first, second) = (first.to_path_buf(), second.to_path_buf());
+        let (trial_id, label) = (trial.trial_id.clone(), trial.plan.label.clone());
+        return Err(match &trial.lab_id {
+            Some(lab) => {
+                let lab = short(lab);
+                MergeError::Differs { first, second, trial_id, label, lab, what }
+            }
+            None => MergeError::Twice { first, second, trial_id, label },
+        });
+    }
+    Ok(Some(trial))
+}
+
+/// Where two records part in anything but what is the host's, with both values; none if nowhere.
+fn first_difference(a: &Trial, b: &Trial) -> Option<String> {
+    let value = |trial: &Trial| {
+        let trial = Trial { host: Default::default(), ..trial.clone() };
+        serde_json::to_value(trial).unwrap_or_default()
+    };
+    let (path, one, other) = parts(&value(a), &value(b))?;
+    Some(format!("{path} ({one} and {other})"))
+}
+
+fn parts(a: &Value, b: &Value) -> Option<(String, String, String)> {
+    if a == b {
+        return None;
+    }
+    let below = |name: String, one: Option<&Value>, other: Option<&Value>| {
+        let nothing = Value::Null;
+        let found = parts(one.unwrap_or(&nothing), other.unwrap_or(&nothing))?;
+        let dot = if found.0.is_empty() { "" } else { "." };
+        Some((format!("{name}{dot}{}", found.0), found.1, found.2))
+    };
+    match (a, b) {
+        (Value::Object(ours), Value::Object(theirs)) => ours
+            .keys()
+            .chain(theirs.keys())
+            .find_map(|key| below(key.clone(), ours.get(key), theirs.get(key))),
+        (Value::Array(ours), Value::Array(theirs)) => (0..ours.len().max(theirs.len()))
+            .find_map(|at| below(at.to_string(), ours.get(at), theirs.get(at))),
+        _ => {
+            let shown = |value: &Value| value.to_string().chars().take(80).collect();
+            Some((String::new(), shown(a), shown(b)))
+        }
+    }
+}
+
+/// `share 2/8 (3 trials), share 5/8 (1 of 3 trials)`.
+fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
+    let of = sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
+    let of = of.unwrap_or(1);
+    let mut shares: BTreeMap<Shard, usize> = BTreeMap::new();
+    for place in lacking {
+        *shares.entry(Shard::with(*place, of)).or_default() += 1;
+    }
+    let all = |shard: &Shard| (0..trials).filter(|place| Shard::with(*place, of) == *shard).count();
+    let said = shares.iter().map(|(shard, count)| match all(shard) {
+        all if all == *count => format!("share {shard} ({count} trials)"),
+        all => format!("share {shard} ({count} of its {all} trials)"),
+    });
+    said.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,190 @@
+//! `schedule.json`: what a folder with a share of the trials knows of all of them, so that the shares
+//! can be put together again. The folder of a run that was not shared has none.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::SCHEMA;
+use fsdyno_record::trial::trial_id;
+use serde::{Deserialize, Serialize};
+
+use crate::matrix::Cell;
+use crate::schedule::{Shard, Slot};
+use crate::store::Store;
+
+/// Name of the file in a result folder.
+pub const FILE: &str = "schedule.json";
+
+/// The whole schedule of a command, and the share of it that a folder holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Version of the schema of records.
+    pub schema: u32,
+    /// Which share; none in a folder that was merged, which holds them all.
+    pub shard: Option<Shard>,
+    /// The command as it was typed, to tell two of them apart; nothing is decided by it.
+    pub command: String,
+    /// The file system that ratios are taken to, if one was named.
+    pub baseline: Option<String>,
+    /// All trials of the command, those of the other shares too, in their order.
+    pub trials: Vec<Planned>,
+}
+
+/// One trial of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Planned {
+    /// Index of its cell, in the order of the table.
+    pub cell: usize,
+    /// Its identity.
+    pub trial_id: String,
+    /// Its row, which the identity leaves out.
+    pub label: String,
+}
+
+/// Why a folder is not the share that it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// It is an unsharded run's, or somebody else's.
+    #[error("'{}' holds trials and no {FILE}, so it is no share; {hint}", .folder.display())]
+    NoShare {
+        /// The folder.
+        folder: PathBuf,
+        /// What would be right.
+        hint: &'static str,
+    },
+    /// It is another share, or one of other trials.
+    #[error("'{}' holds {there}, and {asked} cannot go there; give --out a new folder", .folder.display())]
+    Taken {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        there: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// The file is none that fsdyno wrote.
+    #[error("'{}' cannot be read: {error}", .path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// A system call failed.
+    #[error("{what} '{}': {source}", .path.display())]
+    Io {
+        /// The attempt.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+impl Share {
+    /// The share `shard` of a schedule.
+    pub fn new(
+        shard: Shard,
+        schedule: &[Slot],
+        cells: &[Cell],
+        command: String,
+        baseline: Option<String>,
+    ) -> Share {
+        let planned = |slot: &Slot| {
+            let plan = &cells.get(slot.cell)?.plan;
+            let (trial_id, label) = (trial_id(plan, slot.seed), plan.label.clone());
+            Some(Planned { cell: slot.cell, trial_id, label })
+        };
+        let trials = schedule.iter().filter_map(planned).collect();
+        Share { schema: SCHEMA, shard: Some(shard), command, baseline, trials }
+    }
+
+    /// Reads a folder's file; none where it has none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or that a newer fsdyno wrote.
+    pub fn read(folder: &Path) -> Result<Option<Share>, ShareError> {
+        let path = folder.join(FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ShareError::Io { what: "read", path, source }),
+        };
+        let broken = |error: String| ShareError::Broken { path: path.clone(), error };
+        let share: Share =
+            serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+        if share.schema > SCHEMA {
+            let error = format!("its schema is {}, and this fsdyno knows {SCHEMA}", share.schema);
+            return Err(broken(error));
+        }
+        Ok(Some(share))
+    }
+
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn write(&self, folder: &Path) -> Result<(), ShareError> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(|error| ShareError::Broken {
+            path: folder.join(FILE),
+            error: error.to_string(),
+        })?;
+        text.push(b'\n');
+        let new = folder.join(format!("{FILE}.new"));
+        let written = File::create(&new)
+            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+            .and_then(|()| std::fs::rename(&new, folder.join(FILE)));
+        written.map_err(|source| ShareError::Io { what: "write", path: folder.join(FILE), source })
+    }
+
+    /// Says in the store's folder that it holds this share; one that holds it already goes on.
+    ///
+    /// # Errors
+    /// The folder holds something else.
+    pub fn claim(&self, store: &Store) -> Result<(), ShareError> {
+        let folder = store.folder();
+        match Share::read(folder)? {
+            None if store.trials().is_empty() => self.write(folder),
+            None => {
+                Err(ShareError::NoShare { folder: folder.into(), hint: "give --out a new folder" })
+            }
+            Some(there) if there.shard == self.shard && there.trials == self.trials => Ok(()),
+            Some(there) => {
+                let another = if there.trials == self.trials { "" } else { " of other trials" };
+                Err(ShareError::Taken {
+                    folder: folder.into(),
+                    there: format!("{}{another}", there.what()),
+                    asked: self.what(),
+                })
+            }
+        }
+    }
+
+    /// Whether a run that is not shared may go on in the store's folder: not in that of a share, which
+    /// would then hold more than it says.
+    ///
+    /// # Errors
+    /// The folder holds a share.
+    pub fn refuse(store: &Store) -> Result<(), ShareError> {
+        match Share::read(store.folder())? {
+            Some(there) if there.shard.is_some() => Err(ShareError::Taken {
+                folder: store.folder().into(),
+                there: there.what(),
+                asked: "a run without --shard".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// `share 2/8`, or `merged shares`.
+    pub fn what(&self) -> String {
+        self.shard.map_or("merged shares".into(), |shard| format!("share {shard}"))
+    }
+
+    /// Its own part of the trials.
+    pub fn own(&self) -> Vec<Planned> {
+        self.shard.map_or_else(|| self.trials.clone(), |shard| shard.of(&self.trials))
+    }
+}

@@ -1,0 +1,348 @@
+//! Shares that are put together: what is refused, what agrees, what is found.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::plan::{DiskPlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::trial::{Outcome, Phase, Trial, trial_id};
+use fsdyno_record::{Bytes, Nanos, Plan, SCHEMA};
+use fsdyno_study::{
+    Cell, MergeError, Shard, Share, ShareError, Slot, Store, USUAL_DEADLINE, merge, schedule,
+};
+
+const SEEDS: u32 = 4;
+
+fn cell(label: &str, medium: MediumPlan) -> Cell {
+    let plan = Plan {
+        label: label.into(),
+        workload: WorkloadPlan { name: "dirops".into(), params: Default::default(), input: None },
+        filesystem: None,
+        medium,
+        threads: 1,
+        issuer: IssuerPlan::Sync,
+        verify: VerifyMode::Full,
+        sysctls: Default::default(),
+        hash: String::new(),
+    };
+    let (needs, phases) = (Default::default(), Vec::new());
+    Cell { plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
+}
+
+fn lab(spec: &str) -> MediumPlan {
+    MediumPlan::Lab(LabPlan {
+        disk: DiskPlan { name: "d".into(), spec: spec.into() },
+        raid: None,
+        journal: None,
+        size: None,
+        ram: Bytes(1 << 30),
+        cacheable: None,
+        scheduler: None,
+        kernel: "6.1".into(),
+        cpu: Default::default(),
+        boot: Default::default(),
+    })
+}
+
+fn cells() -> Vec<Cell> {
+    vec![cell("a", lab("1")), cell("b", lab("2"))]
+}
+
+fn host_cells() -> Vec<Cell> {
+    vec![cell("here", MediumPlan::Directory { path: "/srv".into() })]
+}
+
+/// What one seed measures in one cell, the same wherever it runs.
+fn trial(cells: &[Cell], slot: &Slot) -> Trial {
+    let plan = cells[slot.cell].plan.clone();
+    let returned_ns = Nanos(1000 * slot.seed + slot.cell as u64);
+    let mut trial = Trial {
+        schema: SCHEMA,
+        trial_id: trial_id(&plan, slot.seed),
+        lab_id: None,
+        lab: Default::default(),
+        seed: slot.seed,
+        version: "1".into(),
+        outcome: Outcome::Ok,
+        reason: None,
+        plan,
+        conditions: Default::default(),
+        measured: Default::default(),
+        host: Default::default(),
+    };
+    if trial.plan.in_lab() {
+        trial.lab_id = Some(format!("lab of cell {}", slot.cell));
+        trial.lab = [("agent", "one"), ("qemu", "7.2")].map(|(a, b)| (a.into(), b.into())).into();
+    } else {
+        trial.conditions.mount = "ext4 rw".into();
+    }
+    trial.measured.phases = vec![Phase { name: "create".into(), returned_ns, ..Phase::default() }];
+    trial
+}
+
+struct Cluster {
+    base: tempfile::TempDir,
+    cells: Vec<Cell>,
+}
+
+impl Cluster {
+    fn new(cells: Vec<Cell>) -> Cluster {
+        Cluster { base: tempfile::tempdir().unwrap(), cells }
+    }
+
+    fn slots(&self) -> Vec<Slot> {
+        schedule(self.cells.len(), SEEDS, 1)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.base.path().join(name)
+    }
+
+    /// A folder with a share, whose trials `change` may change or leave out.
+    fn share(
+        &self,
+        name: &str,
+        typed: &str,
+        change: impl Fn(usize, Trial) -> Option<Trial>,
+    ) -> PathBuf {
+        let folder = self.path(name);
+        let shard: Shard = typed.parse().unwrap();
+        let mut store = Store::open(&folder).unwrap();
+        let share = Share::new(shard, &self.slots(), &self.cells, format!("run {typed}"), None);
+        share.claim(&store).unwrap();
+        // The last one ends first, as it may with several workers.
+        for (at, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
+            let mut trial = trial(&self.cells, slot);
+            trial.host.started = format!("on the machine of {name}");
+            if let Some(trial) = change(at, trial) {
+                store.append(trial).unwrap();
+            }
+        }
+        folder
+    }
+
+    fn good(&self, name: &str, typed: &str) -> PathBuf {
+        self.share(name, typed, |_, trial| Some(trial))
+    }
+
+    fn whole(&self) -> Vec<Trial> {
+        self.slots().iter().map(|slot| trial(&self.cells, slot)).collect()
+    }
+}
+
+fn without_host(trials: &[Trial]) -> Vec<Trial> {
+    trials.iter().map(|trial| Trial { host: Default::default(), ..trial.clone() }).collect()
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn shares_make_the_whole_in_the_order_of_the_schedule_in_whatever_order_they_are_named() {
+    let cluster = Cluster::new(cells());
+    let shares: Vec<PathBuf> =
+        (1..=3).map(|at| cluster.good(&format!("s{at}"), &format!("{at}/3"))).collect();
+    let out = cluster.path("out");
+    let merged = merge(&out, &shares, false).unwrap();
+    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!((merged.missing.as_str(), merged.twice), ("", 0));
+    let labels: Vec<&str> = merged.plans.iter().map(|plan| plan.label.as_str()).collect();
+    assert_eq!(labels, ["a", "b"]);
+    assert_eq!(Store::open(&out).unwrap().trials(), merged.trials);
+    let backwards: Vec<PathBuf> = shares.iter().rev().cloned().collect();
+    merge(&cluster.path("other"), &backwards, false).unwrap();
+    assert_eq!(files(&out), files(&cluster.path("other")));
+}
+
+#[test]
+fn a_merge_again_changes_nothing_and_a_partial_one_goes_on() {
+    let cluster = Cluster::new(cells());
+    let (first, out) = (cluster.good("s1", "1/2"), cluster.path("out"));
+    let error = merge(&out, &[first.clone()], false).unwrap_err().to_string();
+    assert!(error.contains("share 2/2 (4 trials)"), "{error}");
+    assert!(!out.exists(), "a merge that failed left a folder");
+    let merged = merge(&out, &[first], true).unwrap();
+    assert_eq!((merged.trials.len(), merged.missing.as_str()), (4, "share 2/2 (4 trials)"));
+    let second = cluster.good("s2", "2/2");
+    let merged = merge(&out, std::slice::from_ref(&second), false).unwrap();
+    assert_eq!(without_host(&merged.trials), cluster.whole());
+    let before = files(&out);
+    assert_eq!(merge(&out, &[second], false).unwrap().twice, 0);
+    assert_eq!(files(&out), before);
+}
+
+#[test]
+fn a_share_that_did_not_end_is_named_with_what_it_lacks() {
+    let cluster = Cluster::new(cells());
+    let first = cluster.good("s1", "1/2");
+    let second = cluster.share("s2", "2/2", |at, trial| (at != 1).then_some(trial));
+    let error = merge(&cluster.path("out"), &[first, second], false).unwrap_err().to_string();
+    assert!(error.contains("share 2/2 (1 of its 4 trials)"), "{error}");
+}
+
+#[test]
+fn a_share_twice_with_the_same_digits_is_one() {
+    let cluster = Cluster::new(cells());
+    let shares =
+        [cluster.good("s1", "1/2"), cluster.good("s2", "2/2"), cluster.good("twin", "2/2")];
+    let merged = merge(&cluster.path("out"), &shares, false).unwrap();
+    assert_eq!(merged.twice, 4);
+    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(merged.trials[1].host.started, "on the machine of s2");
+}
+
+#[test]
+fn one_nanosecond_between_two_runs_of_a_trial_in_one_lab_is_a_finding() {
+    let cluster = Cluster::new(cells());
+    let shares = [
+        cluster.good("s1", "1/2"),
+        cluster.good("s2", "2/2"),
+        cluster.share("twin", "2/2", |at, mut trial| {
+            trial.measured.phases[0].returned_ns.0 += u64::from(at == 2);
+            Some(trial)
+        }),
+    ];
+    let out = cluster.path("out");
+    let error = merge(&out, &shares, false).unwrap_err();
+    assert!(matches!(error, MergeError::Differs { .. }), "{error}");
+    let said = error.to_string();
+    for part in ["s2'", "twin'", "measured.phases.0.returned_ns", "(30", "DID NOT REPEAT"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_failure_gives_way_to_the_same_trial_that_went_well_elsewhere() {
+    let cluster = Cluster::new(cells());
+    let failed = cluster.share("s2", "2/2", |_, mut trial| {
+        trial.outcome = Outcome::Failed;
+        trial.measured = Default::default();
+        Some(trial)
+    });
+    let first = cluster.good("s1", "1/2");
+    let merged = merge(&cluster.path("bad"), &[first.clone(), failed.clone()], false).unwrap();
+    assert_eq!(merged.trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count(), 4);
+    let again = cluster.good("again", "2/2");
+    let merged = merge(&cluster.path("good"), &[first, failed, again], false).unwrap();
+    assert_eq!(without_host(&merged.trials), cluster.whole());
+}
+
+#[test]
+fn two_labs_are_refused_with_what_differs() {
+    let cluster = Cluster::new(cells());
+    let first = cluster.good("s1", "1/2");
+    // Another QEMU, and another initramfs alone: the same trial would have another identity.
+    for (component, name, said) in
+        [(Some("qemu"), "s2", "what differs: qemu"), (None, "s3", "the initramfs")]
+    {
+        let second = cluster.share(name, "2/2", |_, mut trial| {
+            trial.lab_id = Some("another lab".into());
+            component.map(|name: &str| trial.lab.insert(name.into(), "8".into()));
+            Some(trial)
+        });
+        let error = merge(&cluster.path("out"), &[first.clone(), second], false).unwrap_err();
+        assert!(matches!(error, MergeError::OtherPlace { .. }), "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}
+
+#[test]
+fn two_hosts_are_refused_and_so_is_a_trial_that_a_host_measured_twice() {
+    let cluster = Cluster::new(host_cells());
+    let first = cluster.good("s1", "1/2");
+    let elsewhere = cluster.share("s2", "2/2", |_, mut trial| {
+        trial.conditions.mount = "xfs rw".into();
+        Some(trial)
+    });
+    let error = merge(&cluster.path("out"), &[first.clone(), elsewhere], false).unwrap_err();
+    assert!(error.to_string().contains("the mount is 'ext4 rw' and 'xfs rw'"), "{error}");
+    let second = cluster.good("s3", "2/2");
+    let twin = cluster.share("s4", "2/2", |_, mut trial| {
+        trial.measured.phases[0].returned_ns.0 += 1;
+        Some(trial)
+    });
+    let shares = [first, second, twin];
+    let error = merge(&cluster.path("out"), &shares, false).unwrap_err();
+    assert!(matches!(error, MergeError::Twice { .. }), "{error}");
+    assert_eq!(merge(&cluster.path("out"), &shares[..2], false).unwrap().trials.len(), 4);
+}
+
+#[test]
+fn shares_of_two_commands_are_refused_with_where_they_part() {
+    let cluster = Cluster::new(cells());
+    let first = cluster.good("s1", "1/2");
+    let mut other = Cluster::new(cells());
+    other.cells[1] = cell("c", lab("3"));
+    let second = other.good("s2", "2/2");
+    let error = merge(&cluster.path("out"), &[first, second], false).unwrap_err().to_string();
+    assert!(error.contains("not shares of one command: trial "), "{error}");
+    assert!(error.contains("run 1/2") && error.contains("run 2/2"), "{error}");
+}
+
+#[test]
+fn what_is_no_share_and_what_is_no_merge_is_left_as_it_is() {
+    let cluster = Cluster::new(cells());
+    let (first, second) = (cluster.good("s1", "1/2"), cluster.good("s2", "2/2"));
+    let shares = [first.clone(), second];
+    let unshared = cluster.path("unshared");
+    Store::open(&unshared).unwrap().append(trial(&cluster.cells, &cluster.slots()[0])).unwrap();
+    let mine = cluster.path("mine");
+    std::fs::create_dir(&mine).unwrap();
+    std::fs::write(mine.join("thesis"), "mine").unwrap();
+    for taken in [&first, &unshared, &mine] {
+        let before = files(taken);
+        let error = merge(taken, &shares, false).unwrap_err().to_string();
+        assert!(error.contains("new folder"), "{error}");
+        assert_eq!(files(taken), before);
+    }
+    let error = merge(&cluster.path("out"), &[first, unshared], false).unwrap_err();
+    assert!(error.to_string().contains("is no share"), "{error}");
+    let error = merge(&cluster.path("out"), &[cluster.path("nowhere")], false).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+}
+
+#[test]
+fn a_share_that_is_still_run_is_waited_for_and_a_torn_line_is_told() {
+    let cluster = Cluster::new(cells());
+    let shares = [cluster.good("s1", "1/2"), cluster.good("s2", "2/2")];
+    let running = Store::open(&shares[1]).unwrap();
+    let error = merge(&cluster.path("out"), &shares, false).unwrap_err();
+    assert!(matches!(error, MergeError::InUse(_)), "{error}");
+    drop(running);
+    let path = shares[1].join(fsdyno_record::lines::FILE);
+    let text = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &text[..text.len() - 9]).unwrap();
+    let merged = merge(&cluster.path("out"), &shares, true).unwrap();
+    assert_eq!(merged.torn, [shares[1].clone()]);
+    assert_eq!(merged.missing, "share 2/2 (1 of its 4 trials)");
+}
+
+#[test]
+fn a_folder_stays_the_share_that_it_is() {
+    let cluster = Cluster::new(cells());
+    let folder = cluster.good("s1", "1/2");
+    let store = Store::open(&folder).unwrap();
+    let share = |typed: &str, cells: &[Cell]| {
+        Share::new(typed.parse().unwrap(), &cluster.slots(), cells, String::new(), None)
+    };
+    share("1/2", &cluster.cells).claim(&store).unwrap();
+    let said = |claimed: Result<(), ShareError>| claimed.unwrap_err().to_string();
+    let error = said(share("2/2", &cluster.cells).claim(&store));
+    assert!(error.contains("holds share 1/2, and share 2/2 cannot go there"), "{error}");
+    let others = [cell("c", lab("3")), cell("d", lab("4"))];
+    assert!(said(share("1/2", &others).claim(&store)).contains("of other trials"));
+    assert!(said(Share::refuse(&store)).contains("a run without --shard"));
+    drop(store);
+    let out = cluster.path("out");
+    merge(&out, &[folder], true).unwrap();
+    Share::refuse(&Store::open(&out).unwrap()).unwrap();
+}
