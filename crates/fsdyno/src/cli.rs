@@ -23,6 +23,8 @@ pub struct Cli {
 pub enum Command {
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
+    /// Put together the shares of one command that ran on several machines
+    Merge(Merge),
     /// Show stored results again
     Report(Report),
     /// List what there is: workloads, file systems, disks, kernels
@@ -138,6 +140,36 @@ pub struct Run {
     /// Folder for the results [default: fsdyno-results/<time>-<workloads>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// How the table is written to standard output
+    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    pub format: Format,
+}
+
+/// `fsdyno merge`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno run dirops --fs ext4 --fs xfs --repeat 5 --shard 1/2 --out share-1      # on one machine
+  fsdyno run dirops --fs ext4 --fs xfs --repeat 5 --shard 2/2 --out share-2      # on another
+  fsdyno merge whole share-1 share-2
+  fsdyno merge whole share-* --partial                   # what there is now; later, again without it
+
+The merged folder is what the same command without --shard leaves, but for what depends on the speed of
+the hosts. Shares of other commands or other labs are refused. A trial that two shares ran has to agree
+to the last digit; if it does not, that is a finding, and fsdyno ends with code 4.")]
+pub struct Merge {
+    /// Folder for the whole: a new one, or that of an earlier merge of the same command
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// Folders of `fsdyno run --shard`
+    #[arg(required = true, value_name = "SHARE")]
+    pub shares: Vec<PathBuf>,
+    /// Merge what there is, even if trials are missing
+    #[arg(long)]
+    pub partial: bool,
+    /// Take ratios to this file system, by its name in the table [default: the --baseline of the shares]
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,

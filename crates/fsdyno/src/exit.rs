@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use fsdyno_lab::LabError;
 use fsdyno_media::MediaError;
 use fsdyno_report::{LoadError, ReportError};
-use fsdyno_study::{MatrixError, RunError, StoreError};
+use fsdyno_study::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_venue::VenueError;
 
 /// How the command ends. The text is part of `fsdyno --help`.
@@ -30,7 +30,7 @@ Exit codes:
   1    a verdict says no
   2    wrong use: an unknown name, a wrong value, a folder that cannot be used
   3    something needed is missing; the message has the command that brings it
-  4    a trial failed; its record says why
+  4    a trial failed, its record says why; or two records of one trial in one lab differ
   130  stopped by Ctrl-C or SIGTERM; finished trials are kept";
 
 impl From<Exit> for ExitCode {
@@ -65,6 +65,22 @@ impl From<MatrixError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         Failure::wrong(error.to_string())
+    }
+}
+
+impl From<ShareError> for Failure {
+    fn from(error: ShareError) -> Failure {
+        Failure::wrong(error.to_string())
+    }
+}
+
+impl From<MergeError> for Failure {
+    fn from(error: MergeError) -> Failure {
+        let exit = match error {
+            MergeError::Differs { .. } => Exit::TrialFailed,
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod agent;
 mod doctor;
 mod dry_run;
 mod list;
+mod merge;
 mod report;
 mod run;
 mod show;
@@ -16,6 +17,7 @@ use crate::exit::{Exit, Failure};
 pub fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(run) => run::run(&run),
+        Command::Merge(merge) => merge::run(&merge),
         Command::Report(report) => report::run(&report),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
-use fsdyno_study::{Cell, Place, Question, Slot, Store, Summary, matrix, schedule};
+use fsdyno_study::{Cell, Place, Question, Share, Slot, Store, Summary, matrix, schedule};
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
@@ -25,7 +25,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     report::check_baseline(run.baseline.as_deref(), labels)?;
     if run.dry_run {
         let cells = matrix(&question, &place::dry(run, typed))?;
-        return dry_run::show(run, &cells, &schedule(cells.len(), run.repeat, run.seed));
+        return dry_run::show(run, &cells, &own(run, &schedule(cells.len(), run.repeat, run.seed)));
     }
     if let Place::Directory { path, .. } = &typed {
         place::check_directory(path, &cells, run.jobs.into())?;
@@ -37,14 +37,21 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let mut store = open(&folder)?;
     let measured = measure(run, &question, typed, &mut cells, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.
-    let shown = show(run, &cells, store);
+    let shown = match (&measured, run.shard) {
+        // A share without trials is a folder too, so that a merge finds what its command names.
+        (Ok(summary), Some(shard)) if summary.trials() == 0 => {
+            say(&format!("fsdyno: share {shard} has none of the {} trials", planned(run, &cells)));
+            Ok(())
+        }
+        _ => show(run, &cells, store),
+    };
     let summary = measured?;
     shown?;
     if stop.load(Ordering::Relaxed) && summary.left > 0 {
         say(&format!(
             "fsdyno: stopped with {} of {} trials to go; go on with:\n  {}",
             summary.left,
-            cells.len() * run.repeat as usize,
+            summary.trials(),
             again(&folder)
         ));
         return Ok(Exit::Stopped);
@@ -65,7 +72,25 @@ fn measure(
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;
     let schedule = schedule(cells.len(), run.repeat, run.seed);
+    match run.shard {
+        Some(shard) => {
+            let command = words().join(" ");
+            Share::new(shard, &schedule, cells, command, run.baseline.clone()).claim(store)?;
+        }
+        None => Share::refuse(store)?,
+    }
+    let schedule = own(run, &schedule);
     go(run, &*venue, cells, &schedule, store, stop)
+}
+
+/// The slots that are this command's to run.
+fn own(run: &Run, schedule: &[Slot]) -> Vec<Slot> {
+    run.shard.map_or_else(|| schedule.to_vec(), |shard| shard.of(schedule))
+}
+
+/// How many trials there are, those of other shares too.
+fn planned(run: &Run, cells: &[Cell]) -> usize {
+    cells.len() * run.repeat as usize
 }
 
 /// Everything that the trials need is looked for before the first one starts. A file system that
@@ -175,22 +200,29 @@ fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `fsdyno-results/<UTC time>-<workloads>`.
+/// `fsdyno-results/<UTC time>-<workloads>`, and which share: two begin in the same second.
 fn default_folder(run: &Run) -> PathBuf {
     let time: String =
         fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
-    Path::new("fsdyno-results").join(format!("{time}-{}", run.workloads.join("-")))
+    let share = run.shard.map(|shard| format!("-share-{}-of-{}", shard.index, shard.of));
+    let name = format!("{time}-{}{}", run.workloads.join("-"), share.unwrap_or_default());
+    Path::new("fsdyno-results").join(name)
+}
+
+/// This command as it was typed, each word as a shell takes it.
+fn words() -> Vec<String> {
+    // A word that is not UTF-8 cannot be shown as it is; a shown command is better than none.
+    let typed = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy()));
+    std::iter::once("fsdyno".to_string()).chain(typed).collect()
 }
 
 /// This command as it would be typed to go on.
 fn again(folder: &Path) -> String {
-    // A word that is not UTF-8 cannot be shown as it is; a shown command is better than none.
-    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let mut words: Vec<String> = std::iter::once("fsdyno".to_string()).chain(typed).collect();
+    let mut words = words();
     if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
-        words.extend(["--out".to_string(), folder.display().to_string()]);
+        words.extend(["--out".to_string(), quote(&folder.display().to_string())]);
     }
-    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+    words.join(" ")
 }
 
 #[cfg(test)]
