@@ -7,6 +7,7 @@
 mod cache;
 pub mod catalog;
 pub mod disk;
+pub mod fit;
 mod geometry;
 pub mod log;
 pub mod model;

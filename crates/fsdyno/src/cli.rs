@@ -31,6 +31,8 @@ pub enum Command {
     List(List),
     /// Show one workload, file system or disk with all its parameters, or a log of requests
     Show(Show),
+    /// Learn a real disk's law by reading it, and write a disk's file for the lab
+    Fit(Fit),
     /// See what works here and what is missing
     Doctor(Doctor),
     /// The process that issues the ops (started by fsdyno itself)
@@ -230,6 +232,32 @@ pub struct Show {
     /// How it is written; a log in JSON is one line a request
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
     pub format: DataFormat,
+}
+
+/// `fsdyno fit`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sudo fsdyno fit /dev/sdb --out my-disk.toml
+  sudo fsdyno fit /dev/sdb --seconds 300 --out my-disk.toml
+  fsdyno run dirops --disk ./my-disk.toml
+
+The device is opened read-only and never written, so it may be mounted; but whatever else uses it
+meanwhile falsifies the fit. The file's head says how well it foretells random reads that it was not
+fitted to. What reading cannot tell (writes, the size of caches) is an estimate, and its source says so.
+There is a law for disks that turn; for flash there is none to fit yet.")]
+pub struct Fit {
+    /// A whole disk, such as /dev/sdb; a file stands for whatever lies below it
+    pub device: PathBuf,
+    /// Write the disk's file here, a new file ending in .toml [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// About how long the probe takes; more is more exact
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    pub seconds: u64,
+    /// Revolutions a minute, where the disk does not tell and its cache hides them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(600..=60_000))]
+    pub rpm: Option<u32>,
 }
 
 /// `fsdyno doctor`

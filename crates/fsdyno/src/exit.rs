@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use fsdyno_disk::fit::FitError;
 use fsdyno_lab::LabError;
-use fsdyno_media::MediaError;
+use fsdyno_media::{MediaError, ProbeError};
 use fsdyno_report::{LoadError, ReportError};
 use fsdyno_study::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_venue::VenueError;
@@ -86,6 +87,22 @@ impl From<MergeError> for Failure {
 
 impl From<MediaError> for Failure {
     fn from(error: MediaError) -> Failure {
+        Failure::wrong(error.to_string())
+    }
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Failure {
+        let exit = match error {
+            ProbeError::NotAllowed(_) => Exit::Missing,
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+impl From<FitError> for Failure {
+    fn from(error: FitError) -> Failure {
         Failure::wrong(error.to_string())
     }
 }

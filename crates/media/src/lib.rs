@@ -1,14 +1,16 @@
 //! What a file system lies on: directory, later loop file, block device, RAM.
 //!
 //! Nothing of the user's is ever touched: a directory is used only through a fresh subdirectory
-//! that fsdyno creates, marks and removes.
+//! that fsdyno creates, marks and removes; a drive that is probed is opened read-only.
 
 pub mod directory;
 pub mod error;
 pub mod leftovers;
 mod marker;
+pub mod probed;
 mod remove;
 
 pub use directory::{Directory, Room, check};
 pub use error::MediaError;
 pub use leftovers::{Leftover, clean, leftovers};
+pub use probed::{ProbeError, Probed};

@@ -3,6 +3,7 @@
 pub mod agent;
 mod doctor;
 mod dry_run;
+mod fit;
 mod list;
 mod merge;
 mod report;
@@ -21,6 +22,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Report(report) => report::run(&report),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),
+        Command::Fit(fit) => fit::run(&fit),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Agent(agent) => agent::run(&agent),
     }

@@ -1,0 +1,115 @@
+//! The fit of disks whose law is known: every hard disk of the catalog is probed as if it were real.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use fsdyno_disk::fit::{self, Drive, Facts, FitError, Modelled};
+use fsdyno_disk::model::Model;
+use fsdyno_disk::{DiskSpec, catalog};
+use fsdyno_record::{Nanos, seed};
+
+fn facts(spec: &DiskSpec) -> Facts {
+    Facts {
+        about: "A drive of a test".into(),
+        queue: spec.queue.clone(),
+        rpm: None,
+        ata: true,
+        probed: "in a test".into(),
+    }
+}
+
+fn fitted(spec: &DiskSpec, seconds: u64) -> Result<fit::Fitted, FitError> {
+    let mut drive = Modelled::new(spec, 77);
+    let samples = fit::probe(&mut drive, seconds, &mut |_| {}).unwrap();
+    fit::fit(&samples, &facts(spec), drive.sectors())
+}
+
+/// Random reads a second over the whole disk.
+fn rate(spec: &DiskSpec, depth: u32) -> f64 {
+    let mut draws = seed::stream(5, "places that no fit has seen");
+    let places: Vec<u64> = (0..4000).map(|_| draws.below(spec.capacity.0 / 4096) * 8).collect();
+    let time = Modelled::new(spec, 9).read_all(&places, 8, depth).unwrap();
+    places.len() as f64 / time.seconds()
+}
+
+#[test]
+fn every_hard_disk_of_the_catalog_is_found_again_from_a_minute_of_reads() {
+    let mut tried = 0;
+    for name in catalog::names() {
+        let spec = catalog::get(name).unwrap();
+        let Model::Hdd(truth) = &spec.model else { continue };
+        tried += 1;
+        let fitted = fitted(&spec, 60).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = fitted.text(&facts(&spec)).unwrap();
+        let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
+        let Model::Hdd(found) = &file.model else { panic!("{name} became another law") };
+        println!("{name}: {found:?}\n  is {truth:?}");
+        assert_eq!((file.capacity, found.rpm), (spec.capacity, truth.rpm), "{name}");
+        let near = |what: &str, found: f64, truth: f64, percent: f64| {
+            let error = (found / truth - 1.0) * 100.0;
+            println!("  {what}: {found:.1} for {truth:.1}, {error:+.2} %");
+            assert!(error.abs() <= percent, "{name}: {what} is {error:+.2} % off");
+        };
+        near("outer rate", found.outer_rate_kb as f64, truth.outer_rate_kb as f64, 3.0);
+        near("inner rate", found.inner_rate_kb as f64, truth.inner_rate_kb as f64, 3.0);
+        for depth in [1, 4, 32] {
+            near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 4.0);
+        }
+        // What it says of itself must be near what is so.
+        for check in &fitted.foretold {
+            assert!(check.error().abs() < 6.0, "{name}: {}", check.error());
+        }
+    }
+    assert!(tried > 0);
+}
+
+/// A drive of which nothing turns: each read takes so many microseconds.
+struct Flash(u64);
+
+impl Drive for Flash {
+    fn sectors(&self) -> u64 {
+        1 << 30
+    }
+
+    fn read(&mut self, _: u64, _: u32) -> std::io::Result<Nanos> {
+        Ok(Nanos(self.0 * 1000))
+    }
+
+    fn read_all(&mut self, places: &[u64], _: u32, depth: u32) -> std::io::Result<Nanos> {
+        Ok(Nanos(places.len() as u64 * self.0 * 1000 / u64::from(depth)))
+    }
+}
+
+#[test]
+fn what_does_not_turn_is_no_hard_disk_whatever_it_says() {
+    let spec = catalog::get("hdd-7200").unwrap();
+    let samples = fit::probe(&mut Flash(100), 2, &mut |_| {}).unwrap();
+    let mut facts = facts(&spec);
+    let error = fit::fit(&samples, &facts, 1 << 30).unwrap_err();
+    assert!(matches!(error, FitError::NoTurn { .. }), "{error}");
+    facts.rpm = Some((7200, "the drive says so".into()));
+    let error = fit::fit(&samples, &facts, 1 << 30).unwrap_err();
+    assert!(matches!(error, FitError::NothingTurns { .. }), "{error}");
+}
+
+#[test]
+fn reads_that_other_load_delayed_are_left_out_and_counted() {
+    let spec = catalog::get("hdd-7200").unwrap();
+    let mut drive = Modelled::new(&spec, 77);
+    let mut samples = fit::probe(&mut drive, 30, &mut |_| {}).unwrap();
+    let clean = fit::fit(&samples, &facts(&spec), drive.sectors()).unwrap();
+    for read in samples.seeks.iter_mut().step_by(20) {
+        read.time.0 += 60_000_000;
+    }
+    let loaded = fit::fit(&samples, &facts(&spec), drive.sectors()).unwrap();
+    assert_eq!(clean.outliers, 0);
+    let delayed = samples.seeks.len() / 20;
+    assert!(loaded.outliers.abs_diff(delayed) <= 2, "{} of {delayed}", loaded.outliers);
+    let (clean, loaded) = (rate(&clean.spec, 1), rate(&loaded.spec, 1));
+    assert!((loaded / clean - 1.0).abs() < 0.02, "{clean} became {loaded}");
+}
+
+#[test]
+fn too_short_a_probe_says_so() {
+    let spec = catalog::get("hdd-7200").unwrap();
+    assert!(matches!(fitted(&spec, 1), Err(FitError::TooFew(_))));
+}

@@ -1,0 +1,238 @@
+//! `fsdyno fit`: probe a real disk read-only and write its law as a disk's file.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fsdyno_disk::fit::{self, Drive, Facts, Fitted};
+use fsdyno_disk::{Queue, WriteCache};
+use fsdyno_media::Probed;
+use fsdyno_record::Nanos;
+
+use crate::cli::Fit;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, say};
+use crate::stop;
+
+/// Sectors of 512 bytes, in which the disk's law counts.
+const SECTOR: u64 = 512;
+
+/// Requests that a drive takes at once where sysfs does not say: NCQ's 32.
+const USUAL_DEPTH: u32 = 32;
+
+/// Probes, fits and writes.
+pub fn run(fit: &Fit) -> Result<Exit, Failure> {
+    if let Some(out) = &fit.out {
+        check_out(out)?;
+    }
+    let stop = stop::flag()?;
+    let drive = Probed::open(&fit.device, Arc::clone(&stop))?;
+    check_turns(&drive)?;
+    let facts = facts(&drive, fit.rpm);
+    say_first(&drive, fit.seconds);
+    let sectors = drive.size().0 / SECTOR;
+    let fitted = match measure(&mut Device(drive), fit.seconds, &facts, sectors) {
+        Ok(fitted) => fitted?,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            say("fsdyno: stopped; nothing is written");
+            return Ok(Exit::Stopped);
+        }
+        Err(error) => {
+            let device = fit.device.display();
+            return Err(Failure::wrong(format!("failed to read '{device}': {error}")));
+        }
+    };
+    let text = fitted
+        .text(&facts)
+        .map_err(|error| Failure::wrong(format!("failed to write the disk down: {error}")))?;
+    fitted.errors().iter().for_each(|line| say(&format!("fsdyno: {line}")));
+    match &fit.out {
+        None => output::data(&text)?,
+        Some(out) => {
+            write(out, &text)?;
+            say(&format!("disk: {} (fsdyno run ... --disk {})", out.display(), typed(out)));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// The path as `--disk` takes it for a file.
+fn typed(out: &Path) -> String {
+    let out = out.display().to_string();
+    fsdyno_record::shell::quote(&if out.contains('/') { out } else { format!("./{out}") })
+}
+
+fn check_out(out: &Path) -> Result<(), Failure> {
+    if out.extension().is_none_or(|end| end != "toml") {
+        return Err(Failure::wrong(format!(
+            "--out '{}' does not end in .toml, as a disk's file does",
+            out.display()
+        )));
+    }
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::wrong(format!("--out: there is no folder '{}'", folder.display())));
+    }
+    match out.symlink_metadata() {
+        Ok(_) => Err(Failure::wrong(format!(
+            "--out '{}' exists already; name a new file",
+            out.display()
+        ))),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Only a disk that turns has a law that can be fitted.
+fn check_turns(drive: &Probed) -> Result<(), Failure> {
+    if drive.fact("queue/rotational").as_deref() != Some("0") {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!(
+        "'{}' does not turn (/sys/block/{}/queue/rotational is 0), and fsdyno fit knows only the law of \
+         disks that turn; for flash write a disk's file by hand after fsdyno show disk",
+        drive.path().display(),
+        drive.name().unwrap_or_default()
+    )))
+}
+
+fn say_first(drive: &Probed, seconds: u64) {
+    if drive.is_file() {
+        say(
+            "fsdyno: this is a file; what is fitted is whatever lies below it, the file system included",
+        );
+    }
+    if drive.is_mounted() || drive.is_file() {
+        say("fsdyno: it is in use: nothing is written to it, but any other load falsifies the fit");
+    }
+    say(&format!("fsdyno: reading {} for about {seconds} s", drive.path().display()));
+}
+
+/// Probes a drive and fits it.
+fn measure(
+    drive: &mut dyn Drive,
+    seconds: u64,
+    facts: &Facts,
+    sectors: u64,
+) -> io::Result<Result<Fitted, Failure>> {
+    let mut step = |what: &str| say(&format!("fsdyno: {what}"));
+    let samples = fit::probe(drive, seconds, &mut step)?;
+    Ok(fit::fit(&samples, facts, sectors).map_err(Failure::from))
+}
+
+/// Writes a file that was not there before, whole.
+fn write(out: &Path, text: &str) -> Result<(), Failure> {
+    let written = std::fs::File::create_new(out)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    written.map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", out.display())))
+}
+
+/// The real thing as the fit sees it.
+struct Device(Probed);
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Drive for Device {
+    fn sectors(&self) -> u64 {
+        self.0.size().0 / SECTOR
+    }
+
+    fn read(&mut self, sector: u64, sectors: u32) -> io::Result<Nanos> {
+        self.0.read(sector, sectors).map(nanos)
+    }
+
+    fn read_all(&mut self, places: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos> {
+        self.0.read_all(places, sectors, depth).map(nanos)
+    }
+}
+
+/// What the kernel knows of it. The serial number is nobody's business and stays out.
+fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
+    let model = drive.fact("device/model").or_else(|| drive.name());
+    let model = model.unwrap_or_else(|| "a drive without a name".into());
+    let rpm = rpm.map(|rpm| (rpm, "said with --rpm".to_string()));
+    let told =
+        || Some((drive.rpm()?, "the drive's own page B1h of block device characteristics".into()));
+    let now = fsdyno_venue::clock::now();
+    let day = now.split('T').next().unwrap_or_default();
+    let below = if drive.is_file() { ", through a file on it" } else { "" };
+    Facts {
+        about: format!("{model}, {}, fitted to its reads on {day}", drive.size()),
+        queue: queue(drive),
+        rpm: rpm.or_else(told),
+        ata: drive.fact("device/vendor").as_deref() == Some("ATA"),
+        probed: format!("[RUN] on {day}, on a {model} of {} bytes{below}", drive.size().0),
+    }
+}
+
+/// The queue's settings in effect; what sysfs does not say is what Linux sets for a disk that turns.
+fn queue(drive: &Probed) -> Queue {
+    let text = |name: &str| drive.fact(&format!("queue/{name}"));
+    let number =
+        |name: &str, usual: u64| text(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let small = |name: &str, usual: u32| u32::try_from(number(name, usual.into())).unwrap_or(usual);
+    let depth = drive.fact("device/queue_depth").and_then(|text| text.parse().ok());
+    let back = text("write_cache").is_none_or(|cache| cache == "write back");
+    Queue {
+        rotational: true,
+        depth: depth.unwrap_or(USUAL_DEPTH).clamp(1, 1024),
+        max_sectors_kb: small("max_sectors_kb", 1280).clamp(4, 32 << 10),
+        read_ahead_kb: small("read_ahead_kb", 128),
+        scheduler: text("scheduler").and_then(|text| chosen(&text)).unwrap_or("mq-deadline".into()),
+        wbt_lat_usec: number("wbt_lat_usec", 0),
+        write_cache: if back { WriteCache::WriteBack } else { WriteCache::WriteThrough },
+        fua: number("fua", 0) == 1,
+        logical_block_size: small("logical_block_size", 512),
+        physical_block_size: small("physical_block_size", 4096),
+        discard: number("discard_max_bytes", 0) > 0,
+        nr_requests: small("nr_requests", 64).clamp(1, 4096),
+    }
+}
+
+/// The scheduler in brackets: `none [mq-deadline] kyber`.
+fn chosen(schedulers: &str) -> Option<String> {
+    let (_, after) = schedulers.split_once('[')?;
+    Some(after.split_once(']')?.0.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_disk::fit::Modelled;
+    use fsdyno_disk::{DiskSpec, catalog};
+
+    #[test]
+    fn a_drive_becomes_a_file_that_the_lab_takes_and_an_old_file_stays() {
+        let spec = catalog::get("hdd-7200").unwrap();
+        let facts = Facts {
+            about: "A drive of a test".into(),
+            queue: spec.queue.clone(),
+            rpm: None,
+            ata: true,
+            probed: "in a test".into(),
+        };
+        let mut drive = Modelled::new(&spec, 3);
+        let sectors = drive.sectors();
+        let fitted = measure(&mut drive, 20, &facts, sectors).unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("mine.toml");
+        let text = fitted.text(&facts).unwrap();
+        check_out(&out).unwrap();
+        write(&out, &text).unwrap();
+        let (_, found): (String, DiskSpec) = catalog::find(out.to_str().unwrap()).unwrap();
+        assert_eq!(found, fitted.spec);
+        assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
+        assert!(text.contains("32 in flight: ") && text.contains(" foretold ("), "{text}");
+        assert!(check_out(&out).is_err() && write(&out, "other").is_err());
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), text);
+    }
+
+    #[test]
+    fn the_scheduler_in_effect_is_the_one_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber").as_deref(), Some("mq-deadline"));
+        assert_eq!(chosen("[none]").as_deref(), Some("none"));
+        assert_eq!(chosen("none"), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! A drive that is only read: opened read-only, past the page cache, to learn how long reads take.
+//!
+//! Nothing here can write: the descriptor is O_RDONLY. So a drive may be probed while it is mounted;
+//! what else is read and written meanwhile falsifies the times and nothing more.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fsdyno_record::Bytes;
+use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
+
+/// What O_DIRECT asks of addresses and lengths: the largest logical block of any drive.
+const ALIGNED: usize = 4096;
+
+/// Bytes of a sector, in which places are told.
+const SECTOR: u64 = 512;
+
+/// Why a drive cannot be probed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// It is neither a block device nor a file.
+    #[error("'{}' is no block device; name one such as /dev/sda (lsblk lists them)", .0.display())]
+    NotADevice(PathBuf),
+    /// It is a part of a drive.
+    #[error(
+        "'{}' is a partition, and a law belongs to a whole drive; name {whole}", .path.display()
+    )]
+    Partition {
+        /// What was named.
+        path: PathBuf,
+        /// The drive that it is a part of.
+        whole: String,
+    },
+    /// Only root may read it.
+    #[error("no permission to read '{}'; run it as root: sudo fsdyno fit {}", .0.display(), .0.display())]
+    NotAllowed(PathBuf),
+    /// There is nothing by that name.
+    #[error("'{}' does not exist; lsblk lists the drives", .0.display())]
+    Missing(PathBuf),
+    /// It does not read past the page cache.
+    #[error(
+        "'{}' does not read past the page cache (O_DIRECT), so its times would be those of memory",
+        .0.display()
+    )]
+    Cached(PathBuf),
+    /// It is too small for places that differ.
+    #[error("'{}' is {size} large; {least} is the least that tells a law", .path.display())]
+    TooSmall {
+        /// What was named.
+        path: PathBuf,
+        /// Its size.
+        size: Bytes,
+        /// The least.
+        least: Bytes,
+    },
+    /// A system call failed.
+    #[error("{what} '{}': {source}", .path.display())]
+    Io {
+        /// The attempt.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// The least size: a long read at each of a dozen places.
+const LEAST: Bytes = Bytes(1 << 30);
+
+/// A drive, open for reading.
+#[derive(Debug)]
+pub struct Probed {
+    path: PathBuf,
+    file: File,
+    size: Bytes,
+    /// Its folder in sysfs, if it is a device or lies on one.
+    sysfs: Option<PathBuf>,
+    is_file: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Probed {
+    /// Opens a block device, or a file in place of one. Reads end with `Interrupted` once `stop` is set.
+    ///
+    /// # Errors
+    /// Why it cannot be probed.
+    pub fn open(path: &Path, stop: Arc<AtomicBool>) -> Result<Probed, ProbeError> {
+        let io = |what| {
+            move |source: io::Error| match source.kind() {
+                io::ErrorKind::NotFound => ProbeError::Missing(path.into()),
+                io::ErrorKind::PermissionDenied => ProbeError::NotAllowed(path.into()),
+                _ => ProbeError::Io { what, path: path.into(), source },
+            }
+        };
+        let status = std::fs::metadata(path).map_err(io("look at"))?;
+        let kind = status.file_type();
+        if !kind.is_block_device() && !kind.is_file() {
+            return Err(ProbeError::NotADevice(path.into()));
+        }
+        let device = if kind.is_file() { status.dev() } else { status.rdev() };
+        let sysfs = sysfs(device);
+        if let Some(whole) = sysfs.as_deref().filter(|_| !kind.is_file()).and_then(whole) {
+            return Err(ProbeError::Partition { path: path.into(), whole });
+        }
+        let mut options = File::options();
+        options.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
+        let file = options.open(path).map_err(|error| match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
+                ProbeError::Cached(path.into())
+            }
+            _ => io("open")(error),
+        })?;
+        let size = seek(&file, SeekFrom::End(0)).map_err(|error| io("measure")(error.into()))?;
+        let size = Bytes(size / ALIGNED as u64 * ALIGNED as u64);
+        if size < LEAST {
+            return Err(ProbeError::TooSmall { path: path.into(), size, least: LEAST });
+        }
+        let sysfs = sysfs.map(|folder| disk_of(&folder));
+        Ok(Probed { path: path.into(), file, size, sysfs, is_file: kind.is_file(), stop })
+    }
+
+    /// Its size, whole blocks of 4096 bytes.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Whether it is a file, whose times are those of whatever lies below it.
+    pub fn is_file(&self) -> bool {
+        self.is_file
+    }
+
+    /// The name of the device in sysfs, if there is one.
+    pub fn name(&self) -> Option<String> {
+        Some(self.sysfs.as_ref()?.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// What sysfs says of the device below `/sys/block/NAME/`, without the line's end; none if it says
+    /// nothing.
+    pub fn fact(&self, name: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.sysfs.as_ref()?.join(name)).ok()?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_string())
+    }
+
+    /// Revolutions a minute by the drive's own page of block device characteristics (SBC-4, VPD page
+    /// B1h, bytes 4 and 5; libata makes it from ATA's word 217), none where it does not tell.
+    pub fn rpm(&self) -> Option<u32> {
+        let page = std::fs::read(self.sysfs.as_ref()?.join("device/vpd_pgb1")).ok()?;
+        let rate = u32::from(u16::from_be_bytes([*page.get(4)?, *page.get(5)?]));
+        // 0 is unknown, 1 does not turn, what is between is reserved.
+        (rate > 0x400 && rate < 0xffff).then_some(rate)
+    }
+
+    /// Whether a file system of it, or of a part of it, is mounted.
+    pub fn is_mounted(&self) -> bool {
+        let Some(sysfs) = &self.sysfs else { return false };
+        let parts = std::fs::read_dir(sysfs).into_iter().flatten().flatten();
+        let parts = parts.map(|entry| entry.path()).filter(|path| path.join("partition").exists());
+        let mut devices: Vec<String> = Vec::new();
+        for folder in parts.chain([sysfs.clone()]) {
+            devices.extend(std::fs::read_to_string(folder.join("dev")).ok());
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounted = |device: &String| {
+            mounts.lines().any(|line| line.split(' ').nth(2) == Some(device.trim()))
+        };
+        devices.iter().any(mounted)
+    }
+
+    /// Reads so many sectors and throws them away; the time that it took.
+    ///
+    /// # Errors
+    /// What the kernel said, or `Interrupted`.
+    pub fn read(&self, sector: u64, sectors: u32) -> io::Result<Duration> {
+        self.read_into(&mut Buffer::new(sectors), sector)
+    }
+
+    fn read_into(&self, buffer: &mut Buffer, sector: u64) -> io::Result<Duration> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let bytes = buffer.aligned();
+        let begin = Instant::now();
+        self.file.read_exact_at(bytes, sector * SECTOR)?;
+        Ok(begin.elapsed())
+    }
+
+    /// Reads at all places with `depth` threads that each have one read in flight.
+    ///
+    /// # Errors
+    /// The first that one of them met.
+    pub fn read_all(&self, places: &[u64], sectors: u32, depth: u32) -> io::Result<Duration> {
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..depth {
+                scope.spawn(|| {
+                    let mut buffer = Buffer::new(sectors);
+                    while let Some(place) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = self.read_into(&mut buffer, *place) {
+                            failed
+                                .lock()
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .get_or_insert(error);
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let took = begin.elapsed();
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(took), Err)
+    }
+
+    /// What was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Memory that begins where O_DIRECT wants it to.
+struct Buffer {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Buffer {
+    fn new(sectors: u32) -> Buffer {
+        let length = sectors as usize * SECTOR as usize;
+        Buffer { bytes: vec![0; length + ALIGNED], length }
+    }
+
+    fn aligned(&mut self) -> &mut [u8] {
+        let start = self.bytes.as_ptr().align_offset(ALIGNED).min(ALIGNED);
+        &mut self.bytes[start..start + self.length]
+    }
+}
+
+/// The folder of a device number; none for a file system that has no device.
+fn sysfs(device: u64) -> Option<PathBuf> {
+    let link = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    std::fs::canonicalize(link).ok()
+}
+
+/// The drive of which a folder is a partition, as a path in /dev.
+fn whole(folder: &Path) -> Option<String> {
+    let parent = folder.join("partition").exists().then(|| folder.parent()).flatten()?;
+    Some(format!("/dev/{}", parent.file_name()?.to_string_lossy()))
+}
+
+/// The folder of the whole drive.
+fn disk_of(folder: &Path) -> PathBuf {
+    let parent = folder.join("partition").exists().then(|| folder.parent()).flatten();
+    parent.unwrap_or(folder).to_path_buf()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Result<Probed, ProbeError> {
+        Probed::open(path, Arc::default())
+    }
+
+    #[test]
+    fn what_is_no_drive_is_refused() {
+        assert!(matches!(open(Path::new("/dev/null")), Err(ProbeError::NotADevice(_))));
+        assert!(matches!(open(Path::new("/")), Err(ProbeError::NotADevice(_))));
+        assert!(matches!(open(Path::new("/dev/nowhere")), Err(ProbeError::Missing(_))));
+        let small = tempfile::NamedTempFile::new().unwrap();
+        // Where temporary files lie in memory they may not be read past the page cache either.
+        assert!(matches!(
+            open(small.path()),
+            Err(ProbeError::TooSmall { .. } | ProbeError::Cached(_))
+        ));
+    }
+
+    #[test]
+    fn a_file_is_read_past_the_page_cache_alone_and_by_many_until_it_is_told_to_stop() {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.as_file().set_len(LEAST.0).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let drive = match Probed::open(file.path(), Arc::clone(&stop)) {
+            Err(ProbeError::Cached(_)) => return println!("skipped: no O_DIRECT here"),
+            opened => opened.unwrap(),
+        };
+        assert!(drive.is_file() && drive.size() == LEAST);
+        assert!(drive.read(8, 8).unwrap() > Duration::ZERO);
+        let places: Vec<u64> = (0..200).map(|at| at * 8).collect();
+        assert!(drive.read_all(&places, 8, 32).unwrap() > Duration::ZERO);
+        assert!(drive.read_all(&[LEAST.0 / SECTOR], 8, 4).is_err(), "read past the end");
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(drive.read(8, 8).unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+}
