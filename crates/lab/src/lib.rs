@@ -239,7 +239,7 @@ impl Guest {
         job: &[u8],
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<Cut, RunError> {
-        run::cut(&self.qemu, &self.boots, &self.initramfs, machine, job, now)
+        run::cut(&self.qemu, &self.boots, &self.initramfs, self.cpu, machine, job, now)
     }
 }
 

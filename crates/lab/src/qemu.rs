@@ -256,7 +256,9 @@ mod tests {
         let log = Some((9, 1 << 20));
         let files =
             Inherited { mailbox: 3, console: 4, initramfs: 5, input: None, disks: vec![6], log };
-        let with = arguments(Path::new("/k/vmlinux"), &machine(disks.clone()), &files).join(" ");
+        let with =
+            arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks.clone()), &files)
+                .join(" ");
         let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe";
         assert_eq!(with.replacen(added, "", 1), line(disks));

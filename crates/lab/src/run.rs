@@ -106,11 +106,12 @@ pub fn cut(
     program: &Path,
     kernel: &Path,
     initramfs: &File,
+    cpu: CpuPlan,
     machine: &Machine,
     job: &[u8],
     now: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Cut, RunError> {
-    let mut run = Run::start(program, kernel, initramfs, machine, job)?;
+    let mut run = Run::start(program, kernel, initramfs, cpu, machine, job)?;
     while !now(&run.progress()?) {
         if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
             return Err(run.died(ended));
