@@ -40,6 +40,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("show workload dirop", 2, "did you mean 'dirops'?"),
     ("show filesystem riserfs", 2, "did you mean 'reiserfs'?"),
     ("show disk hdd", 2, "no disk 'hdd'"),
+    ("show disk ./nowhere.toml", 2, "failed to read the disk in ./nowhere.toml"),
     ("report nowhere", 2, "nowhere"),
     ("doctor --clean nowhere", 2, "does not exist"),
 ];

@@ -28,7 +28,7 @@ use crate::read_cache::ReadCache;
 use crate::spec::{self, DiskSpec};
 
 /// The most that is destaged before the arm looks at what else there is, in sectors (1 MiB: about
-/// one revolution, the longest that a read waits behind it).
+/// one revolution of today's disks, three of those of 2001; the longest that a read waits behind it).
 const MOST_PER_PASS: u64 = 2048;
 
 /// A hard disk in virtual time.
