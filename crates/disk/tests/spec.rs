@@ -184,3 +184,32 @@ proptest! {
         }
     }
 }
+
+/// What is said about ssd-sata with `from` replaced by `to`.
+fn complaint_of_flash(from: &str, to: &str) -> String {
+    let text = catalog::text("ssd-sata").unwrap();
+    assert!(text.contains(from), "the file has no '{from}'");
+    DiskSpec::from_toml("my.toml", &text.replace(from, to)).unwrap_err().to_string()
+}
+
+#[test]
+fn an_impossible_parameter_of_a_solid_state_disk_is_named_with_its_range() {
+    for (from, to, part) in [
+        ("channels = 8", "channels = 0", "model.channels is 0, and must be 1 to 64"),
+        ("dies = 16", "dies = 4", "model.dies is 4, and must be 8 to 256"),
+        ("spare_permille = 80", "spare_permille = 5", "must be 10 to 2000"),
+        ("block = 50331648", "block = 50331649", "model.block is 48.0 MiB, and must be a multiple"),
+        ("block = 50331648", "block = 262144", "at most 50000 superblocks"),
+        ("block = 50331648", "block = 1073741824", "at least 5 superblocks are spare"),
+        ("program_size = 32768", "program_size = 524288", "model.program_size is 524288"),
+        ("\nread_us = 45", "\nread_us = 0", "model.read_us is 0, and must be 1 to"),
+        ("read_rate_kb = 567229", "read_rate_kb = 0", "model.read_rate_kb is 0"),
+        ("write_buffer = 33554432", "write_buffer = 1048576", "must be 1314816 to"),
+        ("prefilled_percent = 0", "prefilled_percent = 101", "must be 0 to 100"),
+        ("attach = \"nbd\"", "attach = \"pmem\"", "attach is pmem"),
+        ("erase_us = 3500\n", "", "missing field `erase_us`"),
+    ] {
+        let said = complaint_of_flash(from, to);
+        assert!(said.contains(part), "'{to}' was answered with '{said}'");
+    }
+}

@@ -79,6 +79,8 @@ pub struct SolidStateDisk {
     opened_seen: u64,
     /// When the page came that has waited longest.
     waiting_since: u64,
+    /// Commands that wait until pages are on flash.
+    settling: usize,
     /// Whether pages lie elsewhere than the last record says.
     unrecorded: bool,
     landed: VecDeque<(u64, u64)>,
@@ -189,6 +191,7 @@ impl SolidStateDisk {
             owed: 0,
             moved_seen: 0,
             waiting_since: 0,
+            settling: 0,
             unrecorded: false,
             // Half of a page's sectors at worst lie apart.
             landed: VecDeque::with_capacity(4 * slots),
@@ -339,12 +342,10 @@ impl SolidStateDisk {
                 let told = self.is_told(&command);
                 self.buffer.insert(first, end, told);
                 if !told {
-                    self.set_stage(at, Stage::Settling { arrival: self.buffer.arrivals() });
+                    self.begin_to_settle(at);
                 }
             }
-            Action::Flush => {
-                self.set_stage(at, Stage::Settling { arrival: self.buffer.arrivals() });
-            }
+            Action::Flush => self.begin_to_settle(at),
             Action::Trim => {
                 let (first, end) = (first.div_ceil(PAGE), end / PAGE);
                 self.buffer.drop_pages(first, end);
@@ -352,6 +353,11 @@ impl SolidStateDisk {
                 self.unrecorded = true;
             }
         }
+    }
+
+    fn begin_to_settle(&mut self, at: usize) {
+        self.set_stage(at, Stage::Settling { arrival: self.buffer.arrivals() });
+        self.settling += 1;
     }
 
     fn read(&mut self, at: usize, command: &Command) {
@@ -405,10 +411,9 @@ impl SolidStateDisk {
 
     /// Whether a program begins though it is not full.
     fn is_pressed(&self) -> bool {
-        let settling = |command: &Command| matches!(command.stage, Stage::Settling { .. });
         !self.for_room.is_empty()
             || self.clock >= self.waiting_since + self.times.destage
-            || self.commands.iter().flatten().any(settling)
+            || self.settling > 0
     }
 
     fn start_programs(&mut self) {
@@ -488,10 +493,7 @@ impl SolidStateDisk {
 
     /// Commands whose pages are all on flash go on to the record.
     fn settle(&mut self) {
-        let waits = |command: &Option<Command>| {
-            command.is_some_and(|command| matches!(command.stage, Stage::Settling { .. }))
-        };
-        if !self.commands.iter().any(waits) {
+        if self.settling == 0 {
             return;
         }
         let leaving = self.dies.slots().map(|slot| self.buffer.order(slot));
@@ -504,6 +506,7 @@ impl SolidStateDisk {
             if oldest.is_some_and(|oldest| oldest <= arrival) {
                 continue;
             }
+            self.settling -= 1;
             if self.unrecorded {
                 self.set_stage(at, Stage::Recording { ready: 0 });
                 self.for_record.push_back(at);
@@ -511,7 +514,7 @@ impl SolidStateDisk {
                 self.ripen(at, self.clock + self.times.write_latency);
             }
         }
-        if self.for_record.len() > 0 {
+        if !self.for_record.is_empty() {
             self.unrecorded = false;
         }
     }
@@ -521,12 +524,11 @@ impl SolidStateDisk {
         !self.unrecorded && self.buffer.is_empty()
     }
 
-    /// When this command can be answered at the earliest, if that is not yet known.
-    fn earliest(&self, command: &Command) -> Option<u64> {
-        let link = self.link.map_or(self.clock, |(_, until)| until);
-        let die = self.dies.next().unwrap_or(self.clock);
+    /// When this command can be answered at the earliest, if that is not yet known. What the link
+    /// carries ends at `link`, the first of what dies do at `die`.
+    fn earliest(&self, command: &Command, link: u64, die: u64) -> Option<u64> {
         let times = &self.times;
-        let leave = command.bytes() * 1_000_000 / times.read_rate + times.read_latency;
+        let leave = || command.bytes() * 1_000_000 / times.read_rate + times.read_latency;
         Some(match (command.stage, command.request.action) {
             (Stage::Ripening, _) => return None,
             (Stage::Room, _) => die + self.link_time(command) + times.write_latency,
@@ -534,7 +536,7 @@ impl SolidStateDisk {
                 let (first, end) = command.range();
                 let read = page_reads(0, first, end, self.flash_page).next();
                 let least = read.filter(|_| !command.hit).map_or(0, |read| self.dies.least(&read));
-                link + least + leave
+                link + least + leave()
             }
             (Stage::Arriving, Action::Trim) => link + times.trim,
             (Stage::Arriving, Action::Write) if !self.is_told(command) => {
@@ -543,8 +545,8 @@ impl SolidStateDisk {
             (Stage::Arriving, Action::Write) => link + times.write_latency,
             (Stage::Arriving, Action::Flush) if self.is_clean() => link + times.write_latency,
             (Stage::Arriving, Action::Flush) => link + times.program + times.write_latency,
-            (Stage::Reading { ready, .. }, _) => ready.max(die) + leave,
-            (Stage::Leaving, _) => link + leave,
+            (Stage::Reading { ready, .. }, _) => ready.max(die) + leave(),
+            (Stage::Leaving, _) => link + leave(),
             (Stage::Settling { .. }, _) => die + times.program + times.write_latency,
             (Stage::Recording { ready }, _) => ready.max(die) + times.write_latency,
         })
@@ -584,7 +586,10 @@ impl Disk for SolidStateDisk {
             return Some(Nanos(*due));
         }
         let known = self.ripening.front().map(|(due, _)| *due);
-        let others = self.commands.iter().flatten().filter_map(|command| self.earliest(command));
+        let link = self.link.map_or(self.clock, |(_, until)| until);
+        let die = self.dies.next().unwrap_or(self.clock);
+        let waiting = self.commands.iter().flatten();
+        let others = waiting.filter_map(|command| self.earliest(command, link, die));
         known.into_iter().chain(others).min().map(Nanos)
     }
 

@@ -96,6 +96,8 @@ pub struct Dies {
     /// Where the search for a free die begins.
     turn: usize,
     busy: usize,
+    /// When the first of those at work is due.
+    due: Option<u64>,
 }
 
 impl Dies {
@@ -124,6 +126,7 @@ impl Dies {
             program_bytes: ssd.program_size.0,
             turn: 0,
             busy: 0,
+            due: None,
         }
     }
 
@@ -134,11 +137,11 @@ impl Dies {
 
     /// When the next of them is done with something.
     pub fn next(&self) -> Option<u64> {
-        if self.busy == 0 {
-            return None;
-        }
-        let busy = self.dies.iter().filter(|die| die.doing != Doing::Nothing);
-        busy.map(|die| die.until).min()
+        self.due
+    }
+
+    fn is_due_by(&mut self, until: u64) {
+        self.due = Some(self.due.map_or(until, |due| due.min(until)));
     }
 
     /// The least that bringing a page takes from now on, with nothing in the way.
@@ -160,6 +163,7 @@ impl Dies {
                 die.stopped = Some(die.until - (now + self.stop));
                 (die.doing, die.until) = (Doing::Stopping, now + self.stop);
                 die.stops += 1;
+                self.is_due_by(now + self.stop);
             }
             _ => {}
         }
@@ -195,7 +199,9 @@ impl Dies {
         die.register = u64::MAX;
         die.doing = Doing::Programming;
         self.busy += 1;
-        die.until
+        let until = die.until;
+        self.is_due_by(until);
+        until
     }
 
     /// Each die has a block to erase before its next program.
@@ -219,11 +225,18 @@ impl Dies {
 
     /// Has the die that is due first at `now` go on. None if it is not done with its work by that.
     pub fn advance(&mut self, now: u64) -> Option<Finished> {
-        let busy = self.dies.iter().enumerate().filter(|(_, die)| die.doing != Doing::Nothing);
-        let (at, until) = busy.map(|(at, die)| (at, die.until)).min_by_key(|(_, until)| *until)?;
-        if until > now {
+        if self.due? > now {
             return None;
         }
+        let due = |die: &Die| die.doing != Doing::Nothing && Some(die.until) == self.due;
+        let at = self.dies.iter().position(due)?;
+        let finished = self.go_on(now, at);
+        let busy = self.dies.iter().filter(|die| die.doing != Doing::Nothing);
+        self.due = busy.map(|die| die.until).min();
+        finished
+    }
+
+    fn go_on(&mut self, now: u64, at: usize) -> Option<Finished> {
         match self.dies[at].doing {
             Doing::Nothing => None,
             Doing::Sensing => {
@@ -262,10 +275,12 @@ impl Dies {
             } else {
                 (die.doing, die.until) = (Doing::Sensing, now + self.sense);
                 die.register = read.page;
+                self.is_due_by(now + self.sense);
             }
         } else if let Some(left) = die.stopped.take() {
             self.busy += 1;
             (die.doing, die.until) = (Doing::Programming, now + left);
+            self.is_due_by(now + left);
         }
     }
 
@@ -273,6 +288,7 @@ impl Dies {
         let bytes = self.dies[at].reads.front().map_or(0, |read| read.bytes);
         let until = self.transfer(now, at, bytes);
         (self.dies[at].doing, self.dies[at].until) = (Doing::Delivering, until);
+        self.is_due_by(until);
     }
 
     /// Takes the die's channel for so many bytes, as soon as it is free; gives the end.
