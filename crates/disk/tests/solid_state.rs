@@ -80,6 +80,31 @@ fn it_is_as_fast_as_the_data_sheet_it_was_fitted_to() {
 }
 
 #[test]
+fn a_full_drive_is_slower_from_the_first_writes_on_until_it_is_trimmed() {
+    let new = drive(|_| ());
+    let full = drive(|ssd| ssd.prefilled_percent = 100);
+    // 300 MB: far less than a superblock.
+    let writes = |spec: &DiskSpec, trimmed: bool| {
+        let mut disk = fsdyno_disk::build(spec, 1);
+        if trimmed {
+            for first in (0..spec.capacity.0 / 512).step_by(1 << 22) {
+                disk.outside_time(request(0, Action::Trim, first, 1 << 22));
+            }
+        }
+        let mut draws = stream(5, "places");
+        let places = spec.capacity.0 / 4096;
+        rate(&mut *disk, 32, 75_000, |id| request(id, Action::Write, draws.below(places) * 8, 8))
+    };
+    let (as_new, as_full, as_trimmed) =
+        (writes(&new, false), writes(&full, false), writes(&full, true));
+    assert!(as_full < as_new / 2.0, "{as_new:.0} on a new drive, {as_full:.0} on a full one");
+    assert!(as_trimmed > as_full, "{as_full:.0} on a full drive, {as_trimmed:.0} trimmed");
+    // Reads find no die taken by collection for longer than it takes to stop a program.
+    let reads = random(&full, 1, 5000, 100, 1 << 39);
+    assert_near("reads of a full drive", reads, 13_000.0, 1.0);
+}
+
+#[test]
 #[ignore = "prints numbers for docs/disks-ssd.md"]
 fn numbers() {
     let spec = drive(|_| ());

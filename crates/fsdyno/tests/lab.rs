@@ -301,6 +301,26 @@ fn what_is_in_flight_fills_most_of_the_disks_own_queue_and_no_more() {
 }
 
 #[test]
+fn a_solid_state_disk_is_trimmed_where_the_mount_asks_for_it_and_its_digits_repeat() {
+    let Some(folder) = lab() else { return };
+    let words =
+        "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --set files=500";
+    for out in ["once", "again"] {
+        let output = run(folder.path(), &format!("{words} --out {out}"));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+    let once = folder.path().join("once");
+    assert_eq!(measured(&once), measured(&folder.path().join("again")));
+    for trial in trials(&once) {
+        let trimmed = trial["plan"]["label"] == "trimmed";
+        // Files are removed in the last phase; ext4 trims what they held when it commits.
+        let device = &trial["measured"]["phases"][1]["device"];
+        assert_eq!(device["discards"].as_u64().unwrap() > 0, trimmed, "{device}");
+        assert!(device["seeks"].is_null(), "an arm that is not there has moved: {device}");
+    }
+}
+
+#[test]
 fn a_directory_without_an_index_is_ten_times_slower() {
     let Some(folder) = lab() else { return };
     let words = "dirops --disk instant --fs indexed=ext4 --fs 'linear=ext4 -O ^dir_index' --set \

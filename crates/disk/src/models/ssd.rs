@@ -611,9 +611,10 @@ impl Disk for SolidStateDisk {
         let (first, end) = (request.sector, request.sector + u64::from(request.sectors));
         match request.action {
             Action::Write => {
+                let moved = self.ftl.moved_pages();
                 (first / PAGE..end.div_ceil(PAGE)).for_each(|page| self.ftl.write(page));
                 // Nobody waited for what that moved and erased.
-                self.moved_seen = self.ftl.moved_pages();
+                self.moved_seen += self.ftl.moved_pages() - moved;
                 self.opened_seen = self.ftl.opened();
             }
             Action::Trim => self.ftl.trim(first.div_ceil(PAGE), end / PAGE),

@@ -101,7 +101,7 @@ impl Ftl {
             moved_pages: 0,
             opened: 0,
         };
-        let full = if prefilled == 0 { 0 } else { superblocks - RESERVE - 1 };
+        let full = if prefilled == 0 { 0 } else { superblocks - RESERVE };
         for (at, valid) in ages(prefilled, full, size).enumerate() {
             let superblock = &mut ftl.superblocks[at];
             (superblock.prefilled, superblock.closed) = (valid, true);
@@ -109,6 +109,8 @@ impl Ftl {
         ftl.prefilled = ftl.superblocks.iter().map(|one| u64::from(one.prefilled)).sum();
         ftl.free.extend((full..superblocks).map(|at| at as u16));
         ftl.open_next();
+        // A full drive has just collected, as after every superblock that it opens.
+        while ftl.free.len() < RESERVE && ftl.collect() {}
         ftl
     }
 

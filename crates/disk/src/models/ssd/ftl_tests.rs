@@ -109,9 +109,9 @@ fn a_drive_that_the_map_cannot_follow_is_amplified_alike() {
     let pages = 28 * 1024 * CHUNK;
     let mut ftl = Ftl::new(pages, 1230, 12_800, 100, SplitMix64::new(7));
     let all = ftl.valid();
-    let first = amplification(&mut ftl, pages, pages / 8, 1);
-    amplification(&mut ftl, pages, pages, 2);
-    let last = amplification(&mut ftl, pages, pages / 4, 3);
+    let first = amplification(&mut ftl, pages, pages / 16, 1);
+    amplification(&mut ftl, pages, pages / 4, 2);
+    let last = amplification(&mut ftl, pages, pages / 16, 3);
     assert_eq!(ftl.valid(), all);
     assert!((first / last - 1.0).abs() < 0.05, "{first} at first, {last} at last");
 }
