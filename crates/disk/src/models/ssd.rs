@@ -15,6 +15,7 @@
 //! random lies when it is read (the die of a read follows from its address), wear, errors and heat.
 
 mod buffer;
+mod command;
 mod dies;
 mod ftl;
 mod map;
@@ -26,8 +27,9 @@ use fsdyno_record::{Bytes, Nanos, seed};
 
 pub use self::buffer::MOST_SLOTS;
 use self::buffer::{Buffer, PAGE, Slot};
+use self::command::{Command, Stage, Times, page_reads};
 pub use self::dies::MOST_PER_PROGRAM;
-use self::dies::{Dies, Finished, PageRead, Purpose};
+use self::dies::{Dies, Finished, Purpose};
 use self::ftl::Ftl;
 pub use self::ftl::RESERVE;
 use crate::SECTOR;
@@ -87,57 +89,6 @@ pub struct SolidStateDisk {
     counters: Device,
 }
 
-/// A drive's times, in ns and kB/s.
-#[derive(Clone, Copy)]
-struct Times {
-    read_command: u64,
-    write_command: u64,
-    read_latency: u64,
-    write_latency: u64,
-    read_rate: u64,
-    write_rate: u64,
-    trim: u64,
-    destage: u64,
-    program: u64,
-}
-
-/// Where a command is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// It waits for room in the buffer.
-    Room,
-    /// It waits for the link or is on it, on its way in.
-    Arriving,
-    /// Dies read so many pages for it, the last not before so long.
-    Reading { pages: u32, ready: u64 },
-    /// Its data wait for the link.
-    Leaving,
-    /// It waits until all pages up to this arrival are on flash.
-    Settling { arrival: u64 },
-    /// It waits for the record, which is not done before so long.
-    Recording { ready: u64 },
-    /// It is through, and is answered after the drive's latency.
-    Ripening,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Command {
-    request: Request,
-    stage: Stage,
-    /// A read that the buffer serves.
-    hit: bool,
-}
-
-impl Command {
-    fn range(&self) -> (u64, u64) {
-        (self.request.sector, self.request.sector + u64::from(self.request.sectors))
-    }
-
-    fn bytes(&self) -> u64 {
-        u64::from(self.request.sectors) * SECTOR
-    }
-}
-
 /// Pages of the host's, superblocks and pages in one of them.
 pub fn geometry(ssd: &Ssd, capacity: Bytes) -> (u64, u64, u64) {
     let pages = capacity.0 / PAGE_BYTES;
@@ -162,17 +113,7 @@ impl SolidStateDisk {
             ftl,
             buffer: Buffer::new(slots),
             dies: Dies::new(ssd, reads),
-            times: Times {
-                read_command: ssd.read_command_ns,
-                write_command: ssd.write_command_ns,
-                read_latency: ssd.read_latency_ns,
-                write_latency: ssd.write_latency_ns,
-                read_rate: ssd.read_rate_kb.max(1),
-                write_rate: ssd.write_rate_kb.max(1),
-                trim: ssd.trim_us * 1000,
-                destage: ssd.destage_us * 1000,
-                program: ssd.program_us * 1000,
-            },
+            times: Times::new(ssd),
             flash_page: ssd.flash_page.0 / SECTOR,
             program_pages: (ssd.program_size.0 / PAGE_BYTES) as usize,
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
@@ -255,7 +196,7 @@ impl SolidStateDisk {
             self.admit(request);
         }
         while let Some(at) = self.for_room.front().copied() {
-            let pages = self.commands[at].map_or(0, |command| pages_of(&command));
+            let pages = self.commands[at].map_or(0, |command| command.pages());
             if !self.buffer.reserve(pages) {
                 break;
             }
@@ -297,21 +238,9 @@ impl SolidStateDisk {
         self.for_link.push_back(at);
     }
 
-    /// Time that a command takes of the link in the stage that it is in.
-    fn link_time(&self, command: &Command) -> u64 {
-        let times = &self.times;
-        match (command.request.action, command.stage) {
-            (Action::Read, Stage::Leaving) => command.bytes() * 1_000_000 / times.read_rate,
-            (Action::Write, _) => {
-                times.write_command + command.bytes() * 1_000_000 / times.write_rate
-            }
-            _ => times.read_command,
-        }
-    }
-
     fn begin_on_link(&mut self, at: usize) {
         let Some(command) = self.commands[at] else { return };
-        let until = self.clock + self.link_time(&command);
+        let until = self.clock + self.times.on_link(&command);
         self.link = Some((at, until));
         // What is through when the link is: known from now on, so that nobody has to ask in between.
         match (command.request.action, command.stage) {
@@ -531,7 +460,7 @@ impl SolidStateDisk {
         let leave = || command.bytes() * 1_000_000 / times.read_rate + times.read_latency;
         Some(match (command.stage, command.request.action) {
             (Stage::Ripening, _) => return None,
-            (Stage::Room, _) => die + self.link_time(command) + times.write_latency,
+            (Stage::Room, _) => die + self.times.on_link(command) + times.write_latency,
             (Stage::Arriving, Action::Read) => {
                 let (first, end) = command.range();
                 let read = page_reads(0, first, end, self.flash_page).next();
@@ -553,24 +482,6 @@ impl SolidStateDisk {
     }
 }
 
-fn pages_of(command: &Command) -> usize {
-    let (first, end) = command.range();
-    (end.div_ceil(PAGE) - first / PAGE) as usize
-}
-
-/// The flash pages of a range of sectors.
-fn page_reads(
-    command: usize,
-    first: u64,
-    end: u64,
-    flash_page: u64,
-) -> impl Iterator<Item = PageRead> {
-    (first / flash_page..end.div_ceil(flash_page)).map(move |page| {
-        let sectors = end.min((page + 1) * flash_page) - first.max(page * flash_page);
-        PageRead { command, page, bytes: sectors * SECTOR }
-    })
-}
-
 impl Disk for SolidStateDisk {
     fn submit(&mut self, now: Nanos, request: Request) {
         self.advance(now.0);
@@ -588,6 +499,12 @@ impl Disk for SolidStateDisk {
         let known = self.ripening.front().map(|(due, _)| *due);
         let link = self.link.map_or(self.clock, |(_, until)| until);
         let die = self.dies.next().unwrap_or(self.clock);
+        // What is not known yet has to wait for one of these and the drive's latency at least; a TRIM
+        // is alone, and known when it is on the link.
+        let least = link.min(die) + self.times.read_latency.min(self.times.write_latency);
+        if known.is_some_and(|known| known <= least) {
+            return known.map(Nanos);
+        }
         let waiting = self.commands.iter().flatten();
         let others = waiting.filter_map(|command| self.earliest(command, link, die));
         known.into_iter().chain(others).min().map(Nanos)
