@@ -62,7 +62,7 @@ docs: ## docs/cli.md from the program's own help
 # the stable one take its flags, for these builds alone.
 FUZZ_SECONDS ?= 360
 
-fuzz: ## hostile archives and configurations, six minutes each (FUZZ_SECONDS=60 for less)
+fuzz: ## hostile archives, configurations, disk requests and logs, six minutes each (FUZZ_SECONDS=60 for less)
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
 	{ echo "fuzz: cargo-fuzz is missing; install it with: cargo install cargo-fuzz --locked" >&2; exit 3; }
 	@command -v c++ >/dev/null || \
@@ -76,3 +76,8 @@ fuzz: ## hostile archives and configurations, six minutes each (FUZZ_SECONDS=60 
 		fuzz/found/postmark_config fuzz/corpus/postmark_config tests/corpus/postmark -- \
 		-dict=fuzz/postmark_config.dict -max_len=4096 -timeout=5 -rss_limit_mb=1024 \
 		-max_total_time=$(FUZZ_SECONDS)
+	@mkdir -p crates/disk/fuzz/found/nbd_request crates/disk/fuzz/found/request_log
+	@cd crates/disk && for target in nbd_request request_log; do \
+		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- \
+			-max_len=4096 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS) || exit; \
+	done

@@ -511,3 +511,46 @@ fn bonnies_seeks_on_the_disk_of_2006_repeat_exactly() {
         (rate / 165.3 - 1.0) * 100.0
     );
 }
+
+#[test]
+fn keeping_the_log_of_requests_changes_no_digit_and_the_log_counts_what_the_disk_did() {
+    let Some(folder) = lab() else { return };
+    let words = "tarball --fs ext4 --set files=300 --seed 3 --out";
+    let kept = run(folder.path(), &format!("{words} kept --keep-log"));
+    assert_eq!(code(&kept), 0, "{}", stderr(&kept));
+    let plain = run(folder.path(), &format!("{words} plain"));
+    assert_eq!(code(&plain), 0, "{}", stderr(&plain));
+    assert_eq!(measured(&folder.path().join("kept")), measured(&folder.path().join("plain")));
+    assert!(!folder.path().join("plain/logs").exists());
+
+    let trial = trials(&folder.path().join("kept")).remove(0);
+    let log = trial["host"]["log"].as_str().unwrap();
+    let shown = fsdyno(ours(), folder.path(), &format!("show log kept/{log} --format json"))
+        .output()
+        .unwrap();
+    assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let entries: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (at, phase) in trial["measured"]["phases"].as_array().unwrap().iter().enumerate() {
+        let of = |op: &str| {
+            let mine = entries.iter().filter(|entry| {
+                entry["stage"] == "running"
+                    && entry["phase"] == at
+                    && entry["untimed"] == false
+                    && entry["op"] == op
+            });
+            mine.count() as u64
+        };
+        let device = &phase["device"];
+        for (op, counter) in [("read", "reads"), ("write", "writes"), ("flush", "flushes")] {
+            assert_eq!(of(op), device[counter].as_u64().unwrap(), "phase {at}: {op}");
+        }
+    }
+    assert!(entries.iter().any(|entry| entry["untimed"] == true), "mkfs is in the log too");
+
+    // What is there is not run again for its log, and that is said.
+    let again = run(folder.path(), &format!("{words} plain --keep-log"));
+    assert_eq!(code(&again), 0);
+    assert!(stderr(&again).contains("no log of their requests"), "{}", stderr(&again));
+}

@@ -1,0 +1,152 @@
+//! A guest whose power is cut: what was flushed is on the medium, what was not is not, and the file
+//! system comes back by its journal. Skipped, with the reason, where the lab cannot run; with CI set
+//! in the environment that is a failure.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fsdyno_lab::{Lab, LabOptions, user_cache};
+use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::trial::trial_id;
+use fsdyno_record::{Bytes, Job};
+use fsdyno_study::{LabPlace, Place, Question, Size, matrix};
+use fsdyno_venue::LabVenue;
+
+/// Deliveries of 1,500 messages as qmail makes them: each is fsynced before it is in `new`.
+fn job(kernel: &str) -> Job {
+    let sets = ["deliverers=1", "ops=1500", "protocol=qmail"];
+    let question = Question {
+        deadline: fsdyno_study::USUAL_DEADLINE,
+        workloads: vec!["maildir".into()],
+        filesystems: vec!["ext4".into()],
+        sets: sets.map(String::from).to_vec(),
+        threads: 1,
+        ..Question::default()
+    };
+    let lab = LabPlace {
+        disks: vec!["hdd-7200".into()],
+        kernels: vec![kernel.into()],
+        found: true,
+        raid: None,
+        journal_disk: None,
+        ram: Bytes(512 << 20),
+        cacheable: None,
+        cpu: Default::default(),
+        boot: Default::default(),
+        scheduler: None,
+        size: Size::Exactly(Bytes(2 << 30)),
+    };
+    let cell = matrix(&question, &Place::Lab(lab)).unwrap().remove(0);
+    let seed = 11;
+    Job { trial_id: trial_id(&cell.plan, seed), seed, plan: cell.plan, deadline: cell.deadline }
+}
+
+fn program() -> PathBuf {
+    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
+}
+
+/// A tool of e2fsprogs on an image; the image's place comes last.
+fn tool(words: &[&str], image: &File) -> Output {
+    let image = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
+    let path = "/sbin:/usr/sbin:/bin:/usr/bin";
+    Command::new(words[0]).args(&words[1..]).arg(image).env("PATH", path).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// The messages below a folder, in `new` or `cur` of some maildir.
+fn messages(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(messages(&path));
+        } else if folder.ends_with("new") || folder.ends_with("cur") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Whether two images differ outside of what is listed as volatile.
+fn differ_elsewhere(medium: &File, visible: &File, volatile: &[(u64, u64)]) -> Option<u64> {
+    let length = medium.metadata().unwrap().len();
+    let (mut one, mut other) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    for at in (0..length).step_by(1 << 20) {
+        let take = (length - at).min(1 << 20) as usize;
+        medium.read_exact_at(&mut one[..take], at).unwrap();
+        visible.read_exact_at(&mut other[..take], at).unwrap();
+        if one[..take] == other[..take] {
+            continue;
+        }
+        for sector in (0..take).step_by(512) {
+            let place = at + sector as u64;
+            let listed =
+                volatile.iter().any(|(first, length)| (*first..first + length).contains(&place));
+            if !listed && one[sector..sector + 512] != other[sector..sector + 512] {
+                return Some(place);
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
+    let options = LabOptions { kernel: None, qemu: None, cache: user_cache(), offline: false };
+    let lab = match Lab::find(&options, &|_| {}) {
+        Ok(lab) => lab,
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "CI has to run the lab: {error}");
+            let _ = writeln!(std::io::stderr(), "skipped: the lab cannot run here: {error}");
+            return;
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let job = job(lab.kernel_release());
+    let venue = LabVenue::new(vec![lab], program(), folder.path().into());
+    let mut now = |progress: &Progress| {
+        progress.stage == Stage::Running && progress.phase == 1 && progress.ops_done > 10_000
+    };
+    let left = venue.cut(&job, &mut now).unwrap();
+    assert_eq!(left.progress.stage, Stage::Running, "the cut came too late");
+    assert!(!left.volatile.is_empty(), "nothing was in the disk's cache in the middle of the work");
+    let bytes: u64 = left.volatile.iter().map(|(_, length)| length).sum();
+    assert!(bytes < 64 << 20, "{bytes} bytes volatile, and the cache holds 32 MiB");
+    assert_eq!(differ_elsewhere(&left.medium, &left.visible, &left.volatile), None);
+
+    let header = text(&tool(&["dumpe2fs", "-h"], &left.medium));
+    assert!(header.contains("needs_recovery"), "it was unmounted: {header}");
+    let checked = tool(&["e2fsck", "-fy"], &left.medium);
+    assert!(matches!(checked.status.code(), Some(0 | 1)), "{}", text(&checked));
+    assert!(text(&checked).contains("recovering journal"), "{}", text(&checked));
+    // Nothing is left to repair, and what e2fsck did was no more than the journal.
+    let again = tool(&["e2fsck", "-fn"], &left.medium);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again));
+
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let words = format!("rdump /trial {}", out.display());
+    let dumped = tool(&["debugfs", "-R", &words], &left.medium);
+    assert!(dumped.status.success(), "{}", text(&dumped));
+    let messages = messages(&out);
+    // A delivery is 21 or 22 calls; a message that was being delivered may be there or not.
+    let delivered = (left.progress.ops_done - 400) / 23 - 2;
+    assert!(
+        messages.len() as u64 >= delivered,
+        "{} messages are there and {delivered} were fsynced",
+        messages.len()
+    );
+    for message in &messages {
+        let bytes = std::fs::read(message).unwrap();
+        assert!(bytes.iter().any(|byte| *byte != 0), "{} is empty", message.display());
+    }
+}
