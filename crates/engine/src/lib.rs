@@ -12,7 +12,6 @@ pub mod issue;
 mod kernel;
 pub mod limit;
 pub mod op_clock;
-mod read_ahead;
 pub mod recorder;
 pub mod run;
 pub mod scan;

@@ -1,9 +1,9 @@
 //! Reads back what is on disk and compares it with what the workload says must be there.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::seed::mix;
@@ -13,7 +13,6 @@ use fsdyno_workload::{Contents, Expected, ExpectedKind, Links, Payload, Tree};
 
 use crate::clock;
 use crate::errno::Errno;
-use crate::read_ahead::{FILES, ReadAhead};
 use crate::scan::Directory;
 
 /// How many differences are told in full.
@@ -26,9 +25,9 @@ const SAMPLE: u64 = 64;
 /// and the totals, so that nothing lost and nothing extra can hide. `seed` picks the sample; `beat`
 /// is told with every entry how many were seen, as a sign of life.
 ///
-/// It needs the memory of one directory's buffer and its names for each level of the tree, and 8 bytes
-/// for each name of the directories that are open, so that no name that comes twice can stand for one
-/// that is lost; and some open files. Access times are left alone where the caller may ask for that.
+/// It needs the memory of one directory's buffer for each level of the tree, and 8 bytes for each
+/// name of the directories that are open, so that no name that comes twice can stand for one that is
+/// lost. Access times are left alone where the caller may ask for that.
 ///
 /// # Errors
 /// Where the root itself cannot be read; all that goes wrong below it is a difference.
@@ -52,13 +51,10 @@ pub fn verify(
         files: 0,
         directories: 0,
         groups: HashMap::new(),
-        waiting: Vec::with_capacity(FILES),
-        ahead: ReadAhead::new(),
     };
     let root =
         open_directory(root.as_raw_fd(), c".").map_err(|e| io::Error::from_raw_os_error(e.0))?;
     walk.directory(root);
-    walk.compare_waiting();
     walk.totals();
     walk.report.elapsed_ns = clock::now().since(started);
     Ok(walk.report)
@@ -79,18 +75,6 @@ struct Walk<'a> {
     directories: u64,
     /// Group of hard links → the inode of the first of them that was seen.
     groups: HashMap<u64, u64>,
-    /// Open files whose bytes are yet to be compared; some are read at once.
-    waiting: Vec<Waiting>,
-    ahead: Option<ReadAhead>,
-}
-
-/// A file whose bytes are to be compared.
-struct Waiting {
-    file: OwnedFd,
-    path: Vec<u8>,
-    size: u64,
-    /// None where the tree is asked piece by piece.
-    payload: Option<Payload>,
 }
 
 impl Walk<'_> {
@@ -115,20 +99,14 @@ impl Walk<'_> {
                 Err(errno) => return self.problem(&format!("cannot be read: {errno}")),
             }
             let fd = directory.fd();
-            let mut found: Vec<(u64, CString)> = Vec::new();
             while let Some(entry) = directory.entry() {
                 names.add(entry.name.to_bytes());
-                found.push((entry.inode, entry.name.to_owned()));
-            }
-            // On most file systems neighbours by number are neighbours on the disk.
-            found.sort_unstable();
-            for (_, name) in &found {
                 let length = self.path.len();
                 if length > 0 {
                     self.path.push(b'/');
                 }
-                self.path.extend_from_slice(name.to_bytes());
-                self.entry(fd, name);
+                self.path.extend_from_slice(entry.name.to_bytes());
+                self.entry(fd, entry.name);
                 self.path.truncate(length);
             }
         }
@@ -239,36 +217,12 @@ impl Walk<'_> {
         if size != right {
             self.problem(&format!("is {size} bytes long, not {right}"));
         } else if size > 0 && self.is_read() {
-            match open(parent, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC) {
-                Ok(file) => {
-                    let path = self.path.clone();
-                    self.waiting.push(Waiting { file, path, size, payload });
-                    if self.waiting.len() == FILES {
-                        self.compare_waiting();
-                    }
-                }
-                Err(errno) => self.problem(&format!("cannot be read: {errno}")),
-            }
-        }
-    }
-
-    /// Compares the bytes of the files that wait, all of which are asked for before the first is read.
-    fn compare_waiting(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        if let Some(ahead) = &mut self.ahead {
-            let files: Vec<_> = waiting.iter().map(|one| (one.file.as_fd(), one.size)).collect();
-            ahead.start(&files);
-        }
-        for one in waiting.drain(..) {
-            let here = std::mem::replace(&mut self.path, one.path);
-            match self.compare(&one.file, one.size, one.payload) {
+            match self.compare(parent, name, size, payload) {
                 Ok(None) => {}
                 Ok(Some(at)) => self.problem(&format!("byte {at} is not what was written")),
                 Err(errno) => self.problem(&format!("cannot be read: {errno}")),
             }
-            self.path = here;
         }
-        self.waiting = waiting;
     }
 
     /// Whether the bytes of the file at the current path are compared.
@@ -288,10 +242,12 @@ impl Walk<'_> {
     /// any.
     fn compare(
         &mut self,
-        file: &OwnedFd,
+        parent: RawFd,
+        name: &CStr,
         size: u64,
         payload: Option<Payload>,
     ) -> Result<Option<u64>, Errno> {
+        let file = open(parent, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC)?;
         let mut done = 0u64;
         while done < size {
             // SAFETY: the buffer is valid for writing its length.
