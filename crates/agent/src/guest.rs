@@ -69,9 +69,11 @@ fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
 
 /// Starts everything and waits; an error here is the report's reason.
 fn prepare_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
+    let booted = fsdyno_engine::clock::now();
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
     load_modules()?;
-    let mut target = target(&job, mailbox)?;
+    let target = target(&job, mailbox)?;
+    let mut target = target.after(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
         Some(plan) => Some(mapped_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
         None => None,

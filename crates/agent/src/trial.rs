@@ -164,6 +164,7 @@ impl Trial<'_> {
         self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
         machine::describe(&mut self.conditions, &plan.sysctls).map_err(failed("prepare"))?;
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
+        self.measured.setup = self.target.setup();
         if plan.in_lab() {
             let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
             std::thread::sleep(Duration::from_nanos(delay));

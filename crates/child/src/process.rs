@@ -26,6 +26,8 @@ pub struct Ended {
     pub status: ExitStatus,
     /// User and system CPU time.
     pub cpu: Duration,
+    /// The most memory that it held at once, in bytes: its own, and the pages of files that it had mapped.
+    pub memory: u64,
 }
 
 impl Process {
@@ -100,7 +102,9 @@ impl Process {
             }
         }
         let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-        self.ended = Some(Ended { status: ExitStatus::from_raw(status), cpu });
+        // getrusage(2): in KiB.
+        let memory = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+        self.ended = Some(Ended { status: ExitStatus::from_raw(status), cpu, memory });
         Ok(self.ended)
     }
 }

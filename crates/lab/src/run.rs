@@ -37,8 +37,12 @@ pub struct Finished {
     pub elapsed: Duration,
     /// Host time from the start of QEMU until the first phase was seen.
     pub first_op: Option<Duration>,
+    /// Host time by stage, and of [`Stage::Running`] by the phase's index.
+    pub stages: Vec<(Stage, u64, Duration)>,
     /// CPU time that QEMU took.
     pub cpu: Option<Duration>,
+    /// The most memory that QEMU held, the disks' pages that it had touched among it.
+    pub memory: Option<Bytes>,
     /// Bytes that the disks took on the host.
     pub stored: Bytes,
     /// Where the trial was when its report was seen.
@@ -171,12 +175,14 @@ impl<'a> Run<'a> {
 
     fn watch(mut self, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Finished, RunError> {
         let mut first_op = None;
+        let mut stages = Stages::default();
         let mut last = (self.progress()?, Instant::now());
         loop {
             // The end is asked for before the report: a guest that has ended has written all.
             let ended = self.process.poll().map_err(host("wait for QEMU"))?;
             let progress = self.progress()?;
             let elapsed = self.started.elapsed();
+            stages.seen(&progress, elapsed);
             if progress.stage >= Stage::Running {
                 first_op.get_or_insert(elapsed);
             }
@@ -184,7 +190,8 @@ impl<'a> Run<'a> {
                 return Err(RunError::Stopped);
             }
             if let Some(report) = self.mailbox.mailbox()?.report() {
-                return self.finish(report, elapsed, first_op, progress);
+                let finished = self.finish(report, elapsed, first_op, progress)?;
+                return Ok(Finished { stages: stages.0, ..finished });
             }
             if let Some(ended) = ended {
                 return Err(self.died(ended));
@@ -226,8 +233,19 @@ impl<'a> Run<'a> {
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());
         let console = self.lines();
-        let (disks, log, cpu) = (self.disks, self.log, ended.map(|ended| ended.cpu));
-        Ok(Finished { report, elapsed, first_op, cpu, stored, progress, disks, log, console })
+        Ok(Finished {
+            report,
+            elapsed,
+            first_op,
+            stages: Vec::new(),
+            cpu: ended.map(|ended| ended.cpu),
+            memory: ended.map(|ended| Bytes(ended.memory)),
+            stored,
+            progress,
+            disks: self.disks,
+            log: self.log,
+            console,
+        })
     }
 
     fn give_up(mut self, error: impl Fn(Duration, Vec<String>) -> RunError) -> RunError {
@@ -263,6 +281,24 @@ impl<'a> Run<'a> {
         let mut lines = last_lines(&self.console, LINES);
         lines.extend(self.process.last_words(LINES));
         lines
+    }
+}
+
+/// Where host time went, as seen from outside: what passed since the last look belongs to the stage
+/// that is seen now.
+#[derive(Debug, Default)]
+struct Stages(Vec<(Stage, u64, Duration)>, Duration);
+
+impl Stages {
+    fn seen(&mut self, progress: &Progress, elapsed: Duration) {
+        let passed = elapsed.saturating_sub(self.1);
+        self.1 = elapsed;
+        let phase = if progress.stage == Stage::Running { progress.phase } else { 0 };
+        let same = |held: &&mut (Stage, u64, Duration)| (held.0, held.1) == (progress.stage, phase);
+        match self.0.iter_mut().find(same) {
+            Some(held) => held.2 += passed,
+            None => self.0.push((progress.stage, phase, passed)),
+        }
     }
 }
 

@@ -64,6 +64,19 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Its name in a record's account of host time.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Starting | Stage::Ready => "boot",
+            Stage::Preparing => "prepare",
+            Stage::Running => "phase",
+            Stage::Gap => "gap",
+            Stage::Verifying => "verify",
+            Stage::Checking => "check",
+            Stage::Done => "end",
+        }
+    }
+
     /// The stage of a number; one that is none counts as [`Stage::Starting`].
     pub fn from_word(word: u64) -> Stage {
         use Stage::*;

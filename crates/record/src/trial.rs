@@ -115,6 +115,9 @@ pub struct Conditions {
 /// All that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
+    /// What came before the first gap; none on a directory as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
     /// The timed phases, in order.
     pub phases: Vec<Phase>,
     /// What lay between them.
@@ -125,6 +128,20 @@ pub struct Measured {
     pub verify: VerifyReport,
     /// The file system's own check; none on a directory as it is.
     pub check: Option<CheckReport>,
+}
+
+/// How long it took to get ready, by the clock of where the ops ran. In the lab the CPU is hardly idle
+/// meanwhile, so that these are also its instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// From the start of the guest's clock, which its firmware is before, to that of its agent.
+    pub boot_ns: Nanos,
+    /// Loading modules and bringing up the disk and its server.
+    pub device_ns: Nanos,
+    /// Setting the block queue, making the file system, reading back its features.
+    pub mkfs_ns: Nanos,
+    /// The first mount.
+    pub mount_ns: Nanos,
 }
 
 /// One timed phase. All times count from its first op.
@@ -302,9 +319,18 @@ pub struct Host {
     pub first_op_ns: Option<Nanos>,
     /// CPU time it took on the host.
     pub cpu_ns: Option<Nanos>,
+    /// The most memory that the guest held on the host, the pages of its disks among it, which the host
+    /// can write out and take back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
     /// Wall-clock time of the file system's own check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_ns: Option<Nanos>,
+    /// Wall-clock time by stage, as the venue saw it from outside, every 10 ms: `boot`, `prepare`, `gap`,
+    /// `verify`, `check` (the last unmount), `end`, the phases by their name as `phase create`; after
+    /// the guest's end `image` (its disk laid out for the file system's own check).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<String, Nanos>,
     /// Bytes of the modelled disk that were stored.
     pub stored: Option<Bytes>,
     /// The log of the disk's requests, within the result folder (--keep-log).

@@ -9,7 +9,7 @@ use fsdyno_record::plan::{
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
     CheckReport, Conditions, Device, Gap, Host, Instrument, Measured, OpStats, Outcome, Phase,
-    Split, VerifyReport, trial_id,
+    Setup, Split, VerifyReport, trial_id,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Trial};
 use fsdyno_stats::Histogram;
@@ -144,8 +144,10 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
             elapsed_ns: Nanos(31_400_000_000),
             first_op_ns: Some(Nanos(8_100_000_000)),
             cpu_ns: Some(Nanos(30_200_000_000)),
+            memory: Some(Bytes(1200 << 20)),
             check_ns: Some(Nanos(301_000_000)),
             log: Some("logs/0123456789abcdef-7.log".into()),
+            stages: [("boot".to_string(), Nanos(2_100_000_000))].into(),
             stored: Some(Bytes(48 << 20)),
         },
     }
@@ -237,6 +239,12 @@ fn measured(phases: Vec<Phase>) -> Measured {
     };
     let gaps = vec![gap(&phases[1].name, 412_000_000), gap("", 98_000_000)];
     Measured {
+        setup: Some(Setup {
+            boot_ns: Nanos(310_000_000),
+            device_ns: Nanos(95_000_000),
+            mkfs_ns: Nanos(160_000_000),
+            mount_ns: Nanos(4_000_000),
+        }),
         gaps,
         instrument: Instrument {
             server_cpu_ns: Nanos(21_000_000),

@@ -94,8 +94,10 @@ impl Venue for HostVenue {
             elapsed_ns: nanos(begin.elapsed()),
             first_op_ns: first_op.map(nanos),
             cpu_ns: ended.map(|ended| nanos(ended.cpu)),
+            memory: None,
             check_ns: None,
             log: None,
+            stages: Default::default(),
             stored: None,
         };
         Ok(Ran { report, host, identity: None })

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::catalog;
 use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError};
-use fsdyno_record::mailbox::Progress;
+use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::{FilesystemPlan, LabPlan};
 use fsdyno_record::trial::{AgentReport, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
@@ -191,18 +191,41 @@ impl Venue for LabVenue {
             }
             _ => None,
         };
+        let checking = Instant::now();
         let check_ns = self.check(job, &finished, &mut report, watch)?;
+        let image = check_ns.map(|check| nanos(checking.elapsed()) - check);
         let host = Host {
             started,
             elapsed_ns: nanos(finished.elapsed),
             first_op_ns: finished.first_op.map(nanos),
             cpu_ns: finished.cpu.map(nanos),
+            memory: finished.memory,
             check_ns,
+            stages: stages(&finished, &report, image),
             stored: Some(finished.stored),
             log,
         };
         Ok(Ran { report, host, identity: Some(identity(&guest)) })
     }
+}
+
+/// Host time by the names of stages and phases.
+fn stages(
+    finished: &Finished,
+    report: &AgentReport,
+    image: Option<Nanos>,
+) -> BTreeMap<String, Nanos> {
+    let mut named: BTreeMap<String, Nanos> =
+        image.map(|ns| ("image".into(), ns)).into_iter().collect();
+    for (stage, phase, time) in &finished.stages {
+        let phase = usize::try_from(*phase).ok().and_then(|at| report.measured.phases.get(at));
+        let name = match (stage, phase) {
+            (Stage::Running, Some(phase)) => format!("phase {}", phase.name),
+            _ => stage.name().to_string(),
+        };
+        *named.entry(name).or_default() += nanos(*time);
+    }
+    named
 }
 
 fn identity(guest: &Guest) -> Identity {

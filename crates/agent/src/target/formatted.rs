@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use fsdyno_disk::DiskSpec;
+use fsdyno_engine::clock;
 use fsdyno_filesystem::{fill, mount};
 use fsdyno_record::plan::FilesystemPlan;
-use fsdyno_record::trial::{Conditions, Device};
+use fsdyno_record::trial::{Conditions, Device, Setup};
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::GapKind;
 use rustix::fs::{Mode, OFlags};
@@ -67,6 +68,7 @@ pub struct Formatted {
     mount_point: PathBuf,
     root: Option<OwnedFd>,
     mounted: bool,
+    setup: Setup,
 }
 
 impl Formatted {
@@ -90,7 +92,13 @@ impl Formatted {
             mount_point,
             root: None,
             mounted: false,
+            setup: Setup::default(),
         }
+    }
+
+    /// The same, with how long it took until here.
+    pub fn after(self, boot_ns: Nanos, device_ns: Nanos) -> Formatted {
+        Formatted { setup: Setup { boot_ns, device_ns, ..self.setup }, ..self }
     }
 
     fn argv(&self, template: &[String]) -> Vec<String> {
@@ -171,6 +179,7 @@ impl Formatted {
 
 impl Target for Formatted {
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
+        let started = clock::now();
         self.set_timed(false);
         match &self.medium {
             Medium::Served { device, .. } => {
@@ -185,12 +194,19 @@ impl Target for Formatted {
         let sectors: u64 = fs::read_to_string(sectors)?.trim().parse().map_err(io::Error::other)?;
         conditions.device_size = Some(Bytes(sectors * 512));
         self.format(conditions)?;
+        let formatted = clock::now();
+        self.setup.mkfs_ns = formatted.since(started);
         self.set_timed(true);
         self.mount()?;
+        self.setup.mount_ns = clock::now().since(formatted);
         let at = self.mount_point.to_string_lossy();
         conditions.mount = mount_info::in_effect(&Mount::At(&at))?
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
         Ok(())
+    }
+
+    fn setup(&self) -> Option<Setup> {
+        Some(self.setup)
     }
 
     fn root(&self) -> BorrowedFd<'_> {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use fsdyno_record::Nanos;
-use fsdyno_record::trial::{Conditions, Device};
+use fsdyno_record::trial::{Conditions, Device, Setup};
 use fsdyno_workload::GapKind;
 
 use crate::account::Instruments;
@@ -22,6 +22,11 @@ pub trait Target {
     /// # Errors
     /// A command that failed, with its own words.
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()>;
+
+    /// How long getting ready took; none where nothing was made.
+    fn setup(&self) -> Option<Setup> {
+        None
+    }
 
     /// The root of the trial's tree.
     fn root(&self) -> BorrowedFd<'_>;
