@@ -1,6 +1,6 @@
 //! The server's loop: take requests, ask the model when they are done, answer then.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
@@ -111,18 +111,15 @@ impl Server {
     }
 
     /// Waits for a request, for the next completion, or until the idle disk is to be looked at;
-    /// whether to take a request, which is waited for there if nothing else is due: one call less.
+    /// whether a request is there.
     fn wait(&self) -> io::Result<bool> {
         let due = self.disk.next_due().map(|due| due.since(clock::now()));
-        let Some(wait) = due.or((!self.store.is_landed()).then_some(IDLE_LOOK)) else {
-            return Ok(true);
-        };
-        let timeout = Timespec {
+        let timeout = due.or((!self.store.is_landed()).then_some(IDLE_LOOK)).map(|wait| Timespec {
             tv_sec: (wait.0 / 1_000_000_000) as i64,
             tv_nsec: (wait.0 % 1_000_000_000) as i64,
-        };
+        });
         let mut fds = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
-        match poll(&mut fds, Some(&timeout)) {
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(ready) => Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
@@ -302,17 +299,13 @@ impl Server {
     fn answer(&mut self, held: &InFlight, due: Option<Nanos>) -> io::Result<()> {
         let InFlight { request, errno, .. } = held;
         let late = due.map_or(Nanos(0), |due| clock::now().since(due));
-        let reply = protocol::reply(request.id, *errno);
+        self.socket.write_all(&protocol::reply(request.id, *errno))?;
         if request.action == Action::Read && *errno == 0 {
             let offset = self.partition.start.0 + request.sector * 512;
             let socket = &mut self.socket;
-            // The reply goes out with the first bytes: one call less.
-            let mut reply = &reply[..];
             self.store.read_with(offset, u64::from(request.sectors) * 512, &mut |bytes| {
-                write_both(socket, std::mem::take(&mut reply), bytes)
+                socket.write_all(bytes)
             })?;
-        } else {
-            self.socket.write_all(&reply)?;
         }
         self.log.add(&log::Entry {
             arrived: held.arrived,
@@ -333,21 +326,6 @@ impl Server {
         self.mailbox.set(Word::Stored, self.store.stored().0);
         Ok(())
     }
-}
-
-/// Writes all of two slices, the first of which may be empty.
-fn write_both(socket: &mut UnixStream, first: &[u8], second: &[u8]) -> io::Result<()> {
-    let mut parts = [IoSlice::new(first), IoSlice::new(second)];
-    let mut parts = &mut parts[..];
-    while !parts.is_empty() {
-        match socket.write_vectored(parts) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => IoSlice::advance_slices(&mut parts, written),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
