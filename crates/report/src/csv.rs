@@ -6,6 +6,7 @@ use fsdyno_record::{Nanos, Trial};
 const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,disk,phase,\
     returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,books,device_reads,\
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
+    server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns";
 
 /// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
@@ -32,7 +33,7 @@ pub fn csv(trials: &[Trial]) -> String {
     out
 }
 
-const COLUMNS: usize = 36;
+const COLUMNS: usize = 40;
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;
@@ -84,6 +85,10 @@ fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
         phase.device.and_then(|d| d.seeks).map(|n| n.to_string()).unwrap_or_default(),
         // Of a directory it is the whole file system's, with all that others keep there.
         trial.plan.filesystem.as_ref().map(|_| phase.space_used.0.to_string()).unwrap_or_default(),
+        phase.instrument.server_cpu_ns.0.to_string(),
+        phase.instrument.driver_cpu_ns.0.to_string(),
+        phase.instrument.late_ns.0.to_string(),
+        phase.instrument.engine_ns.0.to_string(),
     ]
 }
 

@@ -46,6 +46,33 @@ pub fn view(sections: &[Section<'_>]) -> InstrumentView {
     }
 }
 
+/// The worst share of all phases in a sentence, with how late the disk answered; none on a host,
+/// whose calls no server answers.
+pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
+    let rows =
+        sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
+    let phases = rows.flat_map(|(section, row)| row.trials.iter().map(move |t| (section, row, t)));
+    let phases: Vec<_> = phases.filter(|(_, _, (trial, _))| trial.lab_id.is_some()).collect();
+    let share = |phase: &Phase| instrument_share(phase);
+    let (section, row, (_, worst)) =
+        phases.iter().max_by(|a, b| share(a.2.1).total_cmp(&share(b.2.1)))?;
+    let devices = phases.iter().filter_map(|(_, _, (_, phase))| phase.device);
+    let requests: u64 = devices.map(|d| d.reads + d.writes + d.flushes + d.discards).sum();
+    let late: f64 =
+        phases.iter().map(|(_, _, (_, phase))| phase.instrument.late_ns.seconds()).sum();
+    let mut out = format!(
+        "instrument: server and engine took at most {} of the time ({}, {})",
+        number::percent(share(worst)),
+        section.title(),
+        row.name,
+    );
+    if requests > 0 && late > 0.0 {
+        let each = number::seconds(late / requests as f64);
+        out.push_str(&format!("; the modelled disk answered {each} later than due on average"));
+    }
+    Some(out)
+}
+
 fn line(title: &str, row: &Row<'_>) -> Line {
     let mean = |of: fn(&Instrument) -> Nanos| {
         let mean = row.mean(|phase| Some(of(&phase.instrument).seconds()));
@@ -67,6 +94,8 @@ fn line(title: &str, row: &Row<'_>) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::Nanos;
+
     use crate::{fixture, view};
 
     #[test]
@@ -84,8 +113,28 @@ mod tests {
     }
 
     #[test]
+    fn the_sentence_names_the_phase_in_which_the_instrument_took_most() {
+        let mut trials = fixture::trials();
+        for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
+            phase.instrument = Default::default();
+        }
+        let phase = &mut trials[0].measured.phases[0];
+        let device = phase.device.unwrap();
+        let requests = device.reads + device.writes + device.flushes + device.discards;
+        phase.instrument.late_ns = Nanos(5_000 * requests);
+        phase.instrument.server_cpu_ns = phase.durable_ns.unwrap();
+        trials.truncate(1);
+        trials[0].measured.phases.truncate(1);
+        let said = super::sentence(&view::sections(&trials, None)).unwrap();
+        let label = &trials[0].plan.label;
+        assert!(said.contains("at most 100 % of the time"), "{said}");
+        assert!(said.contains(label.as_str()) && said.contains("answered 5.00 us later"), "{said}");
+    }
+
+    #[test]
     fn a_host_serves_no_disk() {
         let trials = fixture::on_a_host();
+        assert_eq!(super::sentence(&view::sections(&trials, None)), None);
         assert!(!super::view(&view::sections(&trials, None)).disk);
     }
 }

@@ -7,7 +7,7 @@ use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
-use crate::{answer, books, calls, legend, number, promise, subject};
+use crate::{answer, books, calls, instrument, legend, number, promise, subject};
 
 /// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
 const CUT: &str = "…";
@@ -188,6 +188,9 @@ impl Writer {
             columns.map(|c| if c.head == "+-" { "±" } else { c.head.as_str() }).collect();
         for (name, meaning) in legend::legend(sections, &heads) {
             self.paragraph(&format!("{name}: {meaning}"), "  ");
+        }
+        if let Some(sentence) = instrument::sentence(sections) {
+            self.paragraph(&sentence, "  ");
         }
         if !sections.is_empty() {
             self.line("");
