@@ -1,6 +1,7 @@
 //! Memory that is held through a trial, so that only so much is left to cache files in.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::ptr;
 
@@ -30,6 +31,8 @@ pub fn leave_cacheable(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     }
     let (mut ours, mut childs) = UnixStream::pair()?;
     process::fork(|| {
+        // A folder of the file system that is still open would keep it from being unmounted.
+        process::close_all_but(childs.as_fd())?;
         process::never_kill_for_memory()?;
         for _ in 0..ROUNDS {
             hold(less(cacheable_memory(), wanted))?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use fsdyno_record::plan::CpuPlan;
 use fsdyno_record::trial::Conditions;
 
 /// Sysctls that bear on write-back and caches.
@@ -19,6 +20,17 @@ const SYSCTLS: &[&str] = &[
     "vm.swappiness",
     "vm.vfs_cache_pressure",
 ];
+
+/// Of a CPU faster than QEMU's clock knows, what does not follow the guest's own, slower clock.
+pub fn not_scaled(cpu: CpuPlan) -> Option<String> {
+    (cpu.log2 > 0).then(|| {
+        format!(
+            "--cpu {cpu}: the guest's clock is slowed down, and with it Linux's timers, its CPU times \
+             and the modelled disk; not slowed down is the timer chip (hpet), which therefore wakes \
+             the kernel too early, more than once for a timer, at the cost of CPU time"
+        )
+    })
+}
 
 /// How many of so many threads can run at once here.
 pub fn at_once(threads: u32) -> u32 {

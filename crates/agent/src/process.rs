@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
@@ -32,6 +33,21 @@ pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
         }
         pid => Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork gave no pid")),
     }
+}
+
+/// Closes all that this process, just forked, has inherited, but for its standard streams and `kept`.
+///
+/// # Errors
+/// What close_range(2) reports.
+pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = kept.as_raw_fd() as libc::c_uint;
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, libc::c_uint::MAX)] {
+        // SAFETY: takes numbers; whoever still owns one of these descriptors is in the parent.
+        if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// How a child ended, in words; none while it runs.

@@ -169,6 +169,7 @@ impl Trial<'_> {
             let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
             std::thread::sleep(Duration::from_nanos(delay));
         }
+        self.conditions.notes.extend(plan.lab().and_then(|lab| machine::not_scaled(lab.cpu)));
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
             held::leave_cacheable(wanted, ram).map_err(failed("prepare"))?;
         }

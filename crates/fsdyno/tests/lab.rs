@@ -252,6 +252,98 @@ fn another_seed_gives_other_digits() {
     assert_ne!(two[0].1, two[1].1);
 }
 
+/// The one trial of a run that went well.
+fn good(folder: &Path, words: &str) -> Value {
+    let output = run(folder, &format!("{words} --out out"));
+    assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+    let trial = trials(&folder.join("out")).remove(0);
+    std::fs::remove_dir_all(folder.join("out")).unwrap();
+    trial
+}
+
+#[test]
+fn memory_that_is_held_caches_no_file_and_the_sysctls_asked_for_are_in_effect() {
+    let Some(folder) = lab() else { return };
+    let words = "bonnie --fs ext4 --disk hdd-7200 --ram 256M --set file-size=60M --set seeks=200 \
+            --set char=0 --set files=0 --verify names";
+    let seeks = |trial: &Value| {
+        let phases = trial["measured"]["phases"].as_array().unwrap();
+        let seeks = phases.iter().find(|phase| phase["name"] == "seeks").unwrap();
+        seeks["device"]["reads"].as_u64().unwrap()
+    };
+    let all = good(folder.path(), words);
+    assert_eq!(seeks(&all), 0, "a file in memory was read from the disk");
+    let sysctls = "--sysctl vm.dirty_bytes=9000000 --sysctl fs.file-max=123456";
+    let less = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
+    assert!(seeks(&less) > 100, "{} reads for 200 seeks", seeks(&less));
+    let wanted = f64::from(48 << 20);
+    let there = less["conditions"]["cacheable_memory"].as_f64().unwrap();
+    assert!((there / wanted - 1.0).abs() < 0.01, "{there} bytes can cache files, not {wanted}");
+    let sysctls = &less["conditions"]["sysctls"];
+    assert_eq!(sysctls["vm.dirty_bytes"], "9000000", "{sysctls}");
+    assert_eq!(sysctls["fs.file-max"], "123456", "{sysctls}");
+    assert_eq!(
+        sysctls["vm.dirty_ratio"], "0",
+        "the kernel sets the one that is not in effect to 0"
+    );
+}
+
+#[test]
+fn what_the_guest_does_not_have_fails_before_the_first_phase_by_its_name() {
+    let Some(folder) = lab() else { return };
+    for (words, why) in [
+        ("--ram 256M --cacheable 185M", "--cacheable 185 MiB is not possible with --ram 256 MiB"),
+        (
+            "--sysctl vm.no_such_thing=1",
+            "set sysctl vm.no_such_thing to 1: this kernel has no such",
+        ),
+    ] {
+        let output = run(folder.path(), &format!("dirops --fs ext4 {words} --out out"));
+        assert_eq!(code(&output), 4, "{}", stderr(&output));
+        let trial = trials(&folder.path().join("out")).remove(0);
+        std::fs::remove_dir_all(folder.path().join("out")).unwrap();
+        let reason = trial["reason"].as_str().unwrap();
+        assert!(reason.contains(why), "{reason}");
+        assert_eq!(trial["measured"]["phases"].as_array().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn another_cpu_takes_other_time_and_the_disk_the_same() {
+    let Some(folder) = lab() else { return };
+    let words = "tarball --fs ext4 --disk hdd-7200 --set files=300 --cpu";
+    let [slow, usual, fast] =
+        ["1/2", "1", "2"].map(|cpu| good(folder.path(), &format!("{words} {cpu}")));
+    let cpu = |trial: &Value| trial["measured"]["phases"][0]["cpu_ns"].as_f64().unwrap();
+    for (trial, factor) in [(&slow, 2.0), (&fast, 0.5)] {
+        let ratio = cpu(trial) / cpu(&usual);
+        assert!((ratio / factor - 1.0).abs() < 0.05, "{ratio:.3} times the CPU time, not {factor}");
+        assert_ne!(trial["lab_id"], usual["lab_id"]);
+        // The removal reads cold from the disk: as many requests, and each takes what it takes.
+        let busy = |trial: &Value| {
+            let device = &trial["measured"]["phases"][1]["device"];
+            device["busy_ns"].as_f64().unwrap() / device["reads"].as_f64().unwrap()
+        };
+        let ratio = busy(trial) / busy(&usual);
+        assert!((0.8..1.25).contains(&ratio), "the disk took {ratio:.3} times as long for a read");
+    }
+}
+
+#[test]
+fn every_scheduler_is_in_effect_and_two_that_reorder_repeat() {
+    let Some(folder) = lab() else { return };
+    let words = "tarball --fs ext4 --disk hdd-7200 --set files=200 --scheduler";
+    for (name, twice) in [("bfq", true), ("mq-deadline", true), ("kyber", false), ("none", false)] {
+        let trial = good(folder.path(), &format!("{words} {name}"));
+        let scheduler = trial["conditions"]["queue"]["scheduler"].as_str().unwrap();
+        assert!(scheduler.contains(&format!("[{name}]")), "{scheduler}");
+        if twice {
+            let again = good(folder.path(), &format!("{words} {name}"));
+            assert_eq!(trial["measured"], again["measured"], "{name}");
+        }
+    }
+}
+
 #[test]
 fn every_file_system_is_made_filled_verified_and_checked_clean() {
     let Some(folder) = lab() else { return };
