@@ -50,7 +50,7 @@ lint: ## what a change must pass: format, clippy, shellcheck
 	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run bench/*.sh; \
 	else echo "lint: no shellcheck here, shell scripts were not looked at (apt-get install shellcheck)"; fi
 
-bench: build ## the numbers that the project promises, with a summary; a quarter of an hour
+bench: build ## the numbers that the project promises, with a summary; half an hour, as root
 	@$(REPRODUCIBLE) $(CARGO) bench --locked -p fsdyno-engine --no-run
 	@bench/all.sh "$(FSDYNO)" $(foreach bench,against_bare against_read,\
 		"$$(ls -t $(PROFILE_DIR)/deps/$(bench)-* | grep -v '\.d$$' | head -n 1)")
