@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use fsdyno_engine::clock;
+use fsdyno_record::Nanos;
 use fsdyno_record::plan::CpuPlan;
 use fsdyno_record::trial::Conditions;
 
@@ -30,6 +32,42 @@ pub fn not_scaled(cpu: CpuPlan) -> Option<String> {
              the kernel too early, more than once for a timer, at the cost of CPU time"
         )
     })
+}
+
+/// Whether the guest's clock is as slow as a CPU faster than QEMU's wants it: the time stamp counter,
+/// which goes up by one with each instruction, against the kernel's clock.
+///
+/// # Errors
+/// A kernel that was told and does not do it.
+pub fn check_clock(cpu: CpuPlan) -> io::Result<()> {
+    if cpu.log2 <= 0 {
+        return Ok(());
+    }
+    let (before, started) = (ticks(), clock::now());
+    clock::sleep_until(started + Nanos(10_000_000));
+    let (ticks, elapsed) = (ticks() - before, clock::now().since(started));
+    // Both ends are read one after the other, so a percent is more than they can differ by.
+    let wanted = elapsed.0 << cpu.log2;
+    if ticks.abs_diff(wanted) <= wanted / 100 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "--cpu {cpu} is not possible with this kernel: {ticks} ns of QEMU's time passed in {elapsed} of \
+         its clock, which does not follow tsc_early_khz (Linux 5.9 and later do); take --cpu 1 or less"
+    )))
+}
+
+/// The time stamp counter.
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 CPU has the counter, and reading it touches no memory.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// The lab's guests are x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    0
 }
 
 /// How many of so many threads can run at once here.

@@ -163,13 +163,16 @@ impl Trial<'_> {
         machine::set_sysctls(&plan.sysctls).map_err(failed("prepare"))?;
         self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
         machine::describe(&mut self.conditions, &plan.sysctls).map_err(failed("prepare"))?;
+        if let Some(lab) = plan.lab() {
+            machine::check_clock(lab.cpu).map_err(failed("prepare"))?;
+            self.conditions.notes.extend(machine::not_scaled(lab.cpu));
+        }
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
         self.measured.setup = self.target.setup();
         if plan.in_lab() {
             let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
             std::thread::sleep(Duration::from_nanos(delay));
         }
-        self.conditions.notes.extend(plan.lab().and_then(|lab| machine::not_scaled(lab.cpu)));
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
             held::leave_cacheable(wanted, ram).map_err(failed("prepare"))?;
         }
