@@ -112,7 +112,7 @@ pub struct Source {
 /// What is wrong with a disk's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It is not the TOML or JSON of a disk; the message carries line and column.
+    /// It is not the TOML or JSON of a disk; the message carries the line.
     #[error("read the disk in {file}: {message}")]
     Syntax {
         /// The file.
@@ -142,7 +142,7 @@ impl DiskSpec {
     pub fn from_toml(file: &str, text: &str) -> Result<DiskSpec, SpecError> {
         let syntax = |error: toml::de::Error| SpecError::Syntax {
             file: file.to_string(),
-            message: error.to_string().trim_end().to_string(),
+            message: one_line(text, &error),
         };
         let table: toml::Table = toml::from_str(text).map_err(syntax)?;
         let check = Check { file };
@@ -245,6 +245,17 @@ fn check_numbers(
         }
     }
     Ok(())
+}
+
+/// What the parser says, in one line: with the line that it speaks of, and without its picture of it.
+fn one_line(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let number = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+    let line: String = text.lines().nth(number).unwrap_or_default().chars().take(80).collect();
+    let said = error.message().replace('\n', ", ");
+    let printable = |letter: char| if letter.is_control() { ' ' } else { letter };
+    let line: String = line.trim().chars().map(printable).collect();
+    format!("line {}, '{line}': {said}", number + 1)
 }
 
 fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Result<(), SpecError> {
