@@ -47,7 +47,7 @@ test-full: as-built ## the long tests too; half an hour more
 lint: ## what a change must pass: format, clippy, shellcheck
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run bench/*.sh; \
+	@if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR scripts/*.sh .ci/run bench/*.sh examples/*/*.sh; \
 	else echo "lint: no shellcheck here, shell scripts were not looked at (apt-get install shellcheck)"; fi
 
 bench: build ## the numbers that the project promises, with a summary; half an hour, as root

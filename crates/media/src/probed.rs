@@ -36,8 +36,8 @@ pub enum ProbeError {
         /// The drive that it is a part of.
         whole: String,
     },
-    /// Only root may read it.
-    #[error("no permission to read '{}'; run it as root: sudo fsdyno fit {}", .0.display(), .0.display())]
+    /// This user may not read it, or this container not.
+    #[error("no permission to read '{}'; {}", .0.display(), permission(.0))]
     NotAllowed(PathBuf),
     /// There is nothing by that name.
     #[error("'{}' does not exist; lsblk lists the drives", .0.display())]
@@ -68,6 +68,14 @@ pub enum ProbeError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+/// What brings the permission.
+fn permission(path: &Path) -> String {
+    if rustix::process::geteuid().is_root() {
+        return "not even root has it here, as in a container: run it on the host itself".into();
+    }
+    format!("run it as root: sudo fsdyno fit '{}'", path.display())
 }
 
 /// The least size: a long read at each of a dozen places.

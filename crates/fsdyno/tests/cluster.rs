@@ -1,0 +1,185 @@
+//! A study over several machines: shares and their merge, by hand, in the lab, and as the Slurm example
+//! in examples/slurm does it.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{code, run, stderr};
+use fsdyno_lab::user_cache;
+use fsdyno_record::Nanos;
+use serde_json::Value;
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The lines of a result without what depends on the host, which is each line's end.
+fn without_host(results: &Path) -> Vec<String> {
+    let lines = text(&results.join("trials.ndjson"));
+    lines.lines().map(|line| line.rsplit_once(",\"host\":").unwrap().0.to_string()).collect()
+}
+
+/// The report, without the two cells of each trial that say when it started and what it took.
+fn report(results: &Path) -> String {
+    let mut html = text(&results.join("report.html"));
+    for line in text(&results.join("trials.ndjson")).lines() {
+        let trial: Value = serde_json::from_str(line).unwrap();
+        let host = &trial["host"];
+        let started = host["started"].as_str().unwrap();
+        let took = Nanos(host["elapsed_ns"].as_u64().unwrap());
+        let cells = format!("<td class=\"left\">{started}</td><td>{took}</td>");
+        assert!(html.contains(&cells), "the report does not have {cells}");
+        html = html.replace(&cells, "");
+    }
+    html
+}
+
+/// The program whose digits belong to the lab, or cargo's own.
+fn program() -> PathBuf {
+    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
+}
+
+fn in_lab(folder: &Path, words: &[&str]) -> std::process::Output {
+    let mut command = Command::new(program());
+    command.current_dir(folder).stdin(Stdio::null());
+    command.env("XDG_CACHE_HOME", user_cache().parent().unwrap()).args(words).output().unwrap()
+}
+
+#[test]
+fn two_shares_merged_are_the_unshared_run_to_the_last_digit() {
+    let folder = tempfile::tempdir().unwrap();
+    if !in_lab(folder.path(), &["doctor"]).status.success() {
+        assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; see fsdyno doctor");
+        let _ =
+            writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why");
+        return;
+    }
+    let go = |more: &[&str]| {
+        let run = ["run", "dirops", "--fs", "small=ext4 -I 128", "--fs", "ext2", "--repeat", "2"];
+        let rest = ["--set", "files=300", "--seed", "5", "--baseline", "small"];
+        let output = in_lab(folder.path(), &[&run[..], &rest, more].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    };
+    go(&["--out", "whole"]);
+    // With two at once the trials of a share end in any order.
+    go(&["--shard", "1/2", "--out", "s1", "--jobs", "2"]);
+    go(&["--shard", "2/2", "--out", "s2", "--jobs", "2"]);
+    let output = in_lab(folder.path(), &["merge", "merged", "s2", "s1"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let path = |name: &str| folder.path().join(name);
+    assert_eq!(without_host(&path("whole")).len(), 4);
+    assert_eq!(without_host(&path("merged")), without_host(&path("whole")));
+    assert_eq!(report(&path("merged")), report(&path("whole")));
+
+    // One digit of one trial changed, as a broken machine would: a finding, and nothing is merged.
+    std::fs::create_dir(path("twin")).unwrap();
+    std::fs::copy(path("s2/schedule.json"), path("twin/schedule.json")).unwrap();
+    let lines = text(&path("s2/trials.ndjson"));
+    let broken = lines.replacen("\"returned_ns\":", "\"returned_ns\":1", 1);
+    std::fs::write(path("twin/trials.ndjson"), broken).unwrap();
+    let output = in_lab(folder.path(), &["merge", "other", "s1", "s2", "twin"]);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("DID NOT REPEAT") && said.contains("returned_ns"), "{said}");
+    assert!(!path("other").exists());
+}
+
+/// A copy of the example with its scripts, whose study is as small as it gets.
+fn example(folder: &Path, words: &str) {
+    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm");
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+    }
+    let shipped = text(&folder.join("study.sh"));
+    let (head, _) = shipped.split_once("\nset -- ").unwrap();
+    std::fs::write(folder.join("study.sh"), format!("{head}\nset -- {words}\n")).unwrap();
+}
+
+fn script(folder: &Path, name: &str, task: Option<(&str, &str)>) -> std::process::Output {
+    let mut command = Command::new("sh");
+    command.arg(folder.join(name)).stdin(Stdio::null());
+    command.env("FSDYNO", env!("CARGO_BIN_EXE_fsdyno")).env("SLURM_SUBMIT_DIR", folder);
+    // Slurm runs a copy of the script from a folder of its own.
+    command.current_dir("/");
+    if let Some((id, count)) = task {
+        command.env("SLURM_ARRAY_TASK_ID", id).env("SLURM_ARRAY_TASK_COUNT", count);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn the_slurm_example_runs_its_shares_merges_them_and_names_the_one_that_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    std::fs::create_dir(&target).unwrap();
+    example(folder.path(), "dirops --on target --set files=20 --repeat 3");
+    let first = script(folder.path(), "share.sh", Some(("1", "2")));
+    assert_eq!(code(&first), 0, "{}", stderr(&first));
+    let early = script(folder.path(), "merge.sh", None);
+    assert_eq!(code(&early), 2, "{}", stderr(&early));
+    assert!(stderr(&early).contains("share 2/2 (1 trials)"), "{}", stderr(&early));
+    // The second task is submitted again, alone: Slurm then counts one.
+    let mut again = Command::new("sh");
+    again.arg(folder.path().join("share.sh")).current_dir("/").stdin(Stdio::null());
+    again.env("FSDYNO", env!("CARGO_BIN_EXE_fsdyno")).env("SLURM_SUBMIT_DIR", folder.path());
+    again.env("SLURM_ARRAY_TASK_ID", "2").env("SLURM_ARRAY_TASK_COUNT", "1").env("SHARES", "2");
+    let second = again.output().unwrap();
+    assert_eq!(code(&second), 0, "{}", stderr(&second));
+    let merged = script(folder.path(), "merge.sh", None);
+    assert_eq!(code(&merged), 0, "{}", stderr(&merged));
+    let whole = folder.path().join("results/whole");
+    assert_eq!(common::lines(&whole), 3);
+    assert!(whole.join("report.html").exists());
+}
+
+#[test]
+fn what_the_slurm_example_ships_can_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm/study.sh");
+    let all =
+        format!(". {study}; for I in 1 8; do \"$FSDYNO\" run \"$@\" --shard $I/8 --dry-run; done");
+    let output = Command::new("sh")
+        .args(["-euc", &all])
+        .current_dir(folder.path())
+        .env("FSDYNO", env!("CARGO_BIN_EXE_fsdyno"))
+        .env("PATH", "/nonexistent:/bin:/usr/bin")
+        .env("XDG_CACHE_HOME", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(common::stdout(&output).matches("20 trials in this order").count(), 2);
+}
+
+#[test]
+fn a_share_keeps_its_folder_and_one_without_trials_has_one_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "run dirops --on . --set files=10 --repeat 2";
+    for (more, exit, part) in [
+        ("--shard 3/3 --out none", 0, "share 3/3 has none of the 2 trials"),
+        ("--shard 1/3 --out one", 0, "report:"),
+        ("--shard 2/3 --out two", 0, "report:"),
+        ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot go there"),
+        ("--out one", 2, "holds share 1/3, and a run without --shard cannot go there"),
+        ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
+        ("--shard 1/3 --out one", 0, "1 of 1 trials are there already"),
+    ] {
+        let output = run(folder.path(), &format!("{words} {more}"));
+        assert_eq!(code(&output), exit, "{more}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
+    }
+    for (words, exit, part) in [
+        ("merge whole one two none --baseline nobody", 2, "unknown baseline 'nobody'"),
+        ("merge whole one two none", 0, "report: whole/report.html"),
+        ("merge one two none", 2, "holds share 1/3 and is no merge"),
+        ("run dirops --on . --set files=10 --repeat 2 --out whole", 0, "2 of 2 trials are there"),
+    ] {
+        let output = run(folder.path(), words);
+        assert_eq!(code(&output), exit, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{words}: {}", stderr(&output));
+    }
+}
