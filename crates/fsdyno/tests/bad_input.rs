@@ -43,6 +43,18 @@ const CASES: &[(&str, i32, &str)] = &[
     ("show disk ./nowhere.toml", 2, "failed to read the disk in ./nowhere.toml"),
     ("report nowhere", 2, "nowhere"),
     ("doctor --clean nowhere", 2, "does not exist"),
+    ("run dirops --disk nowhere.toml", 2, "read the disk in nowhere.toml: No such file"),
+    ("run dirops --disk ./", 2, "read the disk in ./: it is no file"),
+    ("run dirops --disk /dev/zero", 2, "read the disk in /dev/zero: it is no file"),
+    ("run dirops --disk ./a-file", 2, "read the disk in ./a-file: line 1, 'mine': "),
+    ("merge whole nowhere", 2, "nowhere"),
+    ("merge whole .", 2, "trials.ndjson"),
+    ("fit /dev/null", 2, "is no block device"),
+    ("fit .", 2, "is no block device"),
+    ("fit nowhere", 2, "does not exist; lsblk"),
+    ("fit a-file", 2, "'a-file'"),
+    ("fit /dev/null --out disk", 2, "does not end in .toml"),
+    ("fit /dev/null --out nowhere/disk.toml", 2, "no folder 'nowhere'"),
 ];
 
 #[test]
@@ -133,7 +145,21 @@ fn whatever_is_typed_as_a_setting_is_answered_in_one_short_line() {
 #[test]
 fn what_no_table_knows_is_wrong_use_too() {
     let folder = tempfile::tempdir().unwrap();
-    for words in ["", "runn", "run", "run dirops --jobs 0", "run dirops --repeat 0", "list all"] {
+    for words in [
+        "",
+        "runn",
+        "run",
+        "run dirops --jobs 0",
+        "run dirops --repeat 0",
+        "run dirops --shard 0/2",
+        "run dirops --shard 3/2",
+        "run dirops --shard 2",
+        "merge",
+        "merge whole",
+        "fit",
+        "fit /dev/null --seconds 0",
+        "list all",
+    ] {
         let output = run(folder.path(), words);
         assert_eq!(code(&output), 2, "fsdyno {words}");
     }
@@ -169,4 +195,55 @@ fn a_dry_run_needs_no_qemu_and_leaves_nothing() {
     assert!(text.contains("-I 128") && text.contains("10000 create"), "{text}");
     assert!(text.contains("2 trials in this order: 1/1 1/2"), "{text}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A disk's own file with one line changed, and what is said of it.
+const DISKS: &[(&str, &str, &str)] = &[
+    ("rpm = 7200", "", "rpm"),
+    ("rpm = 7200", "rpm = -5", "-5"),
+    ("rpm = 7200", "rpm = 5", "model.rpm is 5, and must be 600 to 60000"),
+    ("rpm = 7200", "rpm = 5400.5", "5400.5"),
+    ("heads = 2", "heads = 0", "model.heads is 0, and must be 1 to 64"),
+    ("zones = 24", "zones = 24\nzoned = 3", "zoned"),
+    ("inner_rate_kb = 102000", "inner_rate_kb = 900000", "model.inner_rate_kb is 900000"),
+    ("capacity = 1000204886016", "capacity = 512", "capacity is 512, and must be 1048576"),
+    ("law = \"hdd\"", "law = \"had\"", "had"),
+];
+
+#[test]
+fn a_disks_file_is_refused_in_one_line_with_the_file_and_the_parameter() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = common::stdout(&run(folder.path(), "show disk hdd-7200"));
+    let file = folder.path().join("mine.toml");
+    for (line, instead, part) in DISKS {
+        assert!(good.contains(line), "the disk has no line {line}");
+        std::fs::write(&file, good.replacen(line, instead, 1)).unwrap();
+        let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{instead}: {said}");
+        assert!(said.contains("mine.toml") && said.contains(part), "{instead}: {said}");
+        assert_eq!(said.lines().count(), 1, "{instead}: {said}");
+    }
+    std::fs::write(&file, good).unwrap();
+    let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn a_disk_too_small_for_the_file_system_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = common::stdout(&run(folder.path(), "show disk instant")).replacen(
+        "capacity = 8589934592",
+        "capacity = 1048576",
+        1,
+    );
+    std::fs::write(folder.path().join("tiny.toml"), tiny).unwrap();
+    for kind in ["ext4", "xfs"] {
+        let words = format!("run dirops --fs {kind} --disk tiny.toml --dry-run");
+        let output = run(folder.path(), &words);
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        let said =
+            format!("disk 'tiny.toml' is too small for {kind}: it has room for 1 MiB, and {kind}");
+        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    }
 }
