@@ -9,12 +9,12 @@ use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The processes that belong to the instrument.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Instruments {
-    /// The modelled disk's server.
-    pub server: Option<Pid>,
-    /// The process inside NBD_DO_IT.
-    pub driver: Option<Pid>,
+    /// The modelled disks' servers.
+    pub servers: Vec<Pid>,
+    /// The processes inside NBD_DO_IT, one for each disk.
+    pub drivers: Vec<Pid>,
 }
 
 /// Counters at one moment; a phase is the difference of two.
@@ -30,7 +30,7 @@ pub struct Account {
     pub kernel: BTreeMap<String, Nanos>,
     /// The same by thread, for a thread that ends takes its time with it.
     threads: BTreeMap<String, (Work, Nanos)>,
-    /// CPU time of the disk's server.
+    /// CPU time of the disks' servers.
     pub server: Nanos,
     /// CPU time of the block driver's own threads.
     pub driver: Nanos,
@@ -39,14 +39,14 @@ pub struct Account {
 impl Account {
     /// The counters at the start of a phase: this process's own clocks are read last, so that what
     /// reading the rest costs is not counted.
-    pub fn open(instruments: Instruments) -> Account {
+    pub fn open(instruments: &Instruments) -> Account {
         let mut account = Account::of_others(instruments);
         account.read_own();
         account
     }
 
     /// What was spent since the start of a phase: this process's own clocks are read first.
-    pub fn close(instruments: Instruments, opened: &Account) -> Account {
+    pub fn close(instruments: &Instruments, opened: &Account) -> Account {
         let mut own = Account::default();
         own.read_own();
         let others = Account::of_others(instruments);
@@ -59,10 +59,10 @@ impl Account {
         (self.user, self.system) = usage();
     }
 
-    fn of_others(instruments: Instruments) -> Account {
+    fn of_others(instruments: &Instruments) -> Account {
         Account {
-            server: instruments.server.map(run_time).unwrap_or_default(),
-            driver: instruments.driver.map(run_time).unwrap_or_default(),
+            server: run_times(&instruments.servers),
+            driver: run_times(&instruments.drivers),
             threads: kernel_threads(),
             ..Account::default()
         }
@@ -103,6 +103,10 @@ fn usage() -> (Nanos, Nanos) {
     };
     let nanos = |t: libc::timeval| Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000);
     (nanos(usage.ru_utime), nanos(usage.ru_stime))
+}
+
+fn run_times(processes: &[Pid]) -> Nanos {
+    processes.iter().map(|pid| run_time(*pid)).fold(Nanos(0), |sum, time| sum + time)
 }
 
 /// Time on a CPU by /proc/PID/schedstat, exact to the nanosecond.
@@ -146,6 +150,10 @@ fn work_of(comm: &str) -> Work {
     }
     if comm.starts_with("kworker/") {
         return Work::Named("kworker".into());
+    }
+    // The thread of an array: md0_raid5.
+    if comm.strip_prefix("md").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+        return Work::Named("md".into());
     }
     let name = match comm.split_once(['/', ':']) {
         Some((name, _instance)) => name,
@@ -210,6 +218,25 @@ pub fn device_since(now: &Device, earlier: &Device) -> Device {
     }
 }
 
+/// What several devices did together; the peak is that of one of them.
+pub fn sum(devices: impl IntoIterator<Item = Device>) -> Option<Device> {
+    let either = |a: Option<u64>, b: Option<u64>, with: fn(u64, u64) -> u64| match (a, b) {
+        (Some(a), Some(b)) => Some(with(a, b)),
+        (a, b) => a.or(b),
+    };
+    devices.into_iter().reduce(|a, b| Device {
+        reads: a.reads + b.reads,
+        writes: a.writes + b.writes,
+        flushes: a.flushes + b.flushes,
+        discards: a.discards + b.discards,
+        bytes_read: a.bytes_read + b.bytes_read,
+        bytes_written: a.bytes_written + b.bytes_written,
+        seeks: either(a.seeks, b.seeks, |a, b| a + b),
+        busy_ns: either(a.busy_ns.map(|t| t.0), b.busy_ns.map(|t| t.0), |a, b| a + b).map(Nanos),
+        peak_in_flight: either(a.peak_in_flight, b.peak_in_flight, u64::max),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +251,7 @@ mod tests {
         assert_eq!(work_of("kworker/u2:0-flush-43:0"), named("kworker"));
         assert_eq!(work_of("kworker/u3:0+nbd0-recv"), Work::BlockDriver);
         assert_eq!(work_of("nbd0-recv"), Work::BlockDriver);
+        assert_eq!(work_of("md0_raid5"), named("md"));
     }
 
     #[test]
@@ -237,13 +265,26 @@ mod tests {
     }
 
     #[test]
+    fn several_devices_are_summed_and_the_peak_is_that_of_one() {
+        let device = |reads, peak| Device {
+            reads,
+            busy_ns: Some(Nanos(reads)),
+            peak_in_flight: peak,
+            ..Device::default()
+        };
+        let all = sum([device(1, Some(9)), device(2, None), device(4, Some(3))]).unwrap();
+        assert_eq!((all.reads, all.busy_ns, all.peak_in_flight), (7, Some(Nanos(7)), Some(9)));
+        assert_eq!(sum([]), None);
+    }
+
+    #[test]
     fn an_account_counts_the_cpu_that_was_used() {
-        let before = Account::open(Instruments::default());
+        let before = Account::open(&Instruments::default());
         let mut sum = 0u64;
         for i in 0..5_000_000u64 {
             sum = std::hint::black_box(sum.wrapping_add(i));
         }
-        let spent = Account::close(Instruments::default(), &before);
+        let spent = Account::close(&Instruments::default(), &before);
         assert!(spent.cpu.0 > 0, "{sum}");
     }
 
@@ -251,9 +292,9 @@ mod tests {
     fn an_account_of_nothing_holds_none_of_its_own_cost() {
         // Reading /proc takes milliseconds; between the two readings of the clock lie microseconds.
         let scan = clock_gettime(ClockId::ProcessCPUTime);
-        let opened = Account::open(Instruments::default());
+        let opened = Account::open(&Instruments::default());
         let cost = clock_gettime(ClockId::ProcessCPUTime) - scan;
-        let spent = Account::close(Instruments::default(), &opened);
+        let spent = Account::close(&Instruments::default(), &opened);
         let cost = cost.tv_sec as u64 * 1_000_000_000 + cost.tv_nsec as u64;
         assert!(spent.cpu.0 * 2 < cost, "{} of {cost} ns", spent.cpu.0);
     }

@@ -1,6 +1,6 @@
 //! PID 1 of the lab's guest.
 //!
-//! It mounts what a kernel needs, loads modules, starts the modelled disk's server, lets a child
+//! It mounts what a kernel needs, loads modules, starts the modelled disks' servers, lets a child
 //! run the trial, and watches that child against the virtual deadline. It cannot be killed and does
 //! not panic; whatever happens, a report is in the mailbox before the machine goes off.
 
@@ -9,17 +9,17 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use fsdyno_disk::{Attach, DiskSpec, partition};
+use fsdyno_disk::{Attach, DiskSpec, Partition, partition};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
 use fsdyno_record::plan::{LabPlan, MediumPlan};
-use fsdyno_record::trial::{AgentReport, Outcome};
+use fsdyno_record::trial::{AgentReport, DiskRole, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, guest as layout};
 use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
 use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::serve_disk::{self, Shared};
-use crate::target::{Formatted, Medium};
+use crate::target::{Formatted, Medium, ModelledDisk};
 use crate::{kernel_log, process, trial};
 
 const MOUNT_POINT: &str = "/mnt";
@@ -114,34 +114,50 @@ fn load_modules() -> io::Result<()> {
 }
 
 fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
-    let MediumPlan::Lab(LabPlan { disk, size, scheduler, .. }) = &job.plan.medium else {
+    let MediumPlan::Lab(lab) = &job.plan.medium else {
         return Err(io::Error::other("the plan is not for the lab"));
     };
     let Some(filesystem) = job.plan.filesystem.clone() else {
         return Err(io::Error::other("the plan names no file system"));
     };
-    let spec = DiskSpec::from_json(&disk.spec).map_err(io::Error::other)?;
-    let (medium, start) = match spec.attach {
-        Attach::Nbd => {
-            let partition = partition::place(&spec, *size, job.seed).map_err(io::Error::other)?;
-            let shared = Shared::new()?;
-            let bytes = open_pci_memory(&layout::disk_pci(0))?;
-            let log = open_pci_memory(layout::LOG_PCI)?;
-            let device =
-                serve_disk::start(0, bytes, log, &spec, job.seed, partition, shared, mailbox)?;
-            (Medium::Served { device, shared }, partition.start)
-        }
-        Attach::Pmem => (Medium::Instant { name: "pmem0".into() }, Bytes(0)),
+    let disks = disks(job, lab, mailbox)?;
+    let scheduler = lab.scheduler.clone();
+    Ok(Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into()))
+}
+
+/// Brings up the disks of the file system, and after them that of its journal.
+fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<ModelledDisk>> {
+    let (role, size) = match lab.raid {
+        Some(raid) => (DiskRole::Member, lab.size.map(|size| partition::member_size(size, raid))),
+        None => (DiskRole::Data, lab.size),
     };
-    Ok(Formatted::new(
-        filesystem,
-        job.seed,
-        medium,
-        spec,
-        scheduler.clone(),
-        start,
-        MOUNT_POINT.into(),
-    ))
+    let mut wanted = vec![(&lab.disk, role, size); lab.data_disks() as usize];
+    wanted.extend(lab.journal.as_ref().map(|disk| (disk, DiskRole::Journal, lab.journal_size)));
+    let mut disks = Vec::with_capacity(wanted.len());
+    let mut instants = 0;
+    for (index, (plan, role, size)) in (0u8..).zip(wanted) {
+        let spec = DiskSpec::from_json(&plan.spec).map_err(io::Error::other)?;
+        let (medium, partition) = match spec.attach {
+            Attach::Nbd => {
+                let seed = partition::disk_seed(job.seed, index.into());
+                let partition = partition::place(&spec, size, seed).map_err(io::Error::other)?;
+                let shared = Shared::new()?;
+                let bytes = open_pci_memory(&layout::disk_pci(index))?;
+                let log = open_pci_memory(layout::LOG_PCI)?;
+                let device =
+                    serve_disk::start(index, bytes, log, &spec, seed, partition, shared, mailbox)?;
+                (Medium::Served { device, shared }, partition)
+            }
+            Attach::Pmem => {
+                instants += 1;
+                let name = format!("pmem{}", instants - 1);
+                let size = size.unwrap_or(spec.capacity);
+                (Medium::Instant { name }, Partition { start: Bytes(0), size })
+            }
+        };
+        disks.push(ModelledDisk { name: plan.name.clone(), spec, role, partition, medium });
+    }
+    Ok(disks)
 }
 
 /// Keeps SIGCHLD pending so that [`watch`] can wait for it with a deadline.

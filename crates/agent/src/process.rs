@@ -106,6 +106,22 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// Nothing, if it ended well.
+    ///
+    /// # Errors
+    /// The command, how it ended, and its last words.
+    pub fn good(&self, argv: &[String]) -> io::Result<()> {
+        if self.exit == Some(0) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "{} failed ({}): {}",
+            argv.join(" "),
+            self.exit.map_or("killed".to_string(), |code| format!("exit code {code}")),
+            self.last_lines(3).join(" / ")
+        )))
+    }
+
     /// The last lines of the output that are not blank.
     pub fn last_lines(&self, count: usize) -> Vec<String> {
         let lines: Vec<&str> =
@@ -155,5 +171,7 @@ mod tests {
         assert_eq!(ran.exit, Some(3));
         assert_eq!(ran.last_lines(9), ["out", "err"]);
         assert_eq!(ran.last_lines(1), ["err"]);
+        let error = ran.good(&argv).unwrap_err().to_string();
+        assert!(error.ends_with("failed (exit code 3): out / err"), "{error}");
     }
 }

@@ -252,7 +252,7 @@ impl Trial<'_> {
     ) -> Result<Phase, String> {
         let instruments = self.target.instruments();
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
-        let device_before = self.target.device();
+        let (device_before, devices_before) = (self.target.device(), self.target.devices());
         let late_before = self.target.late();
         self.target.start_phase();
         let plan = &self.job.plan;
@@ -269,7 +269,7 @@ impl Trial<'_> {
         let mut account_before = None;
         let done = run_threads(
             &crew,
-            &mut || account_before = Some(Account::open(instruments)),
+            &mut || account_before = Some(Account::open(&instruments)),
             &|done| mailbox.set(Word::OpsDone, ops_before + done),
         )
         .map_err(|error| failure(spec.name, &error))?;
@@ -281,8 +281,8 @@ impl Trial<'_> {
             false => self.settle(asking)?,
         };
 
-        let spent = Account::close(instruments, &account_before);
-        let device = self.target.device();
+        let spent = Account::close(&instruments, &account_before);
+        let (device, devices) = (self.target.device(), self.target.devices());
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
         let recorder = done.into_recorder();
@@ -311,6 +311,13 @@ impl Trial<'_> {
             bytes_written: outcome.bytes_written,
             bytes_read: outcome.bytes_read,
             device: device.zip(device_before).map(|(now, then)| device_since(&now, &then)),
+            devices: devices
+                .into_iter()
+                .filter_map(|(name, now)| {
+                    let since = device_since(&now, devices_before.get(&name)?);
+                    Some((name, since))
+                })
+                .collect(),
             dirty_bytes: dirty,
             space_used: self.space_used().map_err(failed("statfs"))?,
             instrument: Instrument {

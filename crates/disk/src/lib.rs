@@ -4,6 +4,7 @@
 //! file below `models/`; the bytes it holds lie in a [`store`]. Whoever serves the disk tells it
 //! the time with every call, so the same calls give the same answers on every machine.
 
+pub mod array;
 mod cache;
 pub mod catalog;
 pub mod disk;

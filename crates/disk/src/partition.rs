@@ -3,7 +3,7 @@
 //! Where a partition begins is arbitrary in life, so its start is drawn from the seed; its size is
 //! the same for all seeds, for it is not.
 
-use fsdyno_record::plan::RaidPlan;
+use fsdyno_record::plan::{MD_DATA_OFFSET, RaidPlan};
 use fsdyno_record::{Bytes, seed};
 
 use crate::spec::DiskSpec;
@@ -53,14 +53,26 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
     Ok(Partition { start: Bytes(start), size })
 }
 
-/// What an md array keeps for itself on each of its disks: its superblock of version 1.2 and what it
-/// leaves before the data (mdadm's data offset, at most 128 MiB for large disks).
-const MD_RESERVE: u64 = 132 * MIB;
-
 /// The largest file system on an array of disks that each have room for `one`.
 pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
-    let each = one.0.saturating_sub(MD_RESERVE) / MIB * MIB;
+    let each = one.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
     Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
+}
+
+/// The partition that each disk of an array gets, so that the array holds `size`. Whole MiB are whole
+/// chunks, so an array may hold up to a MiB for each disk more than was asked for.
+pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
+    let each = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
+    Bytes(MD_DATA_OFFSET.0 + each)
+}
+
+/// The seed of disk `index` of a guest: its platter's angle, its partition's start. The first disk
+/// has the trial's own.
+pub fn disk_seed(seed: u64, index: u32) -> u64 {
+    match index {
+        0 => seed,
+        _ => seed::stream(seed, &format!("disk {index}")).draw(),
+    }
 }
 
 #[cfg(test)]
@@ -80,5 +92,27 @@ mod tests {
         }
         assert_eq!(of(Some(Bytes(5 << 30)), 1).size, Bytes(5 << 30));
         assert!(place(&spec, Some(spec.capacity), 1).is_err());
+    }
+
+    #[test]
+    fn an_array_of_members_holds_what_was_asked_for_and_the_largest_one_fits() {
+        for typed in ["0x2", "0x3", "1x2", "5x3", "5x7", "10x4", "10x3"] {
+            let raid: RaidPlan = typed.parse().unwrap();
+            for size in [32 << 30, (5 << 30) + MIB, 7 * MIB] {
+                let each = member_size(Bytes(size), raid).0 - MD_DATA_OFFSET.0;
+                let holds = each * raid.half_disks_of_data() / 2;
+                let more = holds.checked_sub(size).unwrap();
+                assert!(more < u64::from(raid.disks) * MIB, "{typed}: {more} more");
+            }
+            let one = Bytes(10 << 30);
+            assert!(member_size(largest_array(one, raid), raid) <= one, "{typed}");
+        }
+    }
+
+    #[test]
+    fn the_first_disk_has_the_trials_own_seed_and_each_other_one_of_its_own() {
+        assert_eq!(disk_seed(7, 0), 7);
+        assert_ne!(disk_seed(7, 1), disk_seed(7, 2));
+        assert_ne!(disk_seed(7, 1), disk_seed(8, 1));
     }
 }

@@ -61,6 +61,8 @@ pub struct Filesystem {
     pub check: Check,
     /// How its features in effect are read back.
     pub features: Features,
+    /// How its journal or log is put on a second disk; none where it cannot be.
+    pub journal: Option<Journal>,
     /// The file system whose `known` table this one shares: one mkfs and one driver serve both.
     pub known_as: Option<String>,
     /// The options there are.
@@ -118,6 +120,33 @@ pub struct Check {
     pub clean: Vec<i32>,
     /// Exit code → what it means.
     pub codes: BTreeMap<String, String>,
+}
+
+/// How a journal or log on a second disk, `{journal}`, is asked for, made, mounted, looked at and
+/// checked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Journal {
+    /// Where `{journal}` stands in a spec: an option of mkfs, or option and name such as `-J device`.
+    pub at: String,
+    /// The command that makes it, before mkfs; none where mkfs does. The options of `shared` come
+    /// where `{options}` stands.
+    #[serde(default)]
+    pub make: Vec<String>,
+    /// Options of mkfs in which both must agree, with the value that is taken where the user gives
+    /// none.
+    #[serde(default)]
+    pub shared: BTreeMap<String, String>,
+    /// Options of mkfs that do not go with it → why.
+    #[serde(default)]
+    pub excludes: BTreeMap<String, String>,
+    /// Mount options that go with it, comma-separated.
+    #[serde(default)]
+    pub mount: String,
+    /// Options that the check then needs.
+    pub check: Vec<String>,
+    /// How its own features in effect are read back, where the file system's do not say them.
+    pub features: Option<Features>,
 }
 
 /// How the features in effect are read back; see [`crate::features`].
@@ -237,7 +266,12 @@ mod tests {
         for filesystem in all() {
             let commands =
                 [&filesystem.mkfs.argv, &filesystem.check.argv, &filesystem.features.argv];
-            for program in commands.iter().filter_map(|argv| argv.first()) {
+            let journal = filesystem.journal.as_ref();
+            let outer = journal.iter().flat_map(|journal| {
+                [journal.make.first(), journal.features.as_ref().and_then(|f| f.argv.first())]
+            });
+            let own = commands.iter().map(|argv| argv.first());
+            for program in own.chain(outer).flatten() {
                 assert!(filesystem.tools.contains(program), "{}: {program}", filesystem.name);
             }
             let clean = &filesystem.check.clean;

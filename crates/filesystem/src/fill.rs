@@ -1,21 +1,32 @@
-//! The seed's draws in a command: `{device}`, `{uuid}`, `{hash_seed}`, `{uuid:NAME}`.
+//! Devices and the seed's draws in a command: `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`,
+//! `{uuid:NAME}`.
 
 use fsdyno_record::seed;
 
-/// The command with every placeholder filled in. What is arbitrary in life comes from the seed:
-/// `{uuid}` and `{hash_seed}` are draws of these names, `{uuid:NAME}` is a draw called `uuid:NAME`.
-/// Braces around anything else, such as `{journal}`, stay as they are.
-pub fn fill(argv: &[String], device: &str, seed: u64) -> Vec<String> {
-    argv.iter().map(|word| fill_word(word, device, seed)).collect()
+/// What a file system lies on.
+#[derive(Clone, Copy, Debug)]
+pub struct Devices<'a> {
+    /// Its own device: `{device}`.
+    pub device: &'a str,
+    /// That of its journal, where it has one apart: `{journal}`.
+    pub journal: Option<&'a str>,
 }
 
-fn fill_word(word: &str, device: &str, seed: u64) -> String {
+/// The command with every placeholder filled in. What is arbitrary in life comes from the seed:
+/// `{uuid}` and `{hash_seed}` are draws of these names, `{uuid:NAME}` is a draw called `uuid:NAME`.
+/// Braces around anything else, such as `{journal}` where there is none, stay as they are.
+pub fn fill(argv: &[String], devices: Devices<'_>, seed: u64) -> Vec<String> {
+    argv.iter().map(|word| fill_word(word, devices, seed)).collect()
+}
+
+/// One word of a command, as [`fill`] does it.
+pub fn fill_word(word: &str, devices: Devices<'_>, seed: u64) -> String {
     let mut filled = String::new();
     let mut rest = word;
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
         let draw =
-            after.split_once('}').and_then(|(name, tail)| Some((draw(name, device, seed)?, tail)));
+            after.split_once('}').and_then(|(name, tail)| Some((draw(name, devices, seed)?, tail)));
         match draw {
             Some((value, tail)) => {
                 filled.push_str(&value);
@@ -30,9 +41,10 @@ fn fill_word(word: &str, device: &str, seed: u64) -> String {
     filled + rest
 }
 
-fn draw(name: &str, device: &str, seed: u64) -> Option<String> {
+fn draw(name: &str, devices: Devices<'_>, seed: u64) -> Option<String> {
     match name {
-        "device" => Some(device.to_string()),
+        "device" => Some(devices.device.to_string()),
+        "journal" => devices.journal.map(String::from),
         "uuid" | "hash_seed" => Some(seed::uuid(seed, name)),
         _ => name.strip_prefix("uuid:").map(|_| seed::uuid(seed, name)),
     }
@@ -42,8 +54,10 @@ fn draw(name: &str, device: &str, seed: u64) -> Option<String> {
 mod tests {
     use super::*;
 
+    const ONE: Devices<'_> = Devices { device: "/dev/nbd0", journal: None };
+
     fn filled(word: &str) -> String {
-        fill(&[word.to_string()], "/dev/nbd0", 7).concat()
+        fill_word(word, ONE, 7)
     }
 
     #[test]
@@ -52,6 +66,8 @@ mod tests {
         assert_eq!(filled("uuid={uuid}"), format!("uuid={}", seed::uuid(7, "uuid")));
         assert_eq!(filled("{hash_seed},x"), format!("{},x", seed::uuid(7, "hash_seed")));
         assert_eq!(filled("a{b}{journal}{"), "a{b}{journal}{");
+        let two = Devices { journal: Some("/dev/nbd1"), ..ONE };
+        assert_eq!(fill_word("logdev={journal},{device}", two, 7), "logdev=/dev/nbd1,/dev/nbd0");
         assert_eq!(filled("{{device}}"), "{/dev/nbd0}");
     }
 
@@ -59,6 +75,6 @@ mod tests {
     fn every_draw_is_its_own_and_follows_the_seed() {
         assert_ne!(filled("{uuid}"), filled("{hash_seed}"));
         assert_ne!(filled("{uuid:log}"), filled("{uuid:data}"));
-        assert_ne!(fill(&["{uuid}".into()], "x", 7), fill(&["{uuid}".into()], "x", 8));
+        assert_ne!(fill_word("{uuid}", ONE, 7), fill_word("{uuid}", ONE, 8));
     }
 }

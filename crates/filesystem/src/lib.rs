@@ -16,6 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod array;
 pub mod catalog;
 mod error;
 mod features;
@@ -30,6 +31,6 @@ mod words;
 pub use catalog::Filesystem;
 pub use error::SpecError;
 pub use features::features;
-pub use fill::fill;
+pub use fill::{Devices, fill, fill_word};
 pub use plan::Context;
 pub use spec::Spec;

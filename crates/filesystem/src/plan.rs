@@ -1,10 +1,10 @@
 //! From a spec and the catalog to the commands of a trial.
 
-use fsdyno_record::plan::FilesystemPlan;
+use fsdyno_record::plan::{FilesystemPlan, OuterJournalPlan};
 use fsdyno_record::suggest;
 
-use crate::catalog::{Addition, Filesystem};
-use crate::options::{self, Known};
+use crate::catalog::{Addition, Filesystem, Journal};
+use crate::options::{self, Item, Known};
 use crate::{Spec, SpecError, mount, version};
 
 /// Where the commands will run.
@@ -31,14 +31,17 @@ impl Filesystem {
         context: Context,
         tool: Option<&str>,
     ) -> Result<FilesystemPlan, SpecError> {
+        let outer = self.outer_journal(spec, context)?;
+        let mkfs = self.mkfs_items(spec, context, tool, outer)?;
         Ok(FilesystemPlan {
             kind: self.name.clone(),
             spec: spec.unlabelled(),
-            mkfs: self.mkfs_command(spec, context, tool)?,
+            journal: outer.map(|outer| outer.plan(&mkfs)),
+            mkfs: self.mkfs_command(mkfs),
             env: self.env.clone(),
             mount_type: self.mount.kind.clone(),
-            mount_options: self.mount_options(spec)?,
-            check: self.check.argv.clone(),
+            mount_options: self.mount_options(spec, outer)?,
+            check: self.check_command(outer),
             check_clean: self.check.clean.clone(),
             features: self.features.argv.clone(),
             feature_keys: self.features.keys.clone(),
@@ -46,38 +49,122 @@ impl Filesystem {
         })
     }
 
-    fn mkfs_command(
+    /// The options of mkfs: the catalog's own with the user's merged in.
+    fn mkfs_items(
         &self,
         spec: &Spec,
         context: Context,
         tool: Option<&str>,
-    ) -> Result<Vec<String>, SpecError> {
+        outer: Option<&Journal>,
+    ) -> Result<Vec<Item>, SpecError> {
         let known = self.known();
-        let program = self.mkfs.argv.first().map_or("mkfs", String::as_str);
-        let place = self.mkfs.argv.iter().position(|word| word == "{options}");
-        let (own, after) = self.mkfs.argv.split_at(place.unwrap_or(self.mkfs.argv.len()));
-        let mut items = known.read(program, own.get(1..).unwrap_or_default())?;
+        let (program, own, _) = self.mkfs_words();
+        let mut items = known.read(program, own)?;
         for addition in self.mkfs.add.iter().filter(|addition| holds(addition, context, tool)) {
             items = known.merge(items, known.read(program, &addition.options)?);
         }
         let user = known.read(program, &spec.mkfs)?;
         known.check(program, &user)?;
-        no_second_disk(&spec.mkfs)?;
-
-        let mut command = vec![program.to_string()];
-        command.extend(options::write(known.merge(items, user)));
-        command.extend(after.iter().skip(1).cloned());
-        Ok(command)
+        self.check_journal(&user, &spec.mount, outer)?;
+        let mut items = known.merge(items, user);
+        for (option, usual) in outer.iter().flat_map(|outer| &outer.shared) {
+            if !items.iter().any(|item| item.option == *option) {
+                items.push(Item { option: option.clone(), value: Some(usual.clone()) });
+            }
+        }
+        Ok(items)
     }
 
-    fn mount_options(&self, spec: &Spec) -> Result<String, SpecError> {
+    /// The catalog's mkfs: program, what stands before the user's options, what stands behind.
+    fn mkfs_words(&self) -> (&str, &[String], &[String]) {
+        let (program, words) = match self.mkfs.argv.split_first() {
+            Some((program, words)) => (program.as_str(), words),
+            None => ("mkfs", &[][..]),
+        };
+        let place = words.iter().position(|word| word == "{options}").unwrap_or(words.len());
+        (program, &words[..place], words.get(place + 1..).unwrap_or_default())
+    }
+
+    fn mkfs_command(&self, items: Vec<Item>) -> Vec<String> {
+        let (program, _, after) = self.mkfs_words();
+        let mut command = vec![program.to_string()];
+        command.extend(options::write(items));
+        command.extend(after.iter().cloned());
+        command
+    }
+
+    fn mount_options(&self, spec: &Spec, outer: Option<&Journal>) -> Result<String, SpecError> {
         for option in &spec.mount {
             self.check_mount_option(self.known(), option)?;
         }
-        no_second_disk(&spec.mount)?;
-        let own = (!self.mount.options.is_empty()).then_some(&self.mount.options);
-        let all: Vec<&str> = own.into_iter().chain(&spec.mount).map(String::as_str).collect();
+        let own = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
+        let own = own.into_iter().flatten().filter(|options| !options.is_empty());
+        let all: Vec<&str> = own.chain(&spec.mount).map(String::as_str).collect();
         Ok(all.join(","))
+    }
+
+    fn check_command(&self, outer: Option<&Journal>) -> Vec<String> {
+        let mut argv = self.check.argv.clone();
+        let device = argv.iter().position(|word| word == "{device}").unwrap_or(argv.len());
+        argv.splice(device..device, outer.iter().flat_map(|outer| outer.check.iter().cloned()));
+        argv
+    }
+
+    /// The catalog's word on a journal on a second disk, where the spec wants one.
+    fn outer_journal(&self, spec: &Spec, context: Context) -> Result<Option<&Journal>, SpecError> {
+        if !spec.names_second_disk() {
+            return Ok(None);
+        }
+        if context == Context::Host {
+            let problem = "{journal} is a second disk, and only the lab has one";
+            return Err(SpecError::new(problem, "leave the journal inside, or use --on lab"));
+        }
+        let none = || {
+            let problem = format!("{} has no journal that a second disk could hold", self.name);
+            let with = crate::catalog::all().iter().filter(|kind| kind.journal.is_some());
+            let names: Vec<&str> = with.map(|kind| kind.name.as_str()).collect();
+            SpecError::new(problem, format!("leave {{journal}} out; {} have", names.join(", ")))
+        };
+        self.journal.as_ref().map(Some).ok_or_else(none)
+    }
+
+    /// `{journal}` stands where the catalog says, and nothing that does not go with it stands beside.
+    fn check_journal(
+        &self,
+        user: &[Item],
+        mount: &[String],
+        outer: Option<&Journal>,
+    ) -> Result<(), SpecError> {
+        let Some(outer) = outer else { return Ok(()) };
+        let mut places: Vec<(String, &str)> = Vec::new();
+        for Item { option, value } in user {
+            let value = value.as_deref().unwrap_or_default();
+            match self.known().lists.contains_key(option) {
+                false => places.push((option.clone(), value)),
+                true => places.extend(value.split(',').map(|entry| {
+                    let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
+                    (format!("{option} {name}"), value)
+                })),
+            }
+        }
+        for option in mount {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            places.push((format!("mount {name}"), value));
+        }
+        for (place, value) in &places {
+            if value.contains("{journal}") && *place != outer.at {
+                let problem = format!("{{journal}} cannot stand at '{place}' of {}", self.name);
+                let joined = if outer.at.contains(' ') { '=' } else { ' ' };
+                let hint =
+                    format!("write {}{joined}{{journal}}; the rest follows by itself", outer.at);
+                return Err(SpecError::new(problem, hint));
+            }
+            if let Some(why) = outer.excludes.get(place) {
+                let problem = format!("'{place}' does not go with a journal on a second disk");
+                return Err(SpecError::new(problem, why));
+            }
+        }
+        Ok(())
     }
 
     fn check_mount_option(&self, known: &Known, option: &str) -> Result<(), SpecError> {
@@ -131,14 +218,21 @@ fn holds(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
     place && known
 }
 
-/// The placeholder has its place in the grammar, but an outer journal also needs a command that
-/// makes it, and a plan holds one mkfs and one disk.
-fn no_second_disk(words: &[String]) -> Result<(), SpecError> {
-    if words.iter().any(|word| word.contains("{journal}")) {
-        let problem = "{journal} needs a second disk, and a trial has one";
-        return Err(SpecError::new(problem, "leave the journal inside, with '-J size=' perhaps"));
+impl Journal {
+    /// The commands of a journal for a file system that is made with these options.
+    fn plan(&self, mkfs: &[Item]) -> OuterJournalPlan {
+        let shared = mkfs.iter().filter(|item| self.shared.contains_key(&item.option));
+        let shared = options::write(shared.cloned().collect());
+        let mut make = self.make.clone();
+        if let Some(place) = make.iter().position(|word| word == "{options}") {
+            make.splice(place..=place, shared);
+        }
+        let (features, feature_keys) = match &self.features {
+            Some(features) => (features.argv.clone(), features.keys.clone()),
+            None => Default::default(),
+        };
+        OuterJournalPlan { make, features, feature_keys }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -229,7 +323,27 @@ mod tests {
             ),
             ("ext4 -t ext3", "mke2fs -t cannot be used here; "),
             ("ext4 @ ro", "the mount option 'ro' cannot be used here; a trial writes"),
-            ("far=ext4 -J device={journal}", "{journal} needs a second disk"),
+            (
+                "ext4 -J device={journal},size=64",
+                "'-J size' does not go with a journal on a second",
+            ),
+            (
+                "ext4 -L {journal}",
+                "{journal} cannot stand at '-L' of ext4; write -J device={journal}",
+            ),
+            (
+                "xfs -r rtdev={journal}",
+                "{journal} cannot stand at '-r rtdev' of xfs; write -l logdev=",
+            ),
+            (
+                "jfs -J device={journal}",
+                "{journal} cannot stand at '-J device' of jfs; write -j {jou",
+            ),
+            (
+                "btrfs -L {journal}",
+                "btrfs has no journal that a second disk could hold; leave {jour",
+            ),
+            ("ext2 -J device={journal}", "ext2 has no journal that a second disk could hold"),
             ("ext4 -J device=/dev/sdb", "'/dev/sdb' is no device for '-J device'"),
             ("xfs -l logdev=/dev/sdb", "'/dev/sdb' is no device for '-l logdev'"),
             ("xfs @ logdev=/dev/sdb", "'/dev/sdb' is no device for 'mount logdev'"),
@@ -240,6 +354,39 @@ mod tests {
             let error = plan(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn an_outer_journal_is_made_named_at_the_mount_and_checked_with_its_file_system() {
+        let ext4 = plan("far=ext4 -I 128 -J device={journal}").unwrap();
+        let words = ext4.mkfs.join(" ");
+        assert!(words.ends_with("-I 128 -J device={journal} -b 4096 {device}"), "{words}");
+        let journal = ext4.journal.unwrap();
+        let made = "mke2fs -q -F -O journal_dev -U {uuid:journal} -b 4096 {journal}";
+        assert_eq!(journal.make.join(" "), made);
+        assert_eq!(journal.features.join(" "), "dumpe2fs -h {journal}");
+        assert_eq!(ext4.check.join(" "), "e2fsck -f -n -j {journal} {device}");
+        assert_eq!(ext4.mount_options, "");
+
+        let small = plan("ext3 -J device={journal} -b 1024").unwrap();
+        assert!(small.journal.unwrap().make.join(" ").ends_with("-b 1024 {journal}"));
+
+        let xfs = plan("xfs -l logdev={journal},size=64m @ noatime").unwrap();
+        assert_eq!(xfs.journal.unwrap(), OuterJournalPlan::default());
+        assert_eq!(xfs.mount_options, "logdev={journal},noatime");
+        assert_eq!(xfs.check.join(" "), "xfs_repair -n -l {journal} {device}");
+        for text in ["jfs -j {journal}", "reiserfs -j {journal} -s 8193"] {
+            let made = plan(text).unwrap();
+            assert!(made.check.ends_with(&["-j", "{journal}", "{device}"].map(String::from)));
+        }
+    }
+
+    #[test]
+    fn a_host_has_no_second_disk_and_an_inner_journal_needs_none() {
+        let spec = Spec::parse("ext4 -J device={journal}").unwrap();
+        let host = catalog::get("ext4").unwrap().plan(&spec, Context::Host, NEW);
+        assert!(host.unwrap_err().to_string().starts_with("{journal} is a second disk"));
+        assert_eq!(plan("ext4 -J size=64").unwrap().journal, None);
     }
 
     #[test]

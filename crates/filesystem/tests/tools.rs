@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fsdyno_filesystem::{Context, Filesystem, Spec, catalog, features, fill};
+use fsdyno_filesystem::{Context, Devices, Filesystem, Spec, catalog, features, fill};
 use fsdyno_record::plan::FilesystemPlan;
 
 const MIB: u64 = 1 << 20;
@@ -45,6 +45,10 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
+fn on(device: &str) -> Devices<'_> {
+    Devices { device, journal: None }
+}
+
 /// Makes the file system of a spec, or says why it cannot be made here.
 fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
     let spec = Spec::parse(spec).unwrap();
@@ -58,14 +62,14 @@ fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
     File::create(&device).unwrap().set_len(size).unwrap();
     let version = text(&run(&filesystem.version, &filesystem.env));
     let plan = filesystem.plan(&spec, context, Some(&version)).unwrap();
-    let made = run(&fill(&plan.mkfs, &device.to_string_lossy(), 7), &plan.env);
+    let made = run(&fill(&plan.mkfs, on(&device.to_string_lossy()), 7), &plan.env);
     assert!(made.status.success(), "{:?}: {}", plan.mkfs, text(&made));
     Some(Image { plan, made, device, _folder: folder })
 }
 
 impl Image {
     fn run(&self, argv: &[String]) -> Output {
-        run(&fill(argv, &self.device.to_string_lossy(), 7), &self.plan.env)
+        run(&fill(argv, on(&self.device.to_string_lossy()), 7), &self.plan.env)
     }
 
     fn checked(&self) -> (i32, String) {
@@ -214,7 +218,7 @@ fn the_smallest_size_is_enough_for_mkfs() {
 #[test]
 fn one_seed_gives_one_uuid_and_another_seed_another() {
     let Some(image) = make("ext4", Context::Lab, 16 * MIB) else { return };
-    let uuid = |seed| fill(&["{uuid}".to_string()], "", seed).concat();
+    let uuid = |seed| fill(&["{uuid}".to_string()], on(""), seed).concat();
     let shown = text(&image.run(&image.plan.features));
     assert!(shown.contains(&uuid(7)) && !shown.contains(&uuid(8)), "{shown}");
 }

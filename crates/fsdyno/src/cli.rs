@@ -68,12 +68,16 @@ pub struct Run {
     /// repeated [default: hdd-7200]
     #[arg(long = "disk", value_name = "NAME|FILE")]
     pub disks: Vec<String>,
-    /// Several such disks as one md RAID in the lab: level and number, such as 0x2, 1x2, 5x3, 10x4
-    #[arg(long, value_name = "LEVELxN")]
+    /// Several such disks as one md RAID in the lab: level, number, and the size of a chunk if it is
+    /// not to be mdadm's own; such as 0x2, 1x2, 5x3:64K, 10x4
+    #[arg(long, value_name = "LEVELxN[:CHUNK]")]
     pub raid: Option<RaidPlan>,
     /// The lab's second disk, for specs that name {journal} [default: another of the first kind]
     #[arg(long, value_name = "NAME|FILE")]
     pub journal_disk: Option<String>,
+    /// Size of the journal's partition on it [default: 256M]
+    #[arg(long, value_name = "SIZE")]
+    pub journal_size: Option<Bytes>,
     /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
     /// repeated [default: what `fsdyno doctor` shows]
     #[arg(long = "kernel", value_name = "WHICH")]

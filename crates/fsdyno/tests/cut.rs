@@ -34,6 +34,7 @@ fn job(kernel: &str) -> Job {
         found: true,
         raid: None,
         journal_disk: None,
+        journal_size: None,
         ram: Bytes(512 << 20),
         cacheable: None,
         cpu: Default::default(),

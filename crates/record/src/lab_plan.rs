@@ -19,6 +19,9 @@ pub struct LabPlan {
     /// The second disk, for an external journal or log (`{journal}` in a file system's spec).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<DiskPlan>,
+    /// Size of the partition on the second disk that the journal or log gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_size: Option<Bytes>,
     /// Size of the file system; none takes the whole disk or array.
     pub size: Option<Bytes>,
     /// RAM of the guest.
@@ -61,7 +64,7 @@ pub struct DiskPlan {
     pub spec: Value,
 }
 
-/// An md RAID over equal disks: `5x3` is level 5 over three.
+/// An md RAID over equal disks: `5x3` is level 5 over three, `5x3:64K` one with chunks of 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RaidPlan {
@@ -69,10 +72,20 @@ pub struct RaidPlan {
     pub level: u32,
     /// How many disks.
     pub disks: u32,
+    /// Bytes that lie on one disk before the next one's turn; none leaves it to mdadm.
+    pub chunk: Option<Bytes>,
 }
 
 /// The most disks of an array: each is a PCI device and a server of the guest.
 const MOST_DISKS: u32 = 8;
+
+/// Where the bytes of an array begin on each of its disks. mdadm's own choice grows with the disk (up
+/// to 128 MiB, room for a reshape); a stated one makes sizes exact, and is a MiB after its superblock.
+pub const MD_DATA_OFFSET: Bytes = Bytes(1 << 20);
+
+/// Chunks are whole pages, and at most a MiB, in which partitions are aligned.
+const LEAST_CHUNK: u64 = 4 << 10;
+const MOST_CHUNK: u64 = 1 << 20;
 
 impl RaidPlan {
     /// Disks whose bytes the user gets: the capacity of the array in units of one disk, times two
@@ -90,7 +103,11 @@ impl RaidPlan {
 
 impl fmt::Display for RaidPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.level, self.disks)
+        write!(f, "{}x{}", self.level, self.disks)?;
+        match self.chunk {
+            Some(chunk) => write!(f, ":{}K", chunk.0 / 1024),
+            None => Ok(()),
+        }
     }
 }
 
@@ -98,10 +115,13 @@ impl FromStr for RaidPlan {
     type Err = String;
 
     fn from_str(typed: &str) -> Result<RaidPlan, String> {
-        let parts = typed.split_once('x').and_then(|(level, disks)| {
-            Some(RaidPlan { level: level.parse().ok()?, disks: disks.parse().ok()? })
+        let (shape, chunk) = typed.split_once(':').map_or((typed, None), |(a, b)| (a, Some(b)));
+        let parts = shape.split_once('x').and_then(|(level, disks)| {
+            Some(RaidPlan { level: level.parse().ok()?, disks: disks.parse().ok()?, chunk: None })
         });
-        let raid = parts.ok_or(format!("'{typed}' is no RAID; it is LEVELxDISKS, such as 5x3"))?;
+        let mut raid = parts.ok_or(format!(
+            "'{typed}' is no RAID; it is LEVELxDISKS, such as 5x3, or with a chunk size: 5x3:64K"
+        ))?;
         let least = match raid.level {
             0 | 1 | 10 => 2,
             5 => 3,
@@ -112,6 +132,19 @@ impl FromStr for RaidPlan {
                 "RAID {} takes {least} to {MOST_DISKS} disks here, not {}",
                 raid.level, raid.disks
             ));
+        }
+        if let Some(chunk) = chunk {
+            let size = chunk.parse().ok().filter(|Bytes(size)| {
+                size.is_power_of_two() && (LEAST_CHUNK..=MOST_CHUNK).contains(size)
+            });
+            raid.chunk = Some(size.ok_or(format!(
+                "'{chunk}' is no chunk size; it is a power of two from {} to {}",
+                Bytes(LEAST_CHUNK),
+                Bytes(MOST_CHUNK)
+            ))?);
+            if raid.level == 1 {
+                return Err(format!("RAID 1 has no chunks; write {shape}"));
+            }
         }
         Ok(raid)
     }
@@ -232,12 +265,19 @@ mod tests {
 
     #[test]
     fn a_raid_is_typed_as_it_is_recorded() {
-        for typed in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8"] {
+        for typed in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8", "5x3:64K", "0x2:1024K"] {
             assert_eq!(typed.parse::<RaidPlan>().unwrap().to_string(), typed);
         }
-        for (wrong, hint) in
-            [("5", "5x3"), ("5x2", "3 to 8"), ("6x4", "0, 1, 5 or 10"), ("0x9", "2 to 8")]
-        {
+        for (wrong, hint) in [
+            ("5", "5x3"),
+            ("5x2", "3 to 8"),
+            ("6x4", "0, 1, 5 or 10"),
+            ("0x9", "2 to 8"),
+            ("5x3:", "4 KiB to 1 MiB"),
+            ("5x3:3K", "power of two"),
+            ("5x3:2M", "power of two"),
+            ("1x2:64K", "write 1x2"),
+        ] {
             assert!(wrong.parse::<RaidPlan>().unwrap_err().contains(hint), "{wrong}");
         }
     }

@@ -35,7 +35,7 @@ pub enum Word {
     OpsTotal = 7,
     /// The agent's clock at the last beat, in nanoseconds.
     Now = 8,
-    /// Requests that the disk's server has answered: a second sign of life.
+    /// Requests that the disks' servers have answered: a second sign of life.
     Requests = 9,
     /// Bytes of the modelled disk that are stored.
     Stored = 10,
@@ -64,8 +64,8 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Its name in a record's account of host time.
-    pub fn name(self) -> &'static str {
+    /// What it counts as in a record's account of host time.
+    pub fn account(self) -> &'static str {
         match self {
             Stage::Starting | Stage::Ready => "boot",
             Stage::Preparing => "prepare",
@@ -166,6 +166,12 @@ impl<'a> Mailbox<'a> {
     #[inline]
     pub fn set(&self, word: Word, value: u64) {
         self.0[word as usize].store(value, Ordering::Release);
+    }
+
+    /// Adds to one word, modulo 2^64: several disks' servers count in the same.
+    #[inline]
+    pub fn add(&self, word: Word, value: u64) {
+        self.0[word as usize].fetch_add(value, Ordering::AcqRel);
     }
 
     /// Venue: puts the job in place.

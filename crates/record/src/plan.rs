@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::canonical;
-pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, RaidPlan};
+pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan};
 use crate::units::{Bytes, Nanos};
 
 /// One cell of a study: a workload on a file system on a medium.
@@ -137,7 +137,7 @@ impl From<IssuerPlan> for String {
 
 /// How a file system is made, mounted, looked at and checked.
 ///
-/// In every argv `{device}`, `{uuid}`, `{hash_seed}` and `{uuid:NAME}` are filled in by the agent
+/// In every argv `{device}`, `{journal}`, `{uuid}`, `{hash_seed}` and `{uuid:NAME}` are filled in by the agent
 /// from the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FilesystemPlan {
@@ -163,6 +163,21 @@ pub struct FilesystemPlan {
     pub feature_keys: Vec<String>,
     /// Kernel modules to load, before their dependencies are resolved.
     pub modules: Vec<String>,
+    /// How its journal or log on a second disk is made and looked at, where the spec puts it there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<OuterJournalPlan>,
+}
+
+/// How a journal or log on a second disk is made and looked at; `{journal}` is that disk, here and
+/// in the other commands of its file system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OuterJournalPlan {
+    /// The command that makes it, before mkfs; empty where mkfs does.
+    pub make: Vec<String>,
+    /// A command that prints its features in effect; empty where the file system's does.
+    pub features: Vec<String>,
+    /// Lines of that output to keep.
+    pub feature_keys: Vec<String>,
 }
 
 /// What the file system lies on.

@@ -87,19 +87,30 @@ pub struct Conditions {
     /// What is mounted there, as the kernel names it; empty in the lab, whose disk is in the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
+    /// Exact argv of what was run before mkfs: what put an array together, what made an outer
+    /// journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before_mkfs: Vec<Vec<String>>,
+    /// The md array under the file system, as mdadm and the kernel describe it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub array: BTreeMap<String, String>,
+    /// The modelled disks by the kernel's names for them, where there are several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub disks: BTreeMap<String, DiskConditions>,
     /// Features in effect, read back from the file system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub features: BTreeMap<String, String>,
     /// Tool → version line.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Block-queue settings in effect, as /sys/block names them.
+    /// Block-queue settings in effect of the device that the file system lies on (a disk, or an
+    /// array of them), as /sys/block names them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue: BTreeMap<String, String>,
     /// Sysctls in effect that bear on write-back and caches.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
-    /// Start of the partition on the modelled disk.
+    /// Start of the partition on the modelled disk, where there is one disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_start: Option<Bytes>,
     /// Size of the device the file system lies on.
@@ -110,6 +121,33 @@ pub struct Conditions {
     /// What a reader must know: something asked for that could not be done here, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// One of several modelled disks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskConditions {
+    /// Its name in the catalog, or the name of its file.
+    pub disk: String,
+    /// What it is for.
+    pub role: DiskRole,
+    /// Start of the partition on it.
+    pub partition_start: Bytes,
+    /// Size of that partition.
+    pub size: Bytes,
+    /// Block-queue settings in effect.
+    pub queue: BTreeMap<String, String>,
+}
+
+/// What a modelled disk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskRole {
+    /// The file system lies on it.
+    Data,
+    /// It is part of the array that the file system lies on.
+    Member,
+    /// The file system's journal or log lies on it.
+    Journal,
 }
 
 /// All that was measured.
@@ -184,8 +222,12 @@ pub struct Phase {
     pub bytes_written: Bytes,
     /// Bytes that read calls gave.
     pub bytes_read: Bytes,
-    /// What the device did, to the durable stamp; none where it cannot be told.
+    /// What the device did, to the durable stamp; none where it cannot be told. Of several modelled
+    /// disks it is the sum, a journal's disk included.
     pub device: Option<Device>,
+    /// What each of several modelled disks did, by the kernel's names for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices: BTreeMap<String, Device>,
     /// Dirty and write-back pages when the last call came back; none where it cannot be told.
     pub dirty_bytes: Option<Bytes>,
     /// Space in use on the file system at the end of the phase, by statfs.
@@ -256,16 +298,18 @@ pub struct Device {
     pub bytes_written: Bytes,
     /// Movements of the arm; none where the device does not say.
     pub seeks: Option<u64>,
-    /// Time in which the device was at work; none where it does not say.
+    /// Time in which the device was at work (summed over several, which may be more time than
+    /// passed); none where it does not say.
     pub busy_ns: Option<Nanos>,
-    /// The most requests that were in flight at once; none where it does not say.
+    /// The most requests that were in flight at once (of several devices, at one of them); none
+    /// where it does not say.
     pub peak_in_flight: Option<u64>,
 }
 
 /// What the instrument itself cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instrument {
-    /// CPU time of the modelled disk's server (kept out of every other figure).
+    /// CPU time of the modelled disks' servers (kept out of every other figure).
     pub server_cpu_ns: Nanos,
     /// CPU time of the block driver's kernel threads that feed it.
     pub driver_cpu_ns: Nanos,

@@ -58,6 +58,7 @@ fn in_lab(lab: &LabPlan) -> Vec<String> {
     ];
     options.extend(lab.raid.map(|raid| option("raid", &raid.to_string())));
     options.extend(lab.journal.iter().map(|disk| option("journal-disk", &disk.name)));
+    options.extend(lab.journal_size.map(|size| option("journal-size", &bytes(size))));
     options.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
     options.extend(lab.scheduler.iter().map(|s| option("scheduler", s)));
     options.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));

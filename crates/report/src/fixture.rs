@@ -8,8 +8,8 @@ use fsdyno_record::plan::{
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
-    CheckReport, Conditions, Device, Gap, Host, Instrument, Measured, OpStats, Outcome, Phase,
-    Setup, Split, VerifyReport, trial_id,
+    CheckReport, Conditions, Device, DiskConditions, DiskRole, Gap, Host, Instrument, Measured,
+    OpStats, Outcome, Phase, Setup, Split, VerifyReport, trial_id,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Trial};
 use fsdyno_stats::Histogram;
@@ -174,6 +174,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             features: words("dumpe2fs -h {device}"),
             feature_keys: vec!["Filesystem features".into()],
             modules: vec![kind.into()],
+            journal: None,
         }),
         medium: MediumPlan::Lab(LabPlan {
             disk: DiskPlan {
@@ -182,6 +183,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             },
             raid: None,
             journal: None,
+            journal_size: None,
             size: Some(Bytes(8 << 30)),
             ram: Bytes(1 << 30),
             cacheable: None,
@@ -197,6 +199,38 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
         hash: String::new(),
     }
     .sealed()
+}
+
+/// A trial on a RAID of two disks, with its journal on a third.
+pub fn on_several_disks() -> Trial {
+    let mut trial = trials().swap_remove(0);
+    if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+        lab.raid = "0x2:64K".parse().ok();
+        lab.journal = Some(lab.disk.clone());
+        lab.journal_size = Some(Bytes(256 << 20));
+    }
+    if let Some(filesystem) = &mut trial.plan.filesystem {
+        filesystem.journal = Some(Default::default());
+    }
+    let found = &mut trial.conditions;
+    found.before_mkfs = vec![vec!["mdadm".into(), "--create".into()]];
+    found.array = [("Raid Level".to_string(), "raid0".to_string())].into();
+    let roles = [DiskRole::Member, DiskRole::Member, DiskRole::Journal];
+    let disk = |role| DiskConditions {
+        disk: "hdd-7200".into(),
+        role,
+        partition_start: Bytes(1 << 20),
+        size: Bytes(4 << 30),
+        queue: found.queue.clone(),
+    };
+    let named = |at: usize| format!("nbd{at}");
+    found.disks = roles.iter().enumerate().map(|(at, role)| (named(at), disk(*role))).collect();
+    found.partition_start = None;
+    for phase in &mut trial.measured.phases {
+        let device = phase.device.unwrap_or_default();
+        phase.devices = (0..roles.len()).map(|at| (named(at), device)).collect();
+    }
+    trial
 }
 
 fn conditions(plan: &Plan, seed: u64) -> Conditions {
@@ -324,6 +358,7 @@ fn phase(
         ops: [(op, main), (OpKind::Close, close)].into(),
         bytes_written: Bytes(written),
         bytes_read: Bytes(0),
+        devices: BTreeMap::new(),
         device: Some(Device {
             reads: 41,
             writes: 800 + draws.below(40),

@@ -56,11 +56,14 @@ fn lab(trials: &[Trial]) -> Option<String> {
     Some(format!("lab (virtual time): {}", parts.join("; ")))
 }
 
-/// `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata`.
+/// `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata (256 MiB)`.
 fn disks_of(lab: &LabPlan) -> String {
     let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
     let journal = lab.journal.as_ref();
-    let journal = journal.map(|disk| format!(" with its journal on {}", disk.name));
+    let journal = journal.map(|disk| {
+        let size = lab.journal_size.map(|size| format!(" ({size})")).unwrap_or_default();
+        format!(" with its journal on {}{size}", disk.name)
+    });
     format!("{raid}{}{}", lab.disk.name, journal.unwrap_or_default())
 }
 
@@ -175,6 +178,13 @@ mod tests {
                 "far = ext4 -J device={journal}",
             ]
         );
+    }
+
+    #[test]
+    fn an_array_and_the_disk_of_an_outer_journal_are_told() {
+        let line = lines(&[fixture::on_several_disks()]).remove(0);
+        let right = "disk RAID 0x2:64K of hdd-7200 with its journal on hdd-7200 (256 MiB); file";
+        assert!(line.contains(right), "{line}");
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct LabPlace {
     pub raid: Option<RaidPlan>,
     /// The second disk, for file systems whose spec names `{journal}`; none takes the first again.
     pub journal_disk: Option<String>,
+    /// Size of its partition; none takes [`USUAL_JOURNAL`].
+    pub journal_size: Option<Bytes>,
     /// Kernels: their releases once they are found, before that what was typed.
     pub kernels: Vec<String>,
     /// Whether the kernels are found: only then is it known what they can have.
@@ -108,6 +110,10 @@ pub enum Size {
 /// A file system as large as a disk of today takes longer to make, mount and check than most
 /// trials run, and holds none of their files elsewhere than a smaller one would.
 pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
+
+/// What mke2fs gives a journal inside [`USUAL_SIZE`] (ext2fs_default_journal_size: 65,536 blocks), so
+/// that moving one to a disk of its own changes where it lies, and not how large it is.
+pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
 
 /// One plan, and what can be said of it without running it.
 #[derive(Clone, Debug)]
@@ -376,6 +382,18 @@ fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError
     let specs = specs(question)?;
     let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
+    let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
+    for (option, given) in [
+        ("--journal-disk", lab.journal_disk.is_some()),
+        ("--journal-size", lab.journal_size.is_some()),
+    ] {
+        if given && no_journal {
+            return Err(MatrixError::Wrong(format!(
+                "{option} is for a file system whose spec names {{journal}}, and none does; write \
+                 --fs 'ext4 -J device={{journal}}', for example, or leave {option} out"
+            )));
+        }
+    }
     let mut rows = Vec::new();
     for kernel in &lab.kernels {
         for disk in &disks {
@@ -422,6 +440,20 @@ fn disk(typed: &str) -> Result<Disk, MatrixError> {
     Ok(Disk { name, spec })
 }
 
+/// The size of the journal's partition on its disk.
+fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
+    let largest = largest(disk, None);
+    match lab.journal_size {
+        None => Ok(USUAL_JOURNAL.min(largest)),
+        Some(size) if size.0 % (1 << 20) == 0 && size.0 > 0 && size <= largest => Ok(size),
+        Some(size) => Err(MatrixError::Wrong(format!(
+            "--journal-size {size} is not possible: it takes whole mebibytes, and disk '{}' has room \
+             for {largest}",
+            disk.name
+        ))),
+    }
+}
+
 /// The largest file system that a disk, or an array of such disks, has room for.
 fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
     let one = match disk.spec.attach {
@@ -443,6 +475,13 @@ fn lab_row(
     let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
     let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
+    if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
+        return Err(MatrixError::Wrong(format!(
+            "disk '{}' answers at once and without a server, and cannot be in a RAID here; take a \
+             disk with a model: --disk hdd-7200",
+            disk.name
+        )));
+    }
     let largest = largest(disk, lab.raid);
     let room = match lab.size {
         Size::Usual => USUAL_SIZE.min(largest),
@@ -451,7 +490,8 @@ fn lab_row(
     };
     if room > largest {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is more than disk '{}' has room for: {largest}",
+            "--size {room} is more than {}disk '{}' has room for: {largest}",
+            lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default(),
             disk.name
         )));
     }
@@ -475,6 +515,7 @@ fn lab_row(
             disk: disk.plan()?,
             raid: lab.raid,
             journal: second.then(|| journal.plan()).transpose()?,
+            journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
             size: Some(room),
             ram: lab.ram,
             cacheable: lab.cacheable,
@@ -591,6 +632,7 @@ mod tests {
             disks: vec!["hdd-7200".into()],
             raid: None,
             journal_disk: None,
+            journal_size: None,
             kernels: vec!["6.1.0".into()],
             found: true,
             ram: Bytes(1 << 30),
@@ -616,6 +658,17 @@ mod tests {
 
     fn refusal(question: &Question, lab: LabPlace) -> String {
         matrix(question, &Place::Lab(lab)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
+        let question = ask(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
+        let raid = Some("5x3:64K".parse().unwrap());
+        let cells = matrix(&question, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
+        let labs: Vec<&LabPlan> = cells.iter().filter_map(|cell| cell.plan.lab()).collect();
+        assert_eq!(labs[0].journal_size, Some(USUAL_JOURNAL));
+        assert_eq!((labs[0].disks(), labs[1].disks()), (4, 3));
+        assert_eq!((&labs[1].journal, labs[1].journal_size), (&None, None));
     }
 
     #[test]
@@ -752,6 +805,17 @@ mod tests {
         for mib in [31, 961, 2048] {
             let place = LabPlace { cacheable: Some(Bytes(mib << 20)), ..lab() };
             assert!(refusal(&question, place).contains("64 MiB of the RAM"), "{mib} MiB of 1 GiB");
+        }
+        let (raid, disks) = (Some("5x3".parse().unwrap()), vec!["instant".to_string()]);
+        let text = refusal(&question, LabPlace { raid, disks, ..lab() });
+        assert!(text.contains("cannot be in a RAID"), "{text}");
+        let journal_size = Some(Bytes(1 << 30));
+        let text = refusal(&question, LabPlace { journal_size, ..lab() });
+        assert!(text.contains("names {journal}, and none does"), "{text}");
+        let outer = ask(&["dirops"], &["ext4 -J device={journal}"]);
+        for wrong in [Bytes(1000), Bytes(1 << 50)] {
+            let text = refusal(&outer, LabPlace { journal_size: Some(wrong), ..lab() });
+            assert!(text.contains("whole mebibytes"), "{text}");
         }
     }
 

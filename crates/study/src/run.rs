@@ -420,6 +420,7 @@ mod tests {
                         disk: DiskPlan { name: "d".into(), spec: path.into() },
                         raid: None,
                         journal: None,
+                        journal_size: None,
                         size: None,
                         ram: Bytes(1 << 30),
                         cacheable: None,

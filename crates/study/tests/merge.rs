@@ -34,6 +34,7 @@ fn lab(spec: &str) -> MediumPlan {
         disk: DiskPlan { name: "d".into(), spec: spec.into() },
         raid: None,
         journal: None,
+        journal_size: None,
         size: None,
         ram: Bytes(1 << 30),
         cacheable: None,

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use fsdyno_child::{Ended, Process};
 use fsdyno_disk::store::View;
+use fsdyno_filesystem::Devices;
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
-use fsdyno_record::trial::{CheckReport, Conditions};
+use fsdyno_record::trial::CheckReport;
 
 use crate::cut;
 use crate::error::VenueError;
@@ -31,15 +32,21 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// How often the check is looked at.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What stands for the image in records: where it lay is of no interest and never the same.
+/// What stands for the images in records: where they lay is of no interest and never the same.
 const IMAGE: &str = "image";
+const JOURNAL: &str = "journal";
 
-/// Writes the partition that held the file system into a nameless sparse file: what is on the
+/// Writes a partition of a modelled disk into a nameless sparse file: what is on the
 /// medium, which after a clean end has to be all of it.
 ///
 /// # Errors
 /// A store that cannot be read; a disk whose cache was not empty at the end; no room for the image.
-pub fn image(region: &File, conditions: &Conditions, workdir: &Path) -> Result<File, VenueError> {
+pub fn image(
+    region: &File,
+    start: Bytes,
+    length: Bytes,
+    workdir: &Path,
+) -> Result<File, VenueError> {
     let mut store = cut::open(region)?;
     if !store.is_landed() {
         let mut lost = 0;
@@ -49,10 +56,16 @@ pub fn image(region: &File, conditions: &Conditions, workdir: &Path) -> Result<F
             Bytes(lost)
         )));
     }
-    let start = conditions.partition_start.unwrap_or_default();
-    let length = conditions.device_size.unwrap_or_default();
     cut::partition_image(&mut store, View::Medium, start, length, workdir)
         .map_err(VenueError::io("write the image to check"))
+}
+
+/// What is checked.
+pub struct Images<'a> {
+    /// The file system.
+    pub device: &'a File,
+    /// Its journal, where that lies apart.
+    pub journal: Option<&'a File>,
 }
 
 /// Runs the check of a file system on an image.
@@ -61,13 +74,15 @@ pub fn image(region: &File, conditions: &Conditions, workdir: &Path) -> Result<F
 /// A check that is not installed, cannot be started, does not end, or was stopped.
 pub fn check(
     plan: &FilesystemPlan,
-    image: &File,
+    images: &Images<'_>,
     seed: u64,
     progress: &Progress,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<(CheckReport, Duration), VenueError> {
-    let path = format!("/dev/fd/{}", image.as_raw_fd());
-    let argv = fsdyno_filesystem::fill(&plan.check, &path, seed);
+    let path = |image: &File| format!("/dev/fd/{}", image.as_raw_fd());
+    let (device, journal) = (path(images.device), images.journal.map(path));
+    let devices = Devices { device: &device, journal: journal.as_deref() };
+    let argv = fsdyno_filesystem::fill(&plan.check, devices, seed);
     let Some((program, arguments)) = argv.split_first() else {
         return Err(VenueError::Died(format!("{} has no check", plan.kind)));
     };
@@ -75,10 +90,17 @@ pub fn check(
     let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&plan.env);
     let started = Instant::now();
-    let mut process =
-        Process::start(command, &[image.as_fd()]).map_err(VenueError::io("start the check"))?;
+    let files: Vec<_> =
+        images.journal.into_iter().chain([images.device]).map(File::as_fd).collect();
+    let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
     let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
-    let named = |text: &String| text.replace(&path, IMAGE);
+    // `/dev/fd/1` is the beginning of `/dev/fd/12`, so the longer name first.
+    let mut names = vec![(device.as_str(), IMAGE)];
+    names.extend(journal.as_deref().map(|path| (path, JOURNAL)));
+    names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    let named = |text: &String| {
+        names.iter().fold(text.clone(), |text, (path, name)| text.replace(path, name))
+    };
     let clean = exit.is_some_and(|code| plan.check_clean.contains(&code));
     // What a check says of a clean file system may hold the time of day (jfs_fsck) and decides
     // nothing, so it stays out of what has to be the same everywhere.
@@ -175,7 +197,11 @@ mod tests {
             now: Nanos(0),
             requests: 0,
         };
-        let error = check(&plan, &image, 1, &progress, &mut |_| Watch::GoOn).unwrap_err();
+        let error =
+            check(&plan, &Images { device: &image, journal: None }, 1, &progress, &mut |_| {
+                Watch::GoOn
+            })
+            .unwrap_err();
         assert!(matches!(&error, VenueError::Missing(text) if text.contains("no-such-check")));
     }
 }

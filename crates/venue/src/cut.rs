@@ -38,8 +38,8 @@ impl LabVenue {
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<Left, VenueError> {
         let (region, progress) = self.run_until(job, now)?;
-        let (_, disk) = crate::lab::lab_of(&job.plan)?;
-        let size = job.plan.lab().and_then(|lab| lab.size);
+        let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
+        let (disk, size) = (crate::lab::disk_of(&lab.disk)?, lab.size);
         let part = partition::place(&disk, size, job.seed)
             .map_err(|error| VenueError::Died(error.to_string()))?;
         let mut store = open(&region)?;

@@ -1,6 +1,6 @@
-//! The lab: a guest in virtual time on a modelled disk.
+//! The lab: a guest in virtual time on modelled disks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
-use fsdyno_filesystem::catalog;
+use fsdyno_filesystem::{array as md, catalog};
 use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError};
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::plan::{FilesystemPlan, LabPlan};
-use fsdyno_record::trial::{AgentReport, Host, Outcome};
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan};
+use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
 
@@ -20,7 +20,7 @@ use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
 use crate::venue::{Identity, Ran, Venue, Watch};
-use crate::{check, clock, request_log, tools};
+use crate::{array, check, clock, request_log, tools};
 
 /// Host time without any sign of life after which a guest has hung. A guest gives one with every
 /// few hundred ops and every request to its disk; the longest silence is one system call that
@@ -46,8 +46,19 @@ pub struct LabVenue {
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
-/// What decides the parts of a guest: kernel, file system, how the disk is attached, scheduler, CPU.
-type Key = (String, Option<String>, bool, String, String);
+/// What decides the parts of a guest: kernel, file system, what its disks are, CPU.
+type Key = (String, Option<String>, Hardware, String);
+
+/// What of the disks decides the parts of a guest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hardware {
+    /// Of each disk, in their order, whether it is an NVDIMM.
+    pmem: Vec<bool>,
+    /// The schedulers of their queues.
+    schedulers: BTreeSet<String>,
+    /// How they are put together.
+    raid: Option<String>,
+}
 
 impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
@@ -89,12 +100,11 @@ impl LabVenue {
 
     /// The guest for a plan: packed once, shared by all trials that need the same parts.
     fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
-        let (kernel, disk) = lab_of(plan)?;
+        let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
+        let kernel = lab_plan.kernel.as_str();
         let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.clone());
-        let scheduler = scheduler_of(plan, &disk);
-        let cpu = plan.lab().map(|lab| lab.cpu).unwrap_or_default();
-        let pmem = disk.attach == Attach::Pmem;
-        let key = (kernel.to_string(), kind, pmem, scheduler.clone(), cpu.to_string());
+        let cpu = lab_plan.cpu.to_string();
+        let key = (kernel.to_string(), kind, hardware(lab_plan)?, cpu);
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
@@ -102,8 +112,8 @@ impl LabVenue {
         let lab = self.labs.get(kernel).ok_or_else(|| {
             VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
         })?;
-        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), disk.attach, &scheduler)?;
-        parts.cpu = cpu;
+        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, &key.2)?;
+        parts.cpu = lab_plan.cpu;
         let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
@@ -117,19 +127,22 @@ impl LabVenue {
         report: &mut AgentReport,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Option<Nanos>, VenueError> {
-        let (Some(filesystem), [region, ..], Outcome::Ok) =
-            (&job.plan.filesystem, finished.disks.as_slice(), report.outcome)
-        else {
+        let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
             return Ok(None);
         };
-        let (_, disk) = lab_of(&job.plan)?;
-        let image = match disk.attach {
-            Attach::Nbd => &check::image(region, &report.conditions, &self.workdir)?,
-            Attach::Pmem => region,
+        let lab = job.plan.lab().ok_or_else(not_a_lab)?;
+        let journal = match &lab.journal {
+            Some(_) => Some(self.image(lab, lab.data_disks(), finished, &report.conditions)?),
+            None => None,
         };
+        let device = match lab.raid {
+            Some(_) => self.array(lab, finished, report)?,
+            None => self.image(lab, 0, finished, &report.conditions)?,
+        };
+        let images = check::Images { device: &device, journal: journal.as_ref() };
         let (checked, elapsed) =
-            check::check(filesystem, image, job.seed, &finished.progress, watch)?;
-        if !checked.clean {
+            check::check(filesystem, &images, job.seed, &finished.progress, watch)?;
+        if !checked.clean && report.outcome == Outcome::Ok {
             report.outcome = Outcome::Failed;
             report.reason = Some(check::reason(&checked));
         }
@@ -137,25 +150,80 @@ impl LabVenue {
         Ok(Some(nanos(elapsed)))
     }
 
+    /// What the guest left of the partition on one of its disks.
+    fn image(
+        &self,
+        lab: &LabPlan,
+        index: u32,
+        finished: &Finished,
+        conditions: &Conditions,
+    ) -> Result<File, VenueError> {
+        let region = finished.disks.get(index as usize).ok_or_else(|| {
+            VenueError::Died(format!("the guest left no bytes of its disk {index}"))
+        })?;
+        let plan = lab.journal.as_ref().filter(|_| index == lab.data_disks()).unwrap_or(&lab.disk);
+        if disk_of(plan)?.attach == Attach::Pmem {
+            return region.try_clone().map_err(VenueError::io("open the disk's bytes"));
+        }
+        let one = (conditions.partition_start, conditions.device_size);
+        let several = conditions.disks.get(&format!("nbd{index}"));
+        let several = several.map(|disk| (disk.partition_start, disk.size));
+        let (start, size) = several.or(one.0.zip(one.1)).unwrap_or_default();
+        check::image(region, start, size, &self.workdir)
+    }
+
+    /// What the guest left of its array. Wrong parity fails the trial; copies may differ, for a page
+    /// that changes while it is written, and is then freed, need not be alike on both sides (md(4)).
+    fn array(
+        &self,
+        lab: &LabPlan,
+        finished: &Finished,
+        report: &mut AgentReport,
+    ) -> Result<File, VenueError> {
+        let disks: Vec<File> = (0..lab.data_disks())
+            .map(|index| self.image(lab, index, finished, &report.conditions))
+            .collect::<Result<_, _>>()?;
+        let size = report.conditions.device_size.unwrap_or_default();
+        let found = array::assemble(&disks, size, &self.workdir)?;
+        if found.wrong > 0 && found.parity {
+            report.outcome = Outcome::Failed;
+            report.reason = Some(format!("the array is damaged: {}", found.finding()));
+        } else if found.wrong > 0 {
+            report.conditions.notes.push(format!("the array at the end: {}", found.finding()));
+        }
+        report.conditions.array.insert("found".into(), found.finding());
+        Ok(found.image)
+    }
+
     fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
-        let (_, disk) = lab_of(plan)?;
-        let LabPlan { ram, size, .. } = plan.lab().ok_or_else(not_a_lab)?;
-        let attach = match disk.attach {
-            Attach::Nbd => fsdyno_lab::Attach::Nbd,
-            Attach::Pmem => fsdyno_lab::Attach::Pmem,
+        let lab = plan.lab().ok_or_else(not_a_lab)?;
+        let stored = stored_limit(plan, &self.inputs)?;
+        // The kernel itself reads and writes an NVDIMM, byte for byte.
+        let region = |disk: &DiskSpec, size: Option<Bytes>, stored: Bytes| match disk.attach {
+            Attach::Pmem => DiskRegion {
+                region: size.unwrap_or(disk.capacity),
+                attach: fsdyno_lab::Attach::Pmem,
+            },
+            Attach::Nbd => DiskRegion {
+                region: Bytes(fsdyno_disk::store::region_size(disk.capacity, stored)),
+                attach: fsdyno_lab::Attach::Nbd,
+            },
         };
-        let region = match disk.attach {
-            // The kernel itself reads and writes an NVDIMM, byte for byte.
-            Attach::Pmem => size.unwrap_or(disk.capacity),
-            Attach::Nbd => Bytes(fsdyno_disk::store::region_size(
-                disk.capacity,
-                stored_limit(plan, &self.inputs)?,
-            )),
-        };
+        let data = region(&disk_of(&lab.disk)?, lab.size, stored);
+        let mut disks = vec![data; lab.data_disks() as usize];
+        if let Some(journal) = &lab.journal {
+            // A block is stored once at most, so no more than the partition.
+            let disk = disk_of(journal)?;
+            let size = lab.journal_size.unwrap_or(disk.capacity);
+            disks.push(region(&disk, Some(size), size));
+        }
         Ok(Machine {
-            ram: *ram,
-            disks: vec![DiskRegion { region, attach }],
-            log: (disk.attach == Attach::Nbd).then_some(Bytes(region::SIZE)),
+            ram: lab.ram,
+            log: disks
+                .iter()
+                .any(|disk| disk.attach == fsdyno_lab::Attach::Nbd)
+                .then_some(Bytes(region::SIZE)),
+            disks,
             input: self.inputs.of(&plan.workload)?.map(|input| Arc::clone(input.file())),
             workdir: self.workdir.clone(),
             stall: STALL,
@@ -221,7 +289,7 @@ fn stages(
         let phase = usize::try_from(*phase).ok().and_then(|at| report.measured.phases.get(at));
         let name = match (stage, phase) {
             (Stage::Running, Some(phase)) => format!("phase {}", phase.name),
-            _ => stage.name().to_string(),
+            _ => stage.account().to_string(),
         };
         *named.entry(name).or_default() += nanos(*time);
     }
@@ -232,35 +300,50 @@ fn identity(guest: &Guest) -> Identity {
     Identity { lab_id: guest.lab_id().to_string(), components: guest.components().clone() }
 }
 
-/// Kernel and disk of a plan.
-pub(crate) fn lab_of(plan: &Plan) -> Result<(&str, DiskSpec), VenueError> {
-    let LabPlan { disk, kernel, .. } = plan.lab().ok_or_else(not_a_lab)?;
-    let spec = DiskSpec::from_json(&disk.spec)
-        .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))?;
-    Ok((kernel, spec))
+/// A disk of a plan.
+pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
+    DiskSpec::from_json(&disk.spec)
+        .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))
 }
 
-/// The version of mkfs, which the guest has from this host.
+/// What a plan's disks need of a guest.
+fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
+    let mut disks = vec![disk_of(&lab.disk)?; lab.data_disks() as usize];
+    disks.extend(lab.journal.as_ref().map(disk_of).transpose()?);
+    let scheduler =
+        |disk: &DiskSpec| lab.scheduler.clone().unwrap_or_else(|| disk.queue.scheduler.clone());
+    Ok(Hardware {
+        pmem: disks.iter().map(|disk| disk.attach == Attach::Pmem).collect(),
+        schedulers: disks.iter().map(scheduler).collect(),
+        raid: lab.raid.map(|raid| raid.to_string()),
+    })
+}
+
+/// The versions of mkfs and of what puts arrays together, which the guest has from this host.
 fn tools_of(plan: &Plan) -> BTreeMap<String, String> {
     let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
     let line =
         |kind: &catalog::Filesystem| Some((kind.version.first()?.clone(), tools::version(kind)?));
-    kind.and_then(line).into_iter().collect()
+    let raid = plan.lab().and_then(|lab| lab.raid);
+    let mdadm = raid.and_then(|_| Some((md::TOOL.to_string(), tools::version_by(&md::version())?)));
+    kind.and_then(line).into_iter().chain(mdadm).collect()
 }
 
-fn not_a_lab() -> VenueError {
+pub(crate) fn not_a_lab() -> VenueError {
     VenueError::Died("a plan for a directory came to the lab".into())
 }
 
-/// How much of the disk can be stored: twice what the work writes leaves room for journals and
-/// copies on write.
+/// How much of each disk can be stored: twice what the work writes leaves room for journals and
+/// copies on write. A disk of an array gets its share.
 fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     let died = |error: String| VenueError::Died(error);
     let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
     let workload = kind
         .build(&plan.workload.params, &inputs.setting(plan, 0)?)
         .map_err(|error| died(error.to_string()))?;
+    let halves = plan.lab().and_then(|lab| lab.raid).map_or(2, |raid| raid.half_disks_of_data());
     let twice = workload.needs().bytes.0.saturating_mul(2);
+    let twice = twice.saturating_mul(2) / halves;
     let mut limit = STORED.0;
     while limit < twice {
         limit *= 2;
@@ -268,33 +351,32 @@ fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     Ok(Bytes(limit))
 }
 
-/// The scheduler that was asked for, or the disk's own.
-fn scheduler_of(plan: &Plan, disk: &DiskSpec) -> String {
-    let asked = plan.lab().and_then(|lab| lab.scheduler.clone());
-    asked.unwrap_or_else(|| disk.queue.scheduler.clone())
-}
-
-/// What goes into the guest for a file system on a disk.
+/// What goes into the guest for a file system on such disks.
 fn parts(
     agent: &std::path::Path,
     filesystem: Option<&FilesystemPlan>,
-    attach: Attach,
-    scheduler: &str,
+    raid: Option<RaidPlan>,
+    hardware: &Hardware,
 ) -> Result<Parts, VenueError> {
     let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
-    let disk_modules: &[&str] = match attach {
-        // One device is used; each further one costs boot time.
-        Attach::Nbd => &["nbd nbds_max=1"],
-        Attach::Pmem => &["nfit", "nd_pmem"],
-    };
-    parts.modules.extend(disk_modules.iter().map(ToString::to_string));
+    if hardware.pmem.contains(&false) {
+        // A device for each disk; each further one costs boot time.
+        parts.modules.push(format!("nbd nbds_max={}", hardware.pmem.len()));
+    }
+    if hardware.pmem.contains(&true) {
+        parts.modules.extend(["nfit", "nd_pmem"].map(String::from));
+    }
     // The other schedulers are part of every kernel that has them.
-    let module = match scheduler {
-        "bfq" => Some("bfq"),
-        "kyber" => Some("kyber-iosched"),
+    let module = |scheduler: &String| match scheduler.as_str() {
+        "bfq" => Some("bfq".to_string()),
+        "kyber" => Some("kyber-iosched".to_string()),
         _ => None,
     };
-    parts.modules.extend(module.map(String::from));
+    parts.modules.extend(hardware.schedulers.iter().filter_map(module));
+    if let Some(raid) = raid {
+        parts.modules.push(md::module(raid).to_string());
+        parts.tools.push(md::TOOL.to_string());
+    }
     let Some(filesystem) = filesystem else { return Ok(parts) };
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind =
@@ -302,8 +384,10 @@ fn parts(
     // The check runs on the host, so its tool stays out of the guest; that it is missing has to be
     // found before the work and not after the first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());
-    for argv in [&filesystem.mkfs, &filesystem.features] {
-        parts.tools.extend(argv.first().filter(|tool| !parts.tools.contains(tool)).cloned());
+    let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
+    for argv in [&filesystem.mkfs, &filesystem.features].into_iter().chain(journal) {
+        let tool = argv.first().filter(|tool| !parts.tools.contains(tool)).cloned();
+        parts.tools.extend(tool);
     }
     for path in &kind.files {
         // A file that the host's tools do without is not needed in the guest either.
@@ -332,6 +416,8 @@ fn from_run(error: RunError) -> VenueError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use fsdyno_record::plan::{MediumPlan, WorkloadPlan};
 
     use super::*;
@@ -363,12 +449,28 @@ mod tests {
         assert!(tools_of(&Plan { filesystem: None, ..plan }).is_empty());
     }
 
+    fn hardware(raid: Option<&str>) -> Hardware {
+        Hardware {
+            pmem: vec![false; raid.map_or(1, |_| 3)],
+            schedulers: ["bfq".to_string()].into(),
+            raid: raid.map(String::from),
+        }
+    }
+
+    #[test]
+    fn an_array_brings_its_module_its_tool_and_a_device_for_each_disk() {
+        let raid = Some("5x3".parse().unwrap());
+        let with = parts(Path::new("/x"), None, raid, &hardware(Some("5x3"))).unwrap();
+        assert_eq!(with.modules, ["nbd nbds_max=3", "bfq", "raid456"]);
+        assert_eq!(with.tools, ["mdadm"]);
+    }
+
     #[test]
     fn a_guest_gets_the_tools_modules_and_files_of_its_file_system() {
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let kind = catalog::get("ext4").unwrap();
         let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
-        let parts = parts(std::path::Path::new("/x"), Some(&plan), Attach::Nbd, "bfq").unwrap();
+        let parts = parts(Path::new("/x"), Some(&plan), None, &hardware(None)).unwrap();
         assert_eq!(parts.modules, ["nbd nbds_max=1", "bfq", "ext4"]);
         assert!(parts.tools.contains(&"mke2fs".to_string()));
         assert_eq!(parts.host_tools, ["e2fsck"]);

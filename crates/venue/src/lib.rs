@@ -1,5 +1,6 @@
 //! Where trials run: this host, the lab.
 
+mod array;
 mod check;
 pub mod clock;
 pub mod cut;

@@ -7,7 +7,12 @@ use fsdyno_lab::find_program;
 
 /// The first line that says a version, on stdout or stderr, of the very program that a guest gets.
 pub fn version(filesystem: &Filesystem) -> Option<String> {
-    let (program, arguments) = filesystem.version.split_first()?;
+    version_by(&filesystem.version)
+}
+
+/// The same of any program, by the command that prints it.
+pub fn version_by(argv: &[String]) -> Option<String> {
+    let (program, arguments) = argv.split_first()?;
     let program = find_program(program).ok()?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();

@@ -49,6 +49,8 @@ pub struct Server {
     early: Vec<(u64, u64)>,
     /// How much earlier than an answer is due the server asks to be woken; see [`waking`].
     lead: Nanos,
+    /// Bytes that the mailbox knows to be stored on this disk; it holds the sum over all disks.
+    told: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -94,8 +96,21 @@ impl Server {
     ) -> Server {
         let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
         let (early, coming) = (Vec::with_capacity(MOST_EARLY), None);
-        let lead = Nanos(0);
-        Server { socket, disk, store, log, shared, mailbox, partition, in_flight, coming, early, lead }
+        let (lead, told) = (Nanos(0), 0);
+        Server {
+            socket,
+            disk,
+            store,
+            log,
+            shared,
+            mailbox,
+            partition,
+            in_flight,
+            coming,
+            early,
+            lead,
+            told,
+        }
     }
 
     /// Serves until the driver disconnects.
@@ -341,9 +356,12 @@ impl Server {
             phase: held.phase,
         });
         self.shared.publish(&self.disk.counters(), self.store.stored());
-        self.mailbox.set(Word::Requests, self.shared.answered(late));
+        self.shared.answered(late);
+        self.mailbox.add(Word::Requests, 1);
         self.mailbox.set(Word::Now, clock::now().0);
-        self.mailbox.set(Word::Stored, self.store.stored().0);
+        let stored = self.store.stored().0;
+        self.mailbox.add(Word::Stored, stored.wrapping_sub(self.told));
+        self.told = stored;
         Ok(())
     }
 }

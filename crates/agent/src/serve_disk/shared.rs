@@ -27,8 +27,6 @@ enum Word {
     Seeks,
     Busy,
     Peak,
-    /// Requests answered, timed or not.
-    Answered,
     Stored,
     /// The first error number that the server had to answer with; zero for none.
     Failed,
@@ -86,11 +84,8 @@ impl Shared {
         self.set(Word::Peak, 0);
     }
 
-    pub(super) fn answered(&self, late: Nanos) -> u64 {
-        let answered = self.get(Word::Answered) + 1;
-        self.set(Word::Answered, answered);
+    pub(super) fn answered(&self, late: Nanos) {
         self.set(Word::Late, self.get(Word::Late) + late.0);
-        answered
     }
 
     pub(super) fn fail(&self, errno: u32) {

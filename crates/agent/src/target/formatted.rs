@@ -1,26 +1,26 @@
-//! A file system made, mounted and checked for one trial on a block device of our own.
+//! A file system made, mounted and checked for one trial on modelled disks.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use fsdyno_disk::DiskSpec;
 use fsdyno_engine::clock;
-use fsdyno_filesystem::{fill, mount};
-use fsdyno_record::plan::FilesystemPlan;
-use fsdyno_record::trial::{Conditions, Device, Setup};
+use fsdyno_filesystem::{Devices, fill, mount};
+use fsdyno_record::plan::{FilesystemPlan, RaidPlan};
+use fsdyno_record::trial::{Conditions, Device, DiskRole, Setup};
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::GapKind;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::Target;
+use super::{Medium, ModelledDisk, Target, array};
 use crate::account::{self, Instruments};
 use crate::block_queue;
 use crate::mount_info::{self, Mount};
 use crate::process;
-use crate::serve_disk::{BlockDevice, Shared};
+use crate::serve_disk::Shared;
 
 /// linux/fs.h `BLKFLSBUF`: write back and drop the device's own page cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
@@ -28,43 +28,14 @@ const BLKFLSBUF: libc::c_ulong = 0x1261;
 /// How many of a tool's last lines are kept.
 const TOOL_LINES: usize = 12;
 
-/// The device under the file system.
-pub enum Medium {
-    /// A modelled disk and what its server tells.
-    Served {
-        /// The device.
-        device: BlockDevice,
-        /// Its server's counters.
-        shared: Shared,
-    },
-    /// A device that answers at once and has no server (the lab's NVDIMM).
-    Instant {
-        /// As the kernel names it: `pmem0`.
-        name: String,
-    },
-}
-
-impl Medium {
-    fn name(&self) -> &str {
-        match self {
-            Medium::Served { device, .. } => &device.name,
-            Medium::Instant { name } => name,
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        Path::new("/dev").join(self.name())
-    }
-}
-
 /// A freshly made file system.
 pub struct Formatted {
     plan: FilesystemPlan,
     seed: u64,
-    medium: Medium,
-    spec: DiskSpec,
+    /// Those of the file system, and after them that of its journal.
+    disks: Vec<ModelledDisk>,
+    raid: Option<RaidPlan>,
     scheduler: Option<String>,
-    partition_start: Bytes,
     mount_point: PathBuf,
     root: Option<OwnedFd>,
     mounted: bool,
@@ -72,28 +43,17 @@ pub struct Formatted {
 }
 
 impl Formatted {
-    /// A target that has not been touched yet.
+    /// A target that has not been touched yet, on these disks (one at least).
     pub fn new(
         plan: FilesystemPlan,
         seed: u64,
-        medium: Medium,
-        spec: DiskSpec,
+        disks: Vec<ModelledDisk>,
+        raid: Option<RaidPlan>,
         scheduler: Option<String>,
-        partition_start: Bytes,
         mount_point: PathBuf,
     ) -> Formatted {
-        Formatted {
-            plan,
-            seed,
-            medium,
-            spec,
-            scheduler,
-            partition_start,
-            mount_point,
-            root: None,
-            mounted: false,
-            setup: Setup::default(),
-        }
+        let (root, setup) = (None, Setup::default());
+        Formatted { plan, seed, disks, raid, scheduler, mount_point, root, mounted: false, setup }
     }
 
     /// The same, with how long it took until here.
@@ -101,41 +61,109 @@ impl Formatted {
         Formatted { setup: Setup { boot_ns, device_ns, ..self.setup }, ..self }
     }
 
-    fn argv(&self, template: &[String]) -> Vec<String> {
-        fill(template, &self.medium.path().to_string_lossy(), self.seed)
+    /// The device that the file system lies on, as the kernel names it.
+    fn device_name(&self) -> &str {
+        match self.raid {
+            Some(_) => array::NAME,
+            None => self.disks.first().map_or("", ModelledDisk::device_name),
+        }
+    }
+
+    fn device_path(&self) -> PathBuf {
+        Path::new("/dev").join(self.device_name())
+    }
+
+    fn journal(&self) -> Option<&ModelledDisk> {
+        self.disks.iter().find(|disk| disk.role == DiskRole::Journal)
+    }
+
+    /// The devices that the file system writes to: its own, and that of its journal.
+    fn paths(&self) -> Vec<PathBuf> {
+        let journal = self.journal().map(ModelledDisk::path);
+        [Some(self.device_path()), journal].into_iter().flatten().collect()
+    }
+
+    fn filled(&self, template: &[String]) -> Vec<String> {
+        let device = self.device_path();
+        let journal = self.journal().map(ModelledDisk::path);
+        let devices = Devices {
+            device: &device.to_string_lossy(),
+            journal: journal.as_deref().and_then(Path::to_str),
+        };
+        fill(template, devices, self.seed)
+    }
+
+    /// The part of several disks that is theirs alone, where there are several.
+    fn several(&self) -> &[ModelledDisk] {
+        if self.disks.len() > 1 { &self.disks } else { &[] }
+    }
+
+    /// Sets up the disks' queues and puts the array together.
+    fn lay_out(&self, conditions: &mut Conditions) -> io::Result<()> {
+        for disk in &self.disks {
+            for note in disk.set_queue(self.scheduler.as_deref())? {
+                if !conditions.notes.contains(&note) {
+                    conditions.notes.push(note);
+                }
+            }
+        }
+        if let Some(raid) = self.raid {
+            let members = self.disks.iter().filter(|disk| disk.role == DiskRole::Member);
+            let members: Vec<String> =
+                members.map(|disk| disk.path().to_string_lossy().into_owned()).collect();
+            array::create(raid, &members, self.seed, conditions)?;
+        }
+        conditions.queue = block_queue::read_back(self.device_name());
+        match self.disks.as_slice() {
+            [one] => conditions.partition_start = Some(one.partition.start),
+            several => {
+                let named = |disk: &ModelledDisk| (disk.device_name().into(), disk.conditions());
+                conditions.disks = several.iter().map(named).collect();
+            }
+        }
+        let sectors = Path::new("/sys/block").join(self.device_name()).join("size");
+        let sectors: u64 = fs::read_to_string(sectors)?.trim().parse().map_err(io::Error::other)?;
+        conditions.device_size = Some(Bytes(sectors * 512));
+        Ok(())
     }
 
     fn format(&self, conditions: &mut Conditions) -> io::Result<()> {
-        conditions.mkfs = self.argv(&self.plan.mkfs);
+        if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
+            let argv = self.filled(&journal.make);
+            process::run(&argv, &self.plan.env)?.good(&argv)?;
+            conditions.before_mkfs.push(argv);
+        }
+        conditions.mkfs = self.filled(&self.plan.mkfs);
         let ran = process::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
-        if ran.exit != Some(0) {
-            return Err(io::Error::other(format!(
-                "{} failed ({}): {}",
-                conditions.mkfs.join(" "),
-                ran.exit.map_or("killed".to_string(), |code| format!("exit code {code}")),
-                ran.last_lines(3).join(" / ")
-            )));
-        }
+        ran.good(&conditions.mkfs)?;
         // Where there is no command of its own for them, mkfs has just printed the features.
         let shown = if self.plan.features.is_empty() {
             ran
         } else {
-            process::run(&self.argv(&self.plan.features), &self.plan.env)?
+            process::run(&self.filled(&self.plan.features), &self.plan.env)?
         };
         conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
-        if shown.exit != Some(0) {
-            let said = shown.last_lines(1).join(" ");
-            conditions.notes.push(format!("the features in effect could not be read back: {said}"));
+        let mut unread = Vec::new();
+        unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
+        if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.features.is_empty()) {
+            let shown = process::run(&self.filled(&journal.features), &self.plan.env)?;
+            let found = fsdyno_filesystem::features(&shown.output, &journal.feature_keys);
+            let named = found.into_iter().map(|(key, value)| (format!("journal: {key}"), value));
+            conditions.features.extend(named);
+            unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
         }
+        let note = |said| format!("the features in effect could not be read back: {said}");
+        conditions.notes.extend(unread.into_iter().map(note));
         Ok(())
     }
 
     fn mount(&mut self) -> io::Result<()> {
-        let (flags, data) = mount::split(&self.plan.mount_options).map_err(io::Error::other)?;
+        let options = self.filled(std::slice::from_ref(&self.plan.mount_options)).concat();
+        let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
         let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
         rustix::mount::mount(
-            self.medium.path(),
+            self.device_path(),
             &self.mount_point,
             self.plan.mount_type.as_str(),
             MountFlags::from_bits_retain(mount::bits(&flags) as u32),
@@ -145,8 +173,8 @@ impl Formatted {
             io::Error::other(format!(
                 "mount -t {} -o '{}' {}: {error}{}",
                 self.plan.mount_type,
-                self.plan.mount_options,
-                self.medium.path().display(),
+                options,
+                self.device_path().display(),
                 crate::kernel_log::hint(),
             ))
         })?;
@@ -168,10 +196,12 @@ impl Formatted {
         }
         // The driver keeps the device open, so the kernel does not drop its page cache, where file
         // systems keep their metadata, by itself as it would after the last close.
-        let device = File::open(self.medium.path())?;
-        // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
-        if unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF as _, 0) } < 0 {
-            return Err(io::Error::last_os_error());
+        for path in self.paths() {
+            let device = File::open(path)?;
+            // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
+            if unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF as _, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
         Ok(())
     }
@@ -181,18 +211,7 @@ impl Target for Formatted {
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         let started = clock::now();
         self.set_timed(false);
-        match &self.medium {
-            Medium::Served { device, .. } => {
-                block_queue::set(&device.name, &self.spec.queue, self.scheduler.as_deref())?;
-            }
-            Medium::Instant { name } => block_queue::count_requests(name)?,
-        }
-        conditions.queue = block_queue::read_back(self.medium.name());
-        conditions.notes.extend(block_queue::differences(&self.spec.queue, &conditions.queue));
-        conditions.partition_start = Some(self.partition_start);
-        let sectors = Path::new("/sys/block").join(self.medium.name()).join("size");
-        let sectors: u64 = fs::read_to_string(sectors)?.trim().parse().map_err(io::Error::other)?;
-        conditions.device_size = Some(Bytes(sectors * 512));
+        self.lay_out(conditions)?;
         self.format(conditions)?;
         let formatted = clock::now();
         self.setup.mkfs_ns = formatted.since(started);
@@ -236,9 +255,7 @@ impl Target for Formatted {
     }
 
     fn start_phase(&mut self) {
-        if let Medium::Served { shared, .. } = &self.medium {
-            shared.reset_peak();
-        }
+        self.disks.iter().filter_map(ModelledDisk::shared).for_each(Shared::reset_peak);
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -246,50 +263,45 @@ impl Target for Formatted {
     }
 
     fn flush_device(&mut self) -> io::Result<bool> {
-        let Medium::Served { shared, device } = &self.medium else { return Ok(true) };
-        rustix::fs::fsync(&File::open(&device.path)?)?;
-        Ok(shared.flushed())
+        // An array hands a flush on to all its disks.
+        if self.disks.iter().any(|disk| disk.shared().is_some()) {
+            for path in self.paths() {
+                rustix::fs::fsync(&File::open(path)?)?;
+            }
+        }
+        Ok(self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed))
     }
 
     fn set_timed(&self, timed: bool) {
-        if let Medium::Served { shared, .. } = &self.medium {
-            shared.set_timed(timed);
-        }
+        self.disks.iter().filter_map(ModelledDisk::shared).for_each(|it| it.set_timed(timed));
     }
 
     fn device(&self) -> Option<Device> {
-        match &self.medium {
-            Medium::Served { shared, .. } => Some(shared.device()),
-            Medium::Instant { name } => {
-                let stat = Path::new("/sys/block").join(name).join("stat");
-                let mut device = account::parse_device_stat(&fs::read_to_string(stat).ok()?)?;
-                device.busy_ns = None;
-                Some(device)
-            }
-        }
+        account::sum(self.disks.iter().filter_map(ModelledDisk::counters))
+    }
+
+    fn devices(&self) -> BTreeMap<String, Device> {
+        let named = |disk: &ModelledDisk| Some((disk.device_name().to_string(), disk.counters()?));
+        self.several().iter().filter_map(named).collect()
     }
 
     fn late(&self) -> Nanos {
-        match &self.medium {
-            Medium::Served { shared, .. } => shared.late(),
-            Medium::Instant { .. } => Nanos(0),
-        }
+        self.disks.iter().map(ModelledDisk::late).fold(Nanos(0), |sum, late| sum + late)
     }
 
     fn device_error(&self) -> Option<io::Error> {
-        match &self.medium {
-            Medium::Served { shared, .. } => shared.failed(),
-            Medium::Instant { .. } => None,
-        }
+        self.disks.iter().filter_map(ModelledDisk::shared).find_map(Shared::failed)
     }
 
     fn instruments(&self) -> Instruments {
-        match &self.medium {
-            Medium::Served { device, .. } => {
-                Instruments { server: Some(device.server), driver: Some(device.driver) }
+        let mut instruments = Instruments::default();
+        for disk in &self.disks {
+            if let Medium::Served { device, .. } = &disk.medium {
+                instruments.servers.push(device.server);
+                instruments.drivers.push(device.driver);
             }
-            Medium::Instant { .. } => Instruments::default(),
         }
+        instruments
     }
 
     /// As a shutdown does: what the file system has written leaves the drive's cache too.

@@ -1,8 +1,11 @@
 //! What the trial's tree lies on: a file system made for it, or a directory as it is.
 
+mod array;
 mod directory;
+mod disk;
 mod formatted;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -13,7 +16,8 @@ use fsdyno_workload::GapKind;
 use crate::account::Instruments;
 
 pub use directory::Directory;
-pub use formatted::{Formatted, Medium};
+pub use disk::{Medium, ModelledDisk};
+pub use formatted::Formatted;
 
 /// The place of a trial's tree and what can be done to it between phases.
 pub trait Target {
@@ -55,8 +59,13 @@ pub trait Target {
     /// Whether requests take the disk's time (not while formatting, verifying, checking).
     fn set_timed(&self, timed: bool);
 
-    /// The device's counters; none where it has none.
+    /// The device's counters, of several the sum; none where it has none.
     fn device(&self) -> Option<Device>;
+
+    /// The counters of each of several devices, by the kernel's names for them.
+    fn devices(&self) -> BTreeMap<String, Device> {
+        BTreeMap::new()
+    }
 
     /// How much later than due the device's answers were so far, in all.
     fn late(&self) -> Nanos {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fsdyno_filesystem::array;
 use fsdyno_lab::{Lab, LabOptions};
 use fsdyno_record::Bytes;
 use fsdyno_venue::tools;
@@ -62,7 +63,7 @@ fn clean(directory: &Path) -> Result<Exit, Failure> {
 fn look() -> Vec<Finding> {
     let mut findings = vec![qemu(), kernel()];
     findings.extend(fsdyno_filesystem::catalog::all().iter().map(tools));
-    findings.extend([kvm(), apt(), space(), leftovers()]);
+    findings.extend([arrays(), kvm(), apt(), space(), leftovers()]);
     findings
 }
 
@@ -114,6 +115,16 @@ fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
     Finding {
         cure: Some(format!("apt-get install {}", kind.package)),
         ..finding(&kind.name, State::Missing, format!("no {}", missing.join(", ")))
+    }
+}
+
+fn arrays() -> Finding {
+    match tools::version_by(&array::version()) {
+        Some(version) => finding("md RAID", State::Ok, version),
+        None => Finding {
+            cure: Some(format!("apt-get install {}", array::PACKAGE)),
+            ..finding("md RAID", State::Missing, format!("no {} (for --raid)", array::TOOL))
+        },
     }
 }
 

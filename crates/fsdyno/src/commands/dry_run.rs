@@ -56,8 +56,12 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
             MediumPlan::Lab(lab) => {
                 let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+                let journal = lab.journal.as_ref().zip(lab.journal_size).map(|(disk, size)| {
+                    format!(", {{journal}} on {size} of another {}", disk.name)
+                });
+                let journal = journal.unwrap_or_default();
                 let (disk, ram, kernel) = (&lab.disk.name, lab.ram, &lab.kernel);
-                format!("in the lab on {raid}{disk}, {ram} of RAM, kernel {kernel}")
+                format!("in the lab on {raid}{disk}{journal}, {ram} of RAM, kernel {kernel}")
             }
         };
         text.push_str(&format!("{}. {} on {}, {place}\n", at + 1, plan.workload.name, plan.label));
@@ -67,7 +71,16 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         let params: Vec<String> =
             plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         text.push_str(&format!("   parameters: {}\n", params.join(" ")));
+        if let Some(raid) = plan.lab().and_then(|lab| lab.raid) {
+            let disks: Vec<String> = (0..raid.disks).map(|at| format!("/dev/nbd{at}")).collect();
+            let argv = fsdyno_filesystem::array::create(raid, &disks);
+            text.push_str(&format!("   array: {}\n", argv.join(" ")));
+        }
         if let Some(filesystem) = &plan.filesystem {
+            let journal = filesystem.journal.as_ref().filter(|journal| !journal.make.is_empty());
+            if let Some(journal) = journal {
+                text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
+            }
             text.push_str(&format!("   make:  {}\n", filesystem.mkfs.join(" ")));
             let options = match filesystem.mount_options.as_str() {
                 "" => String::new(),

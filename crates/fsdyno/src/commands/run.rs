@@ -264,6 +264,7 @@ mod tests {
             found: true,
             raid: None,
             journal_disk: None,
+            journal_size: None,
             ram: Bytes(1 << 30),
             cacheable: None,
             cpu: Default::default(),

@@ -1,0 +1,54 @@
+//! The md array under a file system: made, looked at.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use fsdyno_filesystem::{Devices, array, fill};
+use fsdyno_record::plan::RaidPlan;
+use fsdyno_record::trial::Conditions;
+
+use crate::process;
+
+/// As the kernel names the array.
+pub const NAME: &str = "md0";
+
+/// Settings of the array's own that bear on its speed, where its level has them.
+const SETTINGS: &[&str] = &["stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"];
+
+/// Puts the array together, and says into the conditions how, and what came of it.
+///
+/// # Errors
+/// What mdadm says; an array that does not appear.
+pub fn create(
+    raid: RaidPlan,
+    disks: &[String],
+    seed: u64,
+    conditions: &mut Conditions,
+) -> io::Result<()> {
+    let nowhere = Devices { device: array::DEVICE, journal: None };
+    let argv = fill(&array::create(raid, disks), nowhere, seed);
+    process::run(&argv, &array::env())?.good(&argv)?;
+    conditions.before_mkfs.push(argv);
+    conditions.array = describe()?;
+    Ok(())
+}
+
+fn describe() -> io::Result<BTreeMap<String, String>> {
+    let argv = array::detail();
+    let ran = process::run(&argv, &array::env())?;
+    ran.good(&argv)?;
+    let mut found = array::described(&ran.output);
+    let folder = Path::new("/sys/block").join(NAME).join("md");
+    for key in SETTINGS {
+        if let Ok(text) = fs::read_to_string(folder.join(key)) {
+            found.insert(key.to_string(), text.trim().to_string());
+        }
+    }
+    let state = fs::read_to_string("/proc/mdstat")?;
+    let line = state.lines().find_map(|line| line.strip_prefix(NAME)?.trim().strip_prefix(':'));
+    let line = line.ok_or_else(|| io::Error::other("/proc/mdstat does not know the array"))?;
+    found.insert("mdstat".into(), line.trim().to_string());
+    Ok(found)
+}

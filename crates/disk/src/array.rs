@@ -1,0 +1,318 @@
+//! The bytes of an md array, put together from those of its disks as the kernel lays them out.
+//!
+//! Source: linux/include/uapi/linux/raid/md_p.h for the superblock of version 1, and
+//! linux/drivers/md/raid{0,1,5,10}.c for the layouts. An array that was never reshaped and has all
+//! its disks, of one size each, is all that is known here.
+
+/// Where the superblock of version 1.2 lies on each disk.
+pub const SUPERBLOCK_AT: u64 = 4096;
+
+/// As much of it as [`Array::read`] looks at.
+pub const SUPERBLOCK_LENGTH: usize = 512;
+
+/// RAID 1 has no chunks; it is compared in pieces of this size.
+const PIECE: u64 = 64 << 10;
+
+/// The shape of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// 0, 1, 5 or 10.
+    level: u32,
+    /// How many disks.
+    disks: u64,
+    /// Bytes of a chunk.
+    chunk: u64,
+    /// Where the array's bytes begin on each disk.
+    data_offset: u64,
+    /// Chunks of each disk.
+    rows: u64,
+}
+
+/// Why disks are no array that can be put together here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArrayError {
+    /// A disk without a superblock.
+    #[error("disk {0} of the array has no md superblock of version 1.2")]
+    NoSuperblock(usize),
+    /// A superblock that does not go with the others.
+    #[error("disk {disk} of the array says {field} {found}, and the first says {first}")]
+    Differs {
+        /// Which disk.
+        disk: usize,
+        /// In what.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What the first disk says.
+        first: u64,
+    },
+    /// A layout that is not known here.
+    #[error("an array of level {level} with layout {layout:#x} is not known here")]
+    Unknown {
+        /// The level.
+        level: u32,
+        /// The layout.
+        layout: u32,
+    },
+}
+
+/// A piece of a disk, one chunk long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which disk.
+    pub disk: usize,
+    /// Its first byte there.
+    pub at: u64,
+}
+
+/// What belongs together: some chunks of the array, each with where it lies (more than once on
+/// mirrors), and the parity over them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// First byte in the array, and the places that hold the same bytes.
+    pub chunks: Vec<(u64, Vec<Piece>)>,
+    /// The place of the exclusive or of all chunks.
+    pub parity: Option<Piece>,
+}
+
+/// The fields of a superblock that say how an array lies on its disks.
+struct Superblock {
+    level: u32,
+    layout: u32,
+    size: u64,
+    chunk: u64,
+    disks: u64,
+    data_offset: u64,
+    role: u64,
+}
+
+impl Superblock {
+    fn read(bytes: &[u8]) -> Option<Superblock> {
+        const MAGIC: u64 = 0xa92b_4efc;
+        let word = |at: usize, length: usize| -> Option<u64> {
+            let bytes = bytes.get(at..at + length)?;
+            Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        };
+        (word(0, 4)? == MAGIC && word(4, 4)? == 1).then_some(())?;
+        let number = word(160, 4)? as usize;
+        let level = word(72, 4)? as u32;
+        Some(Superblock {
+            level,
+            // Of RAID 0 it says what is done where disks differ in size, and here none does.
+            layout: if level == 0 { 0 } else { word(76, 4)? as u32 },
+            // RAID 0 takes what each disk has, which is in a field of its own.
+            size: if level == 0 { word(136, 8)? } else { word(80, 8)? }.checked_mul(512)?,
+            chunk: word(88, 4)? * 512,
+            disks: word(92, 4)?,
+            data_offset: word(128, 8)?.checked_mul(512)?,
+            role: word(256 + 2 * number, 2)?,
+        })
+    }
+}
+
+impl Array {
+    /// The shape of the array that these superblocks describe, one for each disk in their order.
+    ///
+    /// # Errors
+    /// [`ArrayError`]: a disk that is none of it, or stands in another place; an unknown layout.
+    pub fn read(superblocks: &[Vec<u8>]) -> Result<Array, ArrayError> {
+        let all: Vec<Superblock> = superblocks
+            .iter()
+            .enumerate()
+            .map(|(disk, bytes)| Superblock::read(bytes).ok_or(ArrayError::NoSuperblock(disk)))
+            .collect::<Result<_, _>>()?;
+        let first = all.first().ok_or(ArrayError::NoSuperblock(0))?;
+        for (disk, other) in all.iter().enumerate() {
+            for (field, found, first) in [
+                ("level", u64::from(other.level), u64::from(first.level)),
+                ("layout", u64::from(other.layout), u64::from(first.layout)),
+                ("size", other.size, first.size),
+                ("chunk", other.chunk, first.chunk),
+                ("number of disks", other.disks, all.len() as u64),
+                ("data offset", other.data_offset, first.data_offset),
+                ("place", other.role, disk as u64),
+            ] {
+                if found != first {
+                    return Err(ArrayError::Differs { disk, field, found, first });
+                }
+            }
+        }
+        // Left-symmetric is 2 (ALGORITHM_LEFT_SYMMETRIC in raid5.h), two near copies 0x102 (raid10.h).
+        let known = match first.level {
+            0 => first.chunk > 0,
+            1 => true,
+            5 => first.layout == 2 && first.chunk > 0,
+            10 => first.layout == 0x102 && first.chunk > 0,
+            _ => false,
+        };
+        if !known {
+            return Err(ArrayError::Unknown { level: first.level, layout: first.layout });
+        }
+        let chunk = if first.level == 1 { PIECE } else { first.chunk };
+        Ok(Array {
+            level: first.level,
+            disks: first.disks,
+            chunk,
+            data_offset: first.data_offset,
+            rows: first.size / chunk,
+        })
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk(&self) -> u64 {
+        self.chunk
+    }
+
+    /// The stripe that a byte of a disk belongs to; none outside the array's data.
+    pub fn stripe_of(&self, disk: usize, at: u64) -> Option<u64> {
+        let row = at.checked_sub(self.data_offset)? / self.chunk;
+        let place = row * self.disks + disk as u64;
+        (row < self.rows).then_some(match self.level {
+            0 => place,
+            1 | 5 => row,
+            _ => place / 2,
+        })
+    }
+
+    /// What belongs to a stripe.
+    pub fn stripe(&self, stripe: u64) -> Stripe {
+        let piece = |disk: u64, row: u64| Piece {
+            disk: disk as usize,
+            at: self.data_offset + row * self.chunk,
+        };
+        let place = |place: u64| piece(place % self.disks, place / self.disks);
+        let at = stripe * self.chunk;
+        match self.level {
+            0 => Stripe { chunks: vec![(at, vec![place(stripe)])], parity: None },
+            1 => {
+                let copies = (0..self.disks).map(|disk| piece(disk, stripe)).collect();
+                Stripe { chunks: vec![(at, copies)], parity: None }
+            }
+            5 => {
+                // raid5_compute_sector: parity goes backwards over the disks, data begin behind it.
+                let parity = self.disks - 1 - stripe % self.disks;
+                let chunks = (0..self.disks - 1).map(|chunk| {
+                    let disk = (parity + 1 + chunk) % self.disks;
+                    ((stripe * (self.disks - 1) + chunk) * self.chunk, vec![piece(disk, stripe)])
+                });
+                Stripe { chunks: chunks.collect(), parity: Some(piece(parity, stripe)) }
+            }
+            _ => {
+                let copies = [2 * stripe, 2 * stripe + 1].map(place).to_vec();
+                Stripe { chunks: vec![(at, copies)], parity: None }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1024;
+
+    fn superblock(level: u32, layout: u32, disks: u32, role: u32) -> Vec<u8> {
+        let mut bytes = vec![0; SUPERBLOCK_LENGTH];
+        let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        put(0, 0xa92b_4efc);
+        put(4, 1);
+        put(72, level);
+        put(76, layout);
+        put(if level == 0 { 136 } else { 80 }, 2048); // 1 MiB of each disk
+        put(88, 128); // chunks of 64 KiB
+        put(92, disks);
+        put(128, 2048); // data from 1 MiB on
+        put(160, role);
+        for slot in 0..disks as usize {
+            let at = 256 + 2 * slot;
+            bytes[at..at + 2].copy_from_slice(&(slot as u16).to_le_bytes());
+        }
+        bytes
+    }
+
+    fn array(level: u32, layout: u32, disks: u32) -> Array {
+        let all: Vec<_> = (0..disks).map(|role| superblock(level, layout, disks, role)).collect();
+        Array::read(&all).unwrap()
+    }
+
+    /// Every byte of every disk belongs to one stripe, which names it back, and the chunks of all
+    /// stripes are the array from its first byte on without a hole.
+    #[test]
+    fn every_place_belongs_to_one_stripe_and_the_chunks_make_the_array() {
+        for (level, layout, disks, data) in
+            [(0, 0, 3, 3.0), (1, 0, 2, 1.0), (5, 2, 3, 2.0), (5, 2, 5, 4.0), (10, 0x102, 4, 2.0)]
+        {
+            let array = array(level, layout, disks);
+            let mut places = Vec::new();
+            let mut starts = Vec::new();
+            let stripes: std::collections::BTreeSet<u64> = (0..disks as usize)
+                .flat_map(|disk| (0..16).map(move |row| (disk, (1 << 20) + row * 64 * K)))
+                .map(|(disk, at)| array.stripe_of(disk, at).unwrap())
+                .collect();
+            for stripe in stripes.into_iter().map(|stripe| array.stripe(stripe)) {
+                places.extend(stripe.chunks.iter().flat_map(|(_, copies)| copies.clone()));
+                places.extend(stripe.parity);
+                starts.extend(stripe.chunks.iter().map(|(at, _)| *at));
+            }
+            places.sort_by_key(|piece| (piece.disk, piece.at));
+            let all: Vec<Piece> = (0..disks as usize)
+                .flat_map(|disk| {
+                    (0..16).map(move |row| Piece { disk, at: (1 << 20) + row * 64 * K })
+                })
+                .collect();
+            assert_eq!(places, all, "level {level}");
+            starts.sort_unstable();
+            let right: Vec<u64> = (0..(16.0 * data) as u64).map(|chunk| chunk * 64 * K).collect();
+            assert_eq!(starts, right, "level {level}");
+        }
+    }
+
+    /// md(4): "left-symmetric", the default: the diagram of three disks.
+    #[test]
+    fn parity_goes_backwards_and_data_follow_it() {
+        let array = array(5, 2, 3);
+        let disks = |stripe: u64| {
+            let stripe = array.stripe(stripe);
+            let mut disks: Vec<usize> = stripe.chunks.iter().map(|(_, c)| c[0].disk).collect();
+            disks.extend(stripe.parity.map(|parity| parity.disk));
+            disks
+        };
+        assert_eq!([0, 1, 2, 3].map(disks), [[0, 1, 2], [2, 0, 1], [1, 2, 0], [0, 1, 2]]);
+    }
+
+    /// md(4): near copies on three disks begin `A A B / B C C`.
+    #[test]
+    fn copies_on_an_odd_number_of_disks_lie_side_by_side() {
+        let array = array(10, 0x102, 3);
+        let places = |stripe: u64| -> Vec<(usize, u64)> {
+            let copies = array.stripe(stripe).chunks.remove(0).1;
+            copies.iter().map(|piece| (piece.disk, (piece.at - (1 << 20)) / (64 * K))).collect()
+        };
+        assert_eq!(places(0), [(0, 0), (1, 0)]);
+        assert_eq!(places(1), [(2, 0), (0, 1)]);
+        assert_eq!(places(2), [(1, 1), (2, 1)]);
+        assert_eq!(array.stripe_of(0, (1 << 20) + 64 * K), Some(1));
+    }
+
+    #[test]
+    fn what_lies_outside_belongs_to_no_stripe() {
+        let array = array(5, 2, 3);
+        assert_eq!(array.stripe_of(0, 4096), None);
+        assert_eq!(array.stripe_of(0, (1 << 20) - 1), None);
+        assert_eq!(array.stripe_of(0, (2 << 20) - 1), Some(15));
+        assert_eq!(array.stripe_of(0, 2 << 20), None);
+    }
+
+    #[test]
+    fn disks_that_do_not_go_together_are_told_apart() {
+        let read = |blocks: &[Vec<u8>]| Array::read(blocks).unwrap_err().to_string();
+        let five = |role| superblock(5, 2, 3, role);
+        assert!(read(&[five(0), vec![0; 512], five(2)]).contains("disk 1 of the array has no md"));
+        assert!(read(&[five(0), five(2), five(1)]).contains("disk 1 of the array says place 2"));
+        assert!(read(&[five(0), five(1)]).contains("number of disks 3"));
+        assert!(read(&[five(0), superblock(0, 0, 3, 1), five(2)]).contains("level 0"));
+        let (first, second) = (superblock(10, 0x201, 2, 0), superblock(10, 0x201, 2, 1));
+        assert!(read(&[first, second]).contains("0x201 is not known"));
+        assert!(Array::read(&[]).is_err());
+    }
+}

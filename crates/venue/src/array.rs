@@ -1,0 +1,203 @@
+//! The image of an array, put together on this host from the images of its disks, with its mirrors
+//! or its parity proved on the way.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fsdyno_disk::array::{Array, Piece, SUPERBLOCK_AT, SUPERBLOCK_LENGTH};
+use fsdyno_record::Bytes;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+use crate::error::VenueError;
+
+/// Zeros are left out of the image in pieces of this size.
+const BLOCK: usize = 4096;
+
+/// An array that was put together.
+pub struct Assembled {
+    /// Its bytes.
+    pub image: File,
+    /// How many stripes hold anything.
+    pub stripes: u64,
+    /// In how many of them copies differ, or parity is not that of the data.
+    pub wrong: u64,
+    /// Whether it has parity.
+    pub parity: bool,
+    /// Whether it has either, so that `wrong` says something.
+    pub redundant: bool,
+}
+
+impl Assembled {
+    /// What was found, in a few words.
+    pub fn finding(&self) -> String {
+        let what = if self.parity { "parity" } else { "copies" };
+        match (self.redundant, self.wrong) {
+            (false, _) => format!("{} stripes written, no redundancy", self.stripes),
+            (true, 0) => format!("{} stripes written, {what} right in all", self.stripes),
+            (true, wrong) => {
+                format!("{} stripes written, {what} wrong in {wrong} of them", self.stripes)
+            }
+        }
+    }
+}
+
+/// Puts an array of `size` together from the images of its disks, in their order.
+///
+/// # Errors
+/// Disks that are no array; an image that cannot be read; no room for the new one.
+pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled, VenueError> {
+    let read = |error| VenueError::io("read the image of an array's disk")(error);
+    let out = |error| VenueError::io("write the image to check")(error);
+    let superblocks: Vec<Vec<u8>> = disks
+        .iter()
+        .map(|disk| {
+            let mut bytes = vec![0; SUPERBLOCK_LENGTH];
+            disk.read_exact_at(&mut bytes, SUPERBLOCK_AT).map(|()| bytes)
+        })
+        .collect::<io::Result<_>>()
+        .map_err(read)?;
+    let array = Array::read(&superblocks)
+        .map_err(|error| VenueError::Died(format!("failed to put the array together: {error}")))?;
+    let mut stripes = BTreeSet::new();
+    for (disk, image) in disks.iter().enumerate() {
+        touched(image, array.chunk(), &mut |at| stripes.extend(array.stripe_of(disk, at)))
+            .map_err(read)?;
+    }
+    let image = tempfile::tempfile_in(workdir).map_err(out)?;
+    image.set_len(size.0).map_err(out)?;
+    let mut assembled = Assembled { image, stripes: 0, wrong: 0, parity: false, redundant: false };
+    let chunk =
+        usize::try_from(array.chunk()).map_err(|error| VenueError::Died(error.to_string()))?;
+    let (mut first, mut other, mut sum) = (vec![0; chunk], vec![0; chunk], vec![0; chunk]);
+    for stripe in stripes {
+        let stripe = array.stripe(stripe);
+        let mut right = true;
+        sum.fill(0);
+        for (at, copies) in &stripe.chunks {
+            let Some((one, copies)) = copies.split_first() else { continue };
+            fetch(disks, *one, &mut first).map_err(read)?;
+            for copy in copies {
+                fetch(disks, *copy, &mut other).map_err(read)?;
+                right &= first == other;
+                assembled.redundant = true;
+            }
+            sum.iter_mut().zip(&first).for_each(|(sum, byte)| *sum ^= byte);
+            store(&assembled.image, *at, size.0, &first).map_err(out)?;
+        }
+        if let Some(parity) = stripe.parity {
+            fetch(disks, parity, &mut other).map_err(read)?;
+            right &= sum == other;
+            (assembled.parity, assembled.redundant) = (true, true);
+        }
+        assembled.stripes += 1;
+        assembled.wrong += u64::from(!right);
+    }
+    Ok(assembled)
+}
+
+/// Names a byte of every chunk of a sparse file that holds data.
+fn touched(file: &File, chunk: u64, name: &mut dyn FnMut(u64)) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let hole = rustix::fs::seek(file, SeekFrom::Hole(data))?;
+        let mut next = data;
+        while next < hole {
+            name(next);
+            next = (next / chunk + 1) * chunk;
+        }
+        at = hole;
+    }
+}
+
+fn fetch(disks: &[File], piece: Piece, into: &mut [u8]) -> io::Result<()> {
+    let disk = disks.get(piece.disk).ok_or(io::ErrorKind::NotFound)?;
+    disk.read_exact_at(into, piece.at)
+}
+
+/// Writes what is not zero, and lies within `size`.
+fn store(image: &File, at: u64, size: u64, bytes: &[u8]) -> io::Result<()> {
+    for (block, at) in bytes.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
+        let length = size.saturating_sub(at).min(block.len() as u64) as usize;
+        if block[..length].iter().any(|byte| *byte != 0) {
+            image.write_all_at(&block[..length], at)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const CHUNK: u64 = 64 << 10;
+
+    /// Three disks of RAID 5 with chunks of 64 KiB, 1 MiB of each in use, nothing written.
+    fn disks() -> Vec<File> {
+        (0..3u16)
+            .map(|role| {
+                let mut bytes = vec![0; SUPERBLOCK_LENGTH];
+                let fields =
+                    [(0, 0xa92b_4efc_u32), (4, 1), (72, 5), (76, 2), (80, 2048), (88, 128)];
+                let more = [(92, 3), (128, 2048), (160, u32::from(role))];
+                for (at, word) in fields.into_iter().chain(more) {
+                    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+                }
+                for slot in 0..3u16 {
+                    let at = 256 + 2 * usize::from(slot);
+                    bytes[at..at + 2].copy_from_slice(&slot.to_le_bytes());
+                }
+                let file = tempfile::tempfile().unwrap();
+                file.set_len(2 * MIB).unwrap();
+                file.write_all_at(&bytes, SUPERBLOCK_AT).unwrap();
+                file
+            })
+            .collect()
+    }
+
+    fn assembled(disks: &[File]) -> Assembled {
+        assemble(disks, Bytes(2 * MIB), &std::env::temp_dir()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_through_the_array_is_read_and_its_parity_proved() {
+        let disks = disks();
+        let nothing = assembled(&disks);
+        assert_eq!((nothing.stripes, nothing.wrong), (0, 0));
+        // Stripe 1: parity on disk 1, data on disks 2 and 0.
+        let row = MIB + CHUNK;
+        disks[2].write_all_at(&[5; 4096], row).unwrap();
+        disks[0].write_all_at(&[3; 4096], row).unwrap();
+        disks[1].write_all_at(&[6; 4096], row).unwrap();
+        let good = assembled(&disks);
+        assert_eq!((good.stripes, good.wrong, good.parity), (1, 0, true));
+        let mut bytes = vec![0; 2 * MIB as usize];
+        good.image.read_exact_at(&mut bytes, 0).unwrap();
+        let at = |chunk: u64| (chunk * CHUNK) as usize;
+        assert_eq!(bytes[at(2)..at(2) + 4096], [5; 4096]);
+        assert_eq!(bytes[at(3)..at(3) + 4096], [3; 4096]);
+        assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 8192);
+
+        disks[1].write_all_at(&[7], row + 100).unwrap();
+        let bad = assembled(&disks);
+        assert_eq!(bad.wrong, 1);
+        assert_eq!(bad.finding(), "1 stripes written, parity wrong in 1 of them");
+    }
+
+    #[test]
+    fn disks_that_are_no_array_are_told() {
+        let none = || tempfile::tempfile().and_then(|file| file.set_len(MIB).map(|()| file));
+        let disks = [none().unwrap(), none().unwrap()];
+        let error = assemble(&disks, Bytes(MIB), &std::env::temp_dir()).err().unwrap();
+        assert!(error.to_string().contains("no md superblock"), "{error}");
+    }
+}
