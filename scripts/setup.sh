@@ -38,6 +38,7 @@ need xfsprogs mkfs.xfs "makes and checks xfs"
 need btrfs-progs mkfs.btrfs "makes and checks btrfs"
 need reiserfsprogs mkreiserfs "makes and checks reiserfs"
 need jfsutils jfs_mkfs "makes and checks jfs"
+need mdadm mdadm "puts the lab's disks together as a RAID"
 
 # gcc alone has no C library to link with.
 if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |

@@ -124,12 +124,13 @@ impl LabError {
     }
 }
 
-/// The Debian package of a program that the catalog of file systems uses.
+/// The Debian package of a program that the catalog of file systems, or an array, uses.
 fn package_of(tool: &str) -> Option<&'static str> {
     const PACKAGES: &[(&str, &[&str])] = &[
         ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
         ("e2fsprogs", &["mke2fs", "e2fsck", "dumpe2fs", "tune2fs", "debugfs"]),
         ("jfsutils", &["jfs_mkfs", "mkfs.jfs", "jfs_fsck", "fsck.jfs", "jfs_tune"]),
+        ("mdadm", &["mdadm"]),
         ("reiserfsprogs", &["mkreiserfs", "mkfs.reiserfs", "reiserfsck", "debugreiserfs"]),
         ("xfsprogs", &["mkfs.xfs", "xfs_repair", "xfs_db", "xfs_info"]),
     ];
