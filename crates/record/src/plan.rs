@@ -183,6 +183,7 @@ pub struct OuterJournalPlan {
 /// What the file system lies on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "there is one for each plan, and plans are few")]
 pub enum MediumPlan {
     /// A directory as it is; only a fresh subdirectory of it is used.
     Directory {
