@@ -13,7 +13,9 @@ use crate::columns::{columns, moved};
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
-use crate::{answer, books, calls, command, instrument, legend, number, promise, subject, svg};
+use crate::{
+    answer, books, calls, command, disks, instrument, legend, number, promise, subject, svg,
+};
 
 /// The page, with ratios to the label of the baseline or to the best. It needs no network, no
 /// script and no font of its own; all foreign text is escaped.
@@ -204,7 +206,7 @@ fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionVie
         space: section.rows.iter().any(|row| used(row).is_some()),
         moved: section.rows.iter().any(|row| moved(row).is_some()),
         rows: section.rows.iter().map(|row| row_view(row, looks)).collect(),
-        books: books::lines(section),
+        books: books::lines(section).into_iter().chain(disks::lines(section)).collect(),
         id,
     }
 }

@@ -12,6 +12,7 @@ mod columns;
 mod command;
 mod csv;
 mod curve;
+mod disks;
 mod error;
 #[cfg(test)]
 mod fixture;

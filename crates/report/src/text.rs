@@ -7,7 +7,7 @@ use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
-use crate::{answer, books, calls, instrument, legend, number, promise, subject};
+use crate::{answer, books, calls, disks, instrument, legend, number, promise, subject};
 
 /// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
 const CUT: &str = "…";
@@ -135,7 +135,8 @@ impl Writer {
                 self.line(&format!("    {flags}"));
             }
         }
-        for line in books::lines(section).into_iter().chain(calls::lines(section)) {
+        let told = books::lines(section).into_iter().chain(calls::lines(section));
+        for line in told.chain(disks::lines(section)) {
             self.paragraph(&format!("  {line}"), "    ");
         }
         self.line("");

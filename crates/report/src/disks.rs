@@ -1,0 +1,53 @@
+//! What each of several modelled disks had to do in a phase, in a line.
+
+use fsdyno_record::trial::DiskRole;
+
+use crate::number;
+use crate::view::{Row, Section};
+
+/// A line for each row that lies on several disks: `disks of far: nbd0 412 requests, 31.0 MiB
+/// written, busy 1.20 s; nbd1 (journal) ...`, means over its trials.
+pub fn lines(section: &Section<'_>) -> Vec<String> {
+    section.rows.iter().filter_map(line).collect()
+}
+
+fn line(row: &Row<'_>) -> Option<String> {
+    let (trial, phase) = row.trials.first()?;
+    (!phase.devices.is_empty()).then_some(())?;
+    let part = |name: &String| {
+        let mean = |of: fn(&fsdyno_record::trial::Device) -> u64| {
+            row.mean(|phase| Some(of(phase.devices.get(name)?) as f64)).unwrap_or_default()
+        };
+        let requests = mean(|device| device.reads + device.writes + device.flushes);
+        let written = mean(|device| device.bytes_written.0) / f64::from(1 << 20);
+        let busy = row.mean(|phase| Some(phase.devices.get(name)?.busy_ns?.seconds()));
+        let busy = busy.map(|busy| format!(", busy {}", number::seconds(busy)));
+        let role = trial.conditions.disks.get(name).map(|disk| disk.role);
+        let role = if role == Some(DiskRole::Journal) { " (journal)" } else { "" };
+        format!(
+            "{name}{role} {} requests, {} MiB written{}",
+            number::short(requests),
+            number::short(written),
+            busy.unwrap_or_default()
+        )
+    };
+    let parts: Vec<String> = phase.devices.keys().map(part).collect();
+    Some(format!("disks of {}: {}", number::clean(&row.name), parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn each_of_several_disks_is_told_with_what_it_is_for_and_one_disk_is_not() {
+        let trials = [fixture::on_several_disks()];
+        let said = lines(&view::sections(&trials, None)[0]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("disks of ext4: nbd0 "), "{said:?}");
+        assert!(said[0].contains("; nbd2 (journal) "), "{said:?}");
+        assert_eq!(said[0].matches("MiB written, busy").count(), 3, "{said:?}");
+        assert!(lines(&view::sections(&fixture::trials(), None)[0]).is_empty());
+    }
+}
