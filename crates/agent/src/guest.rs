@@ -18,7 +18,7 @@ use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
 use crate::memory::{mapped_input, open_pci_memory, shared_words};
-use crate::serve_disk::{self, Shared};
+use crate::serve_disk::{self, Regions, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk};
 use crate::{kernel_log, process, trial};
 
@@ -142,10 +142,12 @@ fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<
                 let seed = partition::disk_seed(job.seed, index.into());
                 let partition = partition::place(&spec, size, seed).map_err(io::Error::other)?;
                 let shared = Shared::new()?;
-                let bytes = open_pci_memory(&layout::disk_pci(index))?;
-                let log = open_pci_memory(layout::LOG_PCI)?;
-                let device =
-                    serve_disk::start(index, bytes, log, &spec, seed, partition, shared, mailbox)?;
+                let regions = Regions {
+                    index,
+                    bytes: open_pci_memory(&layout::disk_pci(index))?,
+                    log: open_pci_memory(layout::LOG_PCI)?,
+                };
+                let device = serve_disk::start(regions, &spec, seed, partition, shared, mailbox)?;
                 (Medium::Served { device, shared }, partition)
             }
             Attach::Pmem => {

@@ -40,6 +40,16 @@ const MAPPED_AHEAD: u64 = 512 << 20;
 /// What is mapped of the request log before the trial: half a million requests.
 const LOG_MAPPED_AHEAD: u64 = 16 << 20;
 
+/// Which disk of the guest, and the regions it lies in.
+pub struct Regions {
+    /// Its number, from 0: nbd0, nbd1, ...
+    pub index: u8,
+    /// Its bytes.
+    pub bytes: File,
+    /// The log of all disks' requests, of which it has a part.
+    pub log: File,
+}
+
 /// A served disk.
 #[derive(Clone, Debug)]
 pub struct BlockDevice {
@@ -53,15 +63,12 @@ pub struct BlockDevice {
     pub driver: Pid,
 }
 
-/// Starts the server and the driver of disk `index` and waits until the kernel sees the disk. Its
-/// bytes lie in `memory`, its requests go to its part of `log`.
+/// Starts the server and the driver of a disk and waits until the kernel sees the disk.
 ///
 /// # Errors
 /// What forking, the store or the driver report; a disk that does not appear.
 pub fn start(
-    index: u8,
-    memory: File,
-    log: File,
+    regions: Regions,
     spec: &DiskSpec,
     seed: u64,
     partition: Partition,
@@ -73,11 +80,10 @@ pub fn start(
         rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BUFFER)?;
     }
     let server = process::fork(|| {
-        let (ours, memory, log) = (ours.try_clone()?, memory.try_clone()?, log.try_clone()?);
-        serve(index, ours, memory, log, spec, seed, partition, shared, mailbox)
+        serve(ours.try_clone()?, &regions, spec, seed, partition, shared, mailbox)
     })?;
     drop(ours);
-    let name = format!("nbd{index}");
+    let name = format!("nbd{}", regions.index);
     let path = PathBuf::from("/dev").join(&name);
     let driver = process::fork(|| drive(drivers.try_clone()?, &path, spec, partition))?;
     drop(drivers);
@@ -85,12 +91,9 @@ pub fn start(
     Ok(BlockDevice { name, path, server, driver })
 }
 
-#[allow(clippy::too_many_arguments, reason = "what a server is made of, named once")]
 fn serve(
-    index: u8,
     socket: UnixStream,
-    memory: File,
-    log: File,
+    regions: &Regions,
     spec: &DiskSpec,
     seed: u64,
     partition: Partition,
@@ -98,12 +101,12 @@ fn serve(
     mailbox: Mailbox<'static>,
 ) -> io::Result<()> {
     let disk = fsdyno_disk::build(spec, seed);
-    let mut windows = Windows::new(memory)?;
+    let mut windows = Windows::new(regions.bytes.try_clone()?)?;
     windows.map_ahead(0, MAPPED_AHEAD)?;
     let store = Store::create(windows, spec.capacity).map_err(io::Error::other)?;
-    let mut windows = Windows::new(log)?;
-    windows.map_ahead(u64::from(index) * region::PART, LOG_MAPPED_AHEAD)?;
-    let log = region::Writer::create(windows, index);
+    let mut windows = Windows::new(regions.log.try_clone()?)?;
+    windows.map_ahead(u64::from(regions.index) * region::PART, LOG_MAPPED_AHEAD)?;
+    let log = region::Writer::create(windows, regions.index);
     let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition);
     process::never_wait_for_memory()?;
     server.run()

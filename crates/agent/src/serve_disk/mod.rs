@@ -5,5 +5,5 @@ mod protocol;
 mod server;
 mod shared;
 
-pub use device::{BlockDevice, start};
+pub use device::{BlockDevice, Regions, start};
 pub use shared::Shared;
