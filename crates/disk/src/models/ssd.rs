@@ -201,7 +201,7 @@ impl SolidStateDisk {
                 break;
             }
             self.for_room.pop_front();
-            self.to_link(at, Stage::Arriving);
+            self.queue_for_link(at, Stage::Arriving);
         }
         self.settle();
         self.start_programs();
@@ -223,7 +223,7 @@ impl SolidStateDisk {
             self.set_stage(at, Stage::Room);
             self.for_room.push_back(at);
         } else {
-            self.to_link(at, Stage::Arriving);
+            self.queue_for_link(at, Stage::Arriving);
         }
     }
 
@@ -233,7 +233,7 @@ impl SolidStateDisk {
         }
     }
 
-    fn to_link(&mut self, at: usize, stage: Stage) {
+    fn queue_for_link(&mut self, at: usize, stage: Stage) {
         self.set_stage(at, stage);
         self.for_link.push_back(at);
     }
@@ -292,7 +292,7 @@ impl SolidStateDisk {
     fn read(&mut self, at: usize, command: &Command) {
         let (first, end) = command.range();
         if command.hit || first == end {
-            self.to_link(at, Stage::Leaving);
+            self.queue_for_link(at, Stage::Leaving);
             return;
         }
         let (mut pages, mut ready) = (0, 0);
@@ -311,7 +311,7 @@ impl SolidStateDisk {
         if pages > 1 {
             self.set_stage(at, Stage::Reading { pages: pages - 1, ready });
         } else {
-            self.to_link(at, Stage::Leaving);
+            self.queue_for_link(at, Stage::Leaving);
         }
     }
 

@@ -298,7 +298,7 @@ impl Ftl {
 /// of the sources above. The ratio, in units of 2^-32, is found by bisection.
 fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> {
     let falling = move |ratio: u64| {
-        let next = move |valid: &u64| Some((u128::from(*valid) * u128::from(ratio) >> 32) as u64);
+        let next = move |valid: &u64| Some(((u128::from(*valid) * u128::from(ratio)) >> 32) as u64);
         // 20 more bits, so that what a ratio near one takes away is not lost.
         std::iter::successors(Some(u64::from(size) << 20), next)
             .take(superblocks)
