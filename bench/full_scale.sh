@@ -43,7 +43,7 @@ for which; do
         report "725,000 files, checked" "$minutes" min at-most 15
         ;;
     seeks)
-        trial seeks bonnie --ram 256M --set file-size=8GiB --set data=zeros --set char=0 --set files=0 \
+        trial seeks bonnie --ram 512M --set file-size=8GiB --set data=zeros --set char=0 --set files=0 \
             --set seekers=1 --set end-sync=no --set gap=remount --set seeks="${SEEKS:-4000000}"
         hours=$(awk '$2 == "seeks" && $1 ~ /name$/ { sub(/name$/, "returned_ns", $1); at = $1 }
             $1 == at { print $2 / 3.6e12 }' "$folder/fields")
