@@ -24,6 +24,9 @@ const ROUNDS: usize = 4;
 /// Angles of the platter over which the model's own waits are averaged.
 const ANGLES: u64 = 8;
 
+/// What a read outside the drive's memory may take more than one inside it, in microseconds.
+const MISSES: [u64; 8] = [0, 100, 200, 300, 400, 500, 600, 800];
+
 /// How fast disks turn that were ever sold in numbers. A measured turn within 2 % of one of them is it.
 const SPEEDS: [u32; 11] =
     [3600, 4200, 4500, 5400, 5700, 5900, 7200, 10_000, 10_500, 12_000, 15_000];
@@ -49,7 +52,7 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     // A platter cannot give more than the interface takes.
     let interface_kb = interface_kb.max(outer);
     let measured = |name, value, from: &str| Parameter { name, value, from: from.to_string() };
-    let mut parameters = vec![
+    let parameters = vec![
         Parameter { name: "rpm", value: json!(rpm), from: rpm_from },
         measured(
             "outer_rate_kb",
@@ -68,31 +71,71 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
             "measured: 4 KiB out of the drive's memory again and again, the median; the host's own part is in it",
         ),
         measured(
-            "miss_overhead_us",
-            json!(overhead_us),
-            "not measured by itself: what a read outside the drive's memory takes more is in the seeks",
-        ),
-        measured(
             "flush_alone",
             json!(facts.ata),
             "by the protocol: ATA's FLUSH CACHE is no queued command, SCSI's SYNCHRONIZE CACHE is",
         ),
     ];
-    let base = disk(facts, sectors, &parameters)?;
-    let curve = curve(samples, base, turn_us)?;
+    // One command's overhead and another's seek overlap only where several are in flight: the reads
+    // with a queue tell the two apart.
+    let mut best: Option<(f64, DiskSpec, Vec<Parameter>, usize)> = None;
+    // A drive without a queue shows only their sum.
+    let (misses, from) = match facts.queue.depth {
+        1 => {
+            (&MISSES[..1], "not measured: a drive without a queue shows only its sum with the seek")
+        }
+        _ => {
+            (&MISSES[..], "measured: of eight values the one that foretells 8 reads in flight best")
+        }
+    };
+    for more in misses {
+        let mut parameters = parameters.clone();
+        parameters.push(measured("miss_overhead_us", json!(overhead_us + more), from));
+        let (spec, used) = with_seeks(samples, facts, sectors, &mut parameters, turn_us)?;
+        let time = samples.queued.again(&mut Modelled::new(&spec, 1))?;
+        let error = (time.seconds().max(1e-9) / samples.queued.time.seconds().max(1e-9)).ln().abs();
+        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+            best = Some((error, spec, parameters, used));
+        }
+    }
+    let Some((_, mut spec, parameters, used)) = best else { return Err(FitError::TooFew(0)) };
+    spec.source = sources(&spec, facts, &parameters)?;
+    let foretold = foretold(samples, &spec)?;
+    Ok(Fitted { spec, foretold, seeks: used, outliers: samples.seeks.len() - 1 - used })
+}
+
+/// The disk with seeks that fit its other parameters, which are added to them; and to how many reads
+/// they are fitted.
+fn with_seeks(
+    samples: &Samples,
+    facts: &Facts,
+    sectors: u64,
+    parameters: &mut Vec<Parameter>,
+    turn_us: u64,
+) -> Result<(DiskSpec, usize), FitError> {
+    let curve = curve(samples, disk(facts, sectors, parameters)?, turn_us)?;
     let [nearest, average, full] = curve.seeks;
     let read = json!({"track_to_track_us": nearest, "average_us": average, "full_stroke_us": full});
     let [write, age] = estimates(curve.seeks, turn_us, facts.queue.depth);
+    let found = format!(
+        "measured: least squares over {} reads, less what the model takes besides the seek",
+        curve.used
+    );
+    let from = |name, value, from: &str| Parameter { name, value, from: from.to_string() };
     parameters.extend([
-        measured("seek_read", read, &format!("measured: least squares over {} reads, less what the model takes besides the seek", curve.used)),
-        measured("seek_write", write, "estimate, for no write was made: as the reads, 0.2 ms more to the next track and 1 ms more on average and over all, as is usual where a maker gives both"),
-        measured("head_switch_us", json!(nearest), "estimate: as to the next track"),
-        measured("age_limit_us", age, "estimate: twice what a full queue takes in order of arrival"),
+        from("seek_read", read, &found),
+        from(
+            "seek_write",
+            write,
+            "estimate, for no write was made: as the reads, 0.2 ms more to the next track and 1 ms more \
+             on average and over all, as is usual where a maker gives both",
+        ),
+        from("head_switch_us", json!(nearest), "estimate: as to the next track"),
+        from("age_limit_us", age, "estimate: twice what a full queue takes in order of arrival"),
     ]);
-    let mut spec = disk(facts, sectors, &parameters)?;
-    spec.source = sources(&spec, facts, &parameters)?;
-    let foretold = foretold(samples, &spec)?;
-    Ok(Fitted { spec, foretold, seeks: curve.used, outliers: samples.seeks.len() - 1 - curve.used })
+    let spec = disk(facts, sectors, parameters)?;
+    spec.validate()?;
+    Ok((spec, curve.used))
 }
 
 /// Microseconds of the controller for a command, and kB/s over the interface.
@@ -321,7 +364,8 @@ fn seek(drive: &Geometry, from: u64, to: u64) -> f64 {
 fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
     for at in 0..3 {
         let pivot = (at..3).max_by(|x, y| a[*x][at].abs().total_cmp(&a[*y][at].abs()))?;
-        (a.swap(at, pivot), b.swap(at, pivot));
+        a.swap(at, pivot);
+        b.swap(at, pivot);
         if a[at][at].abs() < 1e-9 {
             return None;
         }

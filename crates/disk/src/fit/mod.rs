@@ -4,7 +4,7 @@
 //! Each part of the law is taken from reads that show it alone: the controller's time from what the
 //! drive's memory answers, the turn from reading backwards, the rates from long reads. The seeks are
 //! left, and are fitted by least squares to the times of single reads, less what the model itself says
-//! of all but the seek. Writes are never made, so whatever belongs to them is an estimate and says so.
+//! of all but the seek; reads with a queue tell them from what a drive does beside them. Writes are never made, so whatever belongs to them is an estimate and says so.
 
 mod drive;
 mod hard_disk;

@@ -26,6 +26,9 @@ const SHORTEST: u64 = (4 << 20) / crate::SECTOR;
 /// The shortest way of the arm that is asked for, in sectors (16 MiB): farther than read-ahead goes.
 const NEAREST: u64 = (16 << 20) / crate::SECTOR;
 
+/// The queue depth of the reads that tell what a drive does beside the arm's way.
+const QUEUED: u32 = 8;
+
 /// Queue depths at which the fit is checked.
 const DEPTHS: [u32; 2] = [1, 32];
 
@@ -49,8 +52,8 @@ pub struct Long {
     pub time: Nanos,
 }
 
-/// Random small reads with some in flight, made only to check what was fitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Random small reads with some in flight.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// Reads in flight.
     pub depth: u32,
@@ -73,6 +76,8 @@ pub struct Samples {
     pub long: Vec<Long>,
     /// Blocks in the order in which the arm went to them, near and far.
     pub seeks: Vec<Timed>,
+    /// Some in flight: what a drive does for one command while the arm goes for another.
+    pub queued: Check,
     /// What the fit has to foretell.
     pub checks: Vec<Check>,
 }
@@ -91,12 +96,14 @@ pub fn probe(
     step("the drive's own memory and its turns");
     turns(drive, share(8), &mut samples)?;
     step("long reads from the outer edge to the inner");
-    long(drive, share(27), &mut samples)?;
+    long(drive, share(23), &mut samples)?;
     step("seeks, near and far");
-    seeks(drive, share(40), &mut samples)?;
+    seeks(drive, share(37), &mut samples)?;
+    step(&format!("random reads, {QUEUED} in flight"));
+    samples.queued = random(drive, QUEUED, share(12))?;
     for depth in DEPTHS {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        check(drive, depth, share(12), &mut samples)?;
+        samples.checks.push(random(drive, depth, share(10))?);
     }
     Ok(samples)
 }
@@ -150,7 +157,7 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
             // Ways of all lengths, each doubling as often as the next.
             let most = (blocks / (NEAREST / u64::from(BLOCK))).max(2).ilog2();
             let doublings = draws.below(u64::from(most)) as u32;
-            let least = NEAREST / u64::from(BLOCK) << doublings;
+            let least = (NEAREST / u64::from(BLOCK)) << doublings;
             let way = least + draws.below(least);
             if at + way < blocks { at + way } else { at.saturating_sub(way) }
         };
@@ -162,12 +169,7 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
     Ok(())
 }
 
-fn check(
-    drive: &mut dyn Drive,
-    depth: u32,
-    budget: Nanos,
-    samples: &mut Samples,
-) -> io::Result<()> {
+fn random(drive: &mut dyn Drive, depth: u32, budget: Nanos) -> io::Result<Check> {
     let mut draws = seed::stream(u64::from(depth), "places of the check");
     let blocks = drive.sectors() / u64::from(BLOCK);
     let mut check = Check { depth, places: Vec::new(), time: Nanos(0) };
@@ -178,8 +180,7 @@ fn check(
         check.time += drive.read_all(&part, BLOCK, depth)?;
         check.places.extend(part);
     }
-    samples.checks.push(check);
-    Ok(())
+    Ok(check)
 }
 
 impl Check {
