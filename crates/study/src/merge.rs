@@ -61,8 +61,7 @@ pub enum MergeError {
     },
     /// Two shares are of two commands.
     #[error(
-        "'{}' and '{}' are not shares of one command: {what}; the first is of: {first_command}; \
-         the second: {second_command}", .first.display(), .second.display()
+        "'{}' and '{}' are not shares of one command: {what}; {commands}", .first.display(), .second.display()
     )]
     OtherCommand {
         /// A folder.
@@ -71,10 +70,8 @@ pub enum MergeError {
         second: PathBuf,
         /// Where their schedules part.
         what: String,
-        /// What was typed for the one.
-        first_command: String,
-        /// What was typed for the other.
-        second_command: String,
+        /// What was typed for each.
+        commands: String,
     },
     /// A share holds a trial of another command.
     #[error("'{}' holds the trial {trial_id} of '{label}', which its {} does not plan",
@@ -102,7 +99,7 @@ pub enum MergeError {
     },
     /// A trial that is no lab's was measured twice.
     #[error(
-        "'{}' and '{}' both measured the trial {trial_id} of '{label}' on a host, where no two \
+        "'{}' and '{}' both measured the trial {trial} on a host, where no two \
          measurements are alike; leave one of the folders out", .first.display(), .second.display()
     )]
     Twice {
@@ -110,15 +107,13 @@ pub enum MergeError {
         first: PathBuf,
         /// Another.
         second: PathBuf,
-        /// The trial.
-        trial_id: String,
-        /// Its row.
-        label: String,
+        /// The trial, and its row.
+        trial: String,
     },
     /// One trial under one lab identity has two results: what must never be.
     #[error(
-        "THE LAB DID NOT REPEAT: '{}' and '{}' ran the trial {trial_id} of '{label}' under one lab \
-         identity, {lab}, and differ in {what}. Keep both folders and report it: one of the machines, \
+        "THE LAB DID NOT REPEAT: '{}' and '{}' ran the trial {trial} in one lab and differ \
+         in {what}. Keep both folders and report it: one of the machines, \
          or the lab itself, cannot be trusted; nothing was merged", .first.display(), .second.display()
     )]
     Differs {
@@ -126,12 +121,8 @@ pub enum MergeError {
         first: PathBuf,
         /// Another.
         second: PathBuf,
-        /// The trial.
-        trial_id: String,
-        /// Its row.
-        label: String,
-        /// The identity.
-        lab: String,
+        /// The trial, and its row.
+        trial: String,
         /// Where the records part, and what each says there.
         what: String,
     },
@@ -266,8 +257,7 @@ fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
         first: a.folder.clone(),
         second: b.folder.clone(),
         what,
-        first_command: ours.command.clone(),
-        second_command: theirs.command.clone(),
+        commands: format!("the first is of: {}; the second: {}", ours.command, theirs.command),
     })
 }
 
@@ -368,13 +358,14 @@ fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, Me
     for (second, other) in &good[1..] {
         let Some(what) = first_difference(trial, other) else { continue };
         let (first, second) = (first.to_path_buf(), second.to_path_buf());
-        let (trial_id, label) = (trial.trial_id.clone(), trial.plan.label.clone());
-        return Err(match &trial.lab_id {
+        let label = &trial.plan.label;
+        let (lab, trial) = (&trial.lab_id, format!("{} of '{label}'", trial.trial_id));
+        return Err(match lab {
             Some(lab) => {
-                let lab = short(lab);
-                MergeError::Differs { first, second, trial_id, label, lab, what }
+                let what = format!("{what}, under the identity {}", short(lab));
+                MergeError::Differs { first, second, trial, what }
             }
-            None => MergeError::Twice { first, second, trial_id, label },
+            None => MergeError::Twice { first, second, trial },
         });
     }
     Ok(Some(trial))

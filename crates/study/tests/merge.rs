@@ -167,7 +167,7 @@ fn shares_make_the_whole_in_the_order_of_the_schedule_in_whatever_order_they_are
 fn a_merge_again_changes_nothing_and_a_partial_one_goes_on() {
     let cluster = Cluster::new(cells());
     let (first, out) = (cluster.good("s1", "1/2"), cluster.path("out"));
-    let error = merge(&out, &[first.clone()], false).unwrap_err().to_string();
+    let error = merge(&out, std::slice::from_ref(&first), false).unwrap_err().to_string();
     assert!(error.contains("share 2/2 (4 trials)"), "{error}");
     assert!(!out.exists(), "a merge that failed left a folder");
     let merged = merge(&out, &[first], true).unwrap();
