@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fsdyno_disk::{Attach, DiskSpec, Partition, partition};
@@ -51,8 +52,7 @@ fn live() -> io::Result<()> {
     let memory = open_pci_memory(layout::MAILBOX_PCI)?;
     let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
-    mailbox.set(Word::Stage, Stage::Ready as u64);
-    let report = match prepare_and_run(mailbox) {
+    let report = match boot_and_run(mailbox) {
         Ok(()) => return Ok(()),
         Err(error) => AgentReport {
             outcome: Outcome::Failed,
@@ -68,10 +68,12 @@ fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
 }
 
 /// Starts everything and waits; an error here is the report's reason.
-fn prepare_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
+fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
+    load_modules()?;
+    stop_for_snapshot()?;
+    mailbox.set(Word::Stage, Stage::Ready as u64);
     let booted = fsdyno_engine::clock::now();
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
-    load_modules()?;
     let target = target(&job, mailbox)?;
     let mut target = target.after(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
@@ -90,6 +92,14 @@ fn prepare_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
         put(mailbox, &report)
     })?;
     watch(child, job.deadline, mailbox)
+}
+
+/// Where a machine that is to be saved stops: between two instructions, always the same two. All
+/// before it is the same for every job; a machine that is not to be saved goes on at once, having
+/// executed the same instructions.
+fn stop_for_snapshot() -> io::Result<()> {
+    let ports = fs::File::options().write(true).open("/dev/port")?;
+    ports.write_all_at(&[layout::STOP_EVENT], layout::STOP_PORT)
 }
 
 /// Loads the modules of the lab's list in its order.

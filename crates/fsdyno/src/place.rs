@@ -185,7 +185,7 @@ pub fn venue(
                 labs.push(lab);
             }
             let place = Place::Lab(lab_place(run, releases, true));
-            let venue = LabVenue::new(labs, executable(), std::env::temp_dir());
+            let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
             let logs = run.keep_log.then(|| results.to_path_buf());
             let venue = venue.with_inputs(inputs.clone()).with_logs(logs);
             Ok((Box::new(venue), place))

@@ -113,7 +113,7 @@ fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
     };
     let folder = tempfile::tempdir().unwrap();
     let job = job(lab.kernel_release());
-    let venue = LabVenue::new(vec![lab], program(), folder.path().into());
+    let venue = LabVenue::new(vec![lab], program(), folder.path().into(), fsdyno_lab::user_cache());
     let mut now = |progress: &Progress| {
         progress.stage == Stage::Running && progress.phase == 1 && progress.ops_done > 10_000
     };

@@ -10,7 +10,7 @@ use fsdyno_record::canonical;
 use fsdyno_record::plan::CpuPlan;
 
 use crate::probe::Qemu;
-use crate::qemu::{MACHINE_WORDS, clock, kernel_command_line};
+use crate::qemu::{MACHINE_WORDS, Machine, clock, kernel_command_line};
 
 /// Name → what it is: a version, a hash, or the words themselves.
 pub type Components = BTreeMap<String, String>;
@@ -33,6 +33,18 @@ pub fn of_machine(
     for (name, sha256) in &qemu.firmware {
         components.insert(format!("firmware {name}"), format!("sha256:{sha256}"));
     }
+    components
+}
+
+/// What decides a booted guest: its own parts, and what of the machine it has seen by then.
+pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
+    let mut components = guest.clone();
+    components.insert("ram".into(), machine.ram.0.to_string());
+    for (index, disk) in machine.disks.iter().enumerate() {
+        components.insert(format!("disk {index}"), format!("{:?} {}", disk.attach, disk.size()));
+    }
+    let input = machine.input.as_ref().and_then(|file| file.metadata().ok());
+    components.insert("input".into(), input.map_or(0, |metadata| metadata.len()).to_string());
     components
 }
 

@@ -15,8 +15,11 @@ mod modules;
 mod payload;
 mod probe;
 mod qemu;
+mod qmp;
 mod run;
+mod snapshot;
 mod tools;
+mod vmstate;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -29,10 +32,12 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::CpuPlan;
 
 pub use error::{LabError, RunError};
+pub use identity::lab_id;
 pub use kernel::{Kernel, here as kernels_here, user_cache};
 pub use probe::{Qemu, probe_qemu};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Cut, Finished, Watch};
+pub use snapshot::Snapshot;
 pub use tools::find as find_program;
 
 use identity::Components;
@@ -225,7 +230,7 @@ impl Guest {
         job: &[u8],
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
-        run::run(&self.qemu, &self.boots, &self.initramfs, self.cpu, machine, job, watch)
+        run::run(self.boots(), machine, None, job, watch)
     }
 
     /// Runs one job and ends QEMU, as a power failure would, at the first look at its progress for
@@ -239,7 +244,54 @@ impl Guest {
         job: &[u8],
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<Cut, RunError> {
-        run::cut(&self.qemu, &self.boots, &self.initramfs, self.cpu, machine, job, now)
+        run::cut(self.boots(), machine, job, now)
+    }
+
+    /// A snapshot of this guest on such a machine, booted and without a job: the one that is kept
+    /// in `cache` (~/.cache/fsdyno), or a new one, which takes as long as a boot. `watch` may stop it.
+    ///
+    /// # Errors
+    /// [`RunError`]; whatever it is, QEMU has ended.
+    pub fn snapshot(
+        &self,
+        machine: &Machine,
+        cache: &Path,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Snapshot, RunError> {
+        let key = identity::lab_id(&identity::of_booted(&self.components, machine));
+        snapshot::get(&cache.join("snapshots"), &key, |file| {
+            run::save(self.boots(), machine, file, watch)
+        })
+    }
+
+    /// Runs one job as [`Guest::run`] does, in a guest that goes on from a snapshot.
+    ///
+    /// # Errors
+    /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+    pub fn run_from(
+        &self,
+        snapshot: &Snapshot,
+        machine: &Machine,
+        job: &[u8],
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Finished, RunError> {
+        run::run(self.boots(), machine, Some(snapshot), job, watch)
+    }
+
+    /// What the identity of this guest, gone on from a snapshot, is computed from.
+    pub fn components_from(&self, snapshot: &Snapshot) -> BTreeMap<String, String> {
+        let mut components = self.components.clone();
+        components.insert("snapshot".into(), format!("sha256:{}", snapshot.sha256()));
+        components
+    }
+
+    fn boots(&self) -> run::Boots<'_> {
+        run::Boots {
+            program: &self.qemu,
+            kernel: &self.boots,
+            initramfs: &self.initramfs,
+            cpu: self.cpu,
+        }
     }
 }
 

@@ -63,11 +63,14 @@ pub enum Attach {
 /// - `-cpu`: a named model, so that another QEMU adds no feature; this one has neither rdrand nor
 ///   rdseed (random) nor erms nor fsrm (`rep movsb` counts an instruction a byte).
 /// - `-rtc`: the same date in every trial.
+/// - `pvpanic`: by it a booted guest stops where it can be saved ([`OnStop`]); a guest that is not to
+///   be saved has it too, so that both execute the same instructions.
 pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
     ("accelerator", "-accel", "tcg,thread=single"),
     ("machine", "-M", "pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on"),
     ("cpu", "-cpu", "Nehalem-v1"),
     ("rtc", "-rtc", "base=2020-01-01,clock=vm"),
+    ("stop", "-device", "pvpanic"),
 ];
 
 /// QEMU's instruction clock for a CPU, another word of the identity: an instruction takes
@@ -116,6 +119,17 @@ pub fn kernel_command_line(cpu: CpuPlan) -> String {
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
+/// What the machine does when its guest has booted and says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStop {
+    /// It goes on.
+    GoOn,
+    /// It stops between two instructions, to be saved.
+    Save,
+    /// It does not boot at all, but goes on from what was saved there.
+    Restore,
+}
+
 /// Open files that QEMU inherits; it finds them below /proc/self/fd.
 #[derive(Debug)]
 pub struct Inherited {
@@ -125,6 +139,8 @@ pub struct Inherited {
     pub console: RawFd,
     /// The initramfs.
     pub initramfs: RawFd,
+    /// A socket for QEMU's control protocol, where the machine is saved or restored.
+    pub control: Option<RawFd>,
     /// The workload's input, and its size in bytes.
     pub input: Option<(RawFd, u64)>,
     /// The disks' bytes, one for each of the machine's disks.
@@ -134,7 +150,13 @@ pub struct Inherited {
 }
 
 /// QEMU's arguments.
-pub fn arguments(kernel: &Path, cpu: CpuPlan, machine: &Machine, files: &Inherited) -> Vec<String> {
+pub fn arguments(
+    kernel: &Path,
+    cpu: CpuPlan,
+    machine: &Machine,
+    on_stop: OnStop,
+    files: &Inherited,
+) -> Vec<String> {
     let mut out = Vec::new();
     let mut add = |key: &str, value: String| out.extend([key.to_string(), value]);
     let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
@@ -150,20 +172,29 @@ pub fn arguments(kernel: &Path, cpu: CpuPlan, machine: &Machine, files: &Inherit
         _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
     };
     add("-m", format!("size={}B{more}", machine.ram.0));
+    let stop = if on_stop == OnStop::Save { "pause" } else { "none" };
+    add("-action", format!("panic={stop}"));
+    if let Some(socket) = files.control {
+        add("-chardev", format!("socket,id=control,fd={socket}"));
+        add("-mon", "chardev=control,mode=control".into());
+    }
+    if on_stop == OnStop::Restore {
+        add("-incoming", "defer".into());
+    }
     add("-display", "none".into());
     add("-monitor", "none".into());
     add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny".into());
     add("-chardev", format!("file,id=console,path={}", path(files.console)));
     add("-serial", "chardev:console".into());
     add("-object", memory("mailbox", files.mailbox, mailbox::SIZE as u64));
-    add("-device", format!("ivshmem-plain,memdev=mailbox,addr={MAILBOX_SLOT:#x}"));
+    add("-device", shared("mailbox", MAILBOX_SLOT.into()));
     for (index, (disk, file)) in machine.disks.iter().zip(&files.disks).enumerate() {
         let name = format!("disk{index}");
         add("-object", memory(&name, *file, disk.size()));
         match disk.attach {
             Attach::Nbd => {
                 let slot = usize::from(DISK_SLOT) + index;
-                add("-device", format!("ivshmem-plain,memdev={name},addr={slot:#x}"));
+                add("-device", shared(&name, slot));
             }
             Attach::Pmem => add("-device", format!("nvdimm,id=nv{index},memdev={name}")),
         }
@@ -175,7 +206,7 @@ pub fn arguments(kernel: &Path, cpu: CpuPlan, machine: &Machine, files: &Inherit
     if let Some((file, size)) = files.input {
         let backend = memory("input", file, size);
         add("-object", format!("{backend},readonly=on"));
-        add("-device", format!("ivshmem-plain,memdev=input,addr={INPUT_SLOT:#x}"));
+        add("-device", shared("input", INPUT_SLOT.into()));
     }
     add("-kernel", kernel.display().to_string());
     add("-initrd", path(files.initramfs));
@@ -203,6 +234,12 @@ fn memory(name: &str, file: RawFd, size: u64) -> String {
     format!("memory-backend-file,id={name},mem-path={},size={size}B,share=on", path(file))
 }
 
+/// A region of shared memory in a PCI slot. Its master, as QEMU calls it, may be saved; the memory
+/// itself is not.
+fn shared(name: &str, slot: usize) -> String {
+    format!("ivshmem-plain,memdev={name},addr={slot:#x},master=on")
+}
+
 fn path(file: RawFd) -> String {
     format!("/proc/self/fd/{file}")
 }
@@ -228,24 +265,33 @@ mod tests {
             mailbox: 3,
             console: 4,
             initramfs: 5,
+            control: None,
             input: None,
             disks: vec![6, 7],
             log: None,
         };
-        arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks), &files).join(" ")
+        let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
+        arguments(kernel, cpu, &machine(disks), OnStop::GoOn, &files).join(" ")
     }
 
     #[test]
     fn an_input_is_a_region_of_its_own_that_the_guest_cannot_write() {
         let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
         let input = Some((9, 1 << 20));
-        let files =
-            Inherited { mailbox: 3, console: 4, initramfs: 5, input, disks: vec![6], log: None };
-        let with =
-            arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks.clone()), &files)
-                .join(" ");
+        let files = Inherited {
+            mailbox: 3,
+            console: 4,
+            initramfs: 5,
+            control: None,
+            input,
+            disks: vec![6],
+            log: None,
+        };
+        let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
+        let with = arguments(kernel, cpu, &machine(disks.clone()), OnStop::GoOn, &files).join(" ");
         let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
-                     size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf";
+                     size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf,\
+                     master=on";
         assert_eq!(with.replacen(added, "", 1), line(disks));
         assert!(with.contains(added), "{with}");
     }
@@ -254,11 +300,23 @@ mod tests {
     fn the_log_is_a_region_of_its_own() {
         let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
         let log = Some((9, 1 << 20));
-        let files =
-            Inherited { mailbox: 3, console: 4, initramfs: 5, input: None, disks: vec![6], log };
-        let with =
-            arguments(Path::new("/k/vmlinux"), CpuPlan::default(), &machine(disks.clone()), &files)
-                .join(" ");
+        let files = Inherited {
+            mailbox: 3,
+            console: 4,
+            initramfs: 5,
+            control: None,
+            input: None,
+            disks: vec![6],
+            log,
+        };
+        let with = arguments(
+            Path::new("/k/vmlinux"),
+            CpuPlan::default(),
+            &machine(disks.clone()),
+            OnStop::GoOn,
+            &files,
+        )
+        .join(" ");
         let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe";
         assert_eq!(with.replacen(added, "", 1), line(disks));
@@ -270,13 +328,14 @@ mod tests {
         let disk = DiskRegion { region: Bytes(5 << 30), attach: Attach::Nbd };
         let expected = "-accel tcg,thread=single \
             -M pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on \
-            -cpu Nehalem-v1 -rtc base=2020-01-01,clock=vm -icount shift=0,sleep=off \
-            -m size=536870912B -display none -monitor none -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny \
+            -cpu Nehalem-v1 -rtc base=2020-01-01,clock=vm -device pvpanic -icount shift=0,sleep=off \
+            -m size=536870912B -action panic=none -display none \
+            -monitor none -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny \
             -chardev file,id=console,path=/proc/self/fd/4 -serial chardev:console \
             -object memory-backend-file,id=mailbox,mem-path=/proc/self/fd/3,size=16777216B,share=on \
-            -device ivshmem-plain,memdev=mailbox,addr=0x10 \
+            -device ivshmem-plain,memdev=mailbox,addr=0x10,master=on \
             -object memory-backend-file,id=disk0,mem-path=/proc/self/fd/6,size=8589934592B,share=on \
-            -device ivshmem-plain,memdev=disk0,addr=0x11 \
+            -device ivshmem-plain,memdev=disk0,addr=0x11,master=on \
             -kernel /k/vmlinux -initrd /proc/self/fd/5 -append console=ttyS0 loglevel=1 panic=-1 \
             oops=panic norandmaps mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 \
             cgroup_disable=memory noapictimer tsc=reliable no_timer_check cryptomgr.notests \
@@ -297,6 +356,32 @@ mod tests {
         assert!(line.contains(" tsc_early_khz=4000000 -- agent"), "{line}");
         assert_eq!(kernel_command_line(cpu("1/2")), kernel_command_line(cpu("1")));
         assert!(!kernel_command_line(cpu("1")).contains("tsc_early_khz"));
+    }
+
+    #[test]
+    fn a_machine_that_is_saved_or_restored_is_the_same_machine() {
+        let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
+        let line = |on_stop, control| {
+            let files = Inherited {
+                mailbox: 3,
+                console: 4,
+                initramfs: 5,
+                control,
+                input: None,
+                disks: vec![6],
+                log: None,
+            };
+            arguments(Path::new("/k"), CpuPlan::default(), &machine(disks.clone()), on_stop, &files)
+                .join(" ")
+        };
+        let control = " -chardev socket,id=control,fd=9 -mon chardev=control,mode=control";
+        let (cold, saved) = (line(OnStop::GoOn, None), line(OnStop::Save, Some(9)));
+        assert!(saved.contains(control), "{saved}");
+        assert_eq!(saved.replace(control, "").replace("panic=pause", "panic=none"), cold);
+        let restored = line(OnStop::Restore, Some(9));
+        let incoming = format!("{control} -incoming defer");
+        assert!(restored.contains(&incoming), "{restored}");
+        assert_eq!(restored.replace(&incoming, ""), cold);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -15,9 +16,13 @@ use fsdyno_child::{Ended, Process, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::CpuPlan;
+use fsdyno_record::trial::AgentReport;
+use serde_json::json;
 
 use crate::error::RunError;
-use crate::qemu::{self, Inherited, Machine};
+use crate::qemu::{self, Inherited, Machine, OnStop};
+use crate::qmp::Qmp;
+use crate::snapshot::Snapshot;
 
 /// What a watcher answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,23 +88,44 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
+    control: Option<UnixStream>,
     started: Instant,
 }
 
-/// Boots the kernel with the initramfs, hands over the job, and waits for the report.
+/// What a guest boots.
+#[derive(Clone, Copy, Debug)]
+pub struct Boots<'a> {
+    /// QEMU.
+    pub program: &'a Path,
+    /// The kernel.
+    pub kernel: &'a Path,
+    /// The initramfs.
+    pub initramfs: &'a File,
+    /// How fast its CPU is.
+    pub cpu: CpuPlan,
+}
+
+/// Boots a guest, or lets a saved one go on, hands over the job, and waits for the report.
 ///
 /// # Errors
 /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
 pub fn run(
-    program: &Path,
-    kernel: &Path,
-    initramfs: &File,
-    cpu: CpuPlan,
+    boots: Boots<'_>,
     machine: &Machine,
+    snapshot: Option<&Snapshot>,
     job: &[u8],
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
-    Run::start(program, kernel, initramfs, cpu, machine, job)?.watch(watch)
+    match snapshot {
+        None => Run::start(boots, machine, OnStop::GoOn, job)?.watch(watch),
+        Some(snapshot) => {
+            let mut run = Run::start(boots, machine, OnStop::Restore, job)?;
+            match run.restore(snapshot) {
+                Ok(()) => run.watch(watch),
+                Err(error) => Err(run.refused("go on from a snapshot", error)),
+            }
+        }
+    }
 }
 
 /// As [`run`], but QEMU is ended when `now` says so.
@@ -107,15 +133,12 @@ pub fn run(
 /// # Errors
 /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
 pub fn cut(
-    program: &Path,
-    kernel: &Path,
-    initramfs: &File,
-    cpu: CpuPlan,
+    boots: Boots<'_>,
     machine: &Machine,
     job: &[u8],
     now: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Cut, RunError> {
-    let mut run = Run::start(program, kernel, initramfs, cpu, machine, job)?;
+    let mut run = Run::start(boots, machine, OnStop::GoOn, job)?;
     while !now(&run.progress()?) {
         if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
             return Err(run.died(ended));
@@ -131,15 +154,63 @@ pub fn cut(
     Ok(Cut { progress, disks: run.disks, log: run.log })
 }
 
+/// Boots a guest to where it stops, and saves it into `file`.
+///
+/// # Errors
+/// [`RunError`]; whatever it is, QEMU has ended.
+pub fn save(
+    boots: Boots<'_>,
+    machine: &Machine,
+    file: &File,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<(), RunError> {
+    // There is no job yet: what is saved goes before every job.
+    let mut run = Run::start(boots, machine, OnStop::Save, b"")?;
+    let mut control = match run.control() {
+        Ok(control) => control,
+        Err(error) => return Err(run.refused("speak with QEMU", error)),
+    };
+    let run = run.watch_boot(&mut control, watch)?;
+    match write_state(&mut control, file) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(run.refused("save a booted guest", error)),
+    }
+}
+
+/// Memory that is shared with the host is neither saved nor restored.
+fn leave_shared_memory_out(control: &mut Qmp) -> io::Result<()> {
+    let capabilities = json!([{ "capability": "x-ignore-shared", "state": true }]);
+    let arguments = json!({ "capabilities": capabilities });
+    control.command("migrate-set-capabilities", &arguments).map(drop)
+}
+
+fn write_state(control: &mut Qmp, file: &File) -> io::Result<()> {
+    leave_shared_memory_out(control)?;
+    // Bytes a second: as fast as it goes.
+    control.command("migrate-set-parameters", &json!({ "max-bandwidth": 100_000_000_000_u64 }))?;
+    control.hand_over(file, "snapshot")?;
+    control.command("migrate", &json!({ "uri": "fd:snapshot" }))?;
+    loop {
+        let answer = control.command("query-migrate", &json!({}))?;
+        match answer["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => {
+                let said = answer["error-desc"].as_str().unwrap_or("no reason");
+                return Err(io::Error::other(format!("QEMU could not save it: {said}")));
+            }
+            _ => std::thread::sleep(POLL),
+        }
+    }
+}
+
 impl<'a> Run<'a> {
     fn start(
-        program: &Path,
-        kernel: &Path,
-        initramfs: &File,
-        cpu: CpuPlan,
+        boots: Boots<'_>,
         machine: &'a Machine,
+        on_stop: OnStop,
         job: &[u8],
     ) -> Result<Run<'a>, RunError> {
+        let Boots { program, kernel, initramfs, cpu } = boots;
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
         mailbox.mailbox()?.put_job(job)?;
         let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
@@ -155,22 +226,86 @@ impl<'a> Run<'a> {
         let log = log_size.map(region).transpose().map_err(|error| no_room(error, machine))?;
         let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));
         let input = machine.input.as_ref().map(size).transpose();
+        let sockets = match on_stop {
+            OnStop::GoOn => None,
+            _ => Some(UnixStream::pair().map_err(host("make a socket for QEMU"))?),
+        };
+        let (control, theirs) = sockets.unzip();
         let files = Inherited {
             mailbox: mailbox.as_fd().as_raw_fd(),
             console: console.as_raw_fd(),
             initramfs: initramfs.as_raw_fd(),
+            control: theirs.as_ref().map(AsRawFd::as_raw_fd),
             input: input.map_err(host("look at the workload's input"))?,
             disks: disks.iter().map(AsRawFd::as_raw_fd).collect(),
             log: log.as_ref().map(AsRawFd::as_raw_fd).zip(log_size),
         };
         let mut command = Command::new(program);
-        command.args(qemu::arguments(kernel, cpu, machine, &files)).env("LC_ALL", "C");
+        command.args(qemu::arguments(kernel, cpu, machine, on_stop, &files)).env("LC_ALL", "C");
         let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
+        inherited.extend(theirs.iter().map(AsFd::as_fd));
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
         let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
-        Ok(Run { machine, process, mailbox, disks, log, console, started })
+        Ok(Run { machine, process, mailbox, disks, log, console, control, started })
+    }
+
+    fn control(&mut self) -> io::Result<Qmp> {
+        let socket = self.control.take().ok_or_else(|| io::Error::other("it has no socket"))?;
+        Qmp::start(socket)
+    }
+
+    /// Has QEMU load what was saved, and go on.
+    fn restore(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let mut control = self.control()?;
+        leave_shared_memory_out(&mut control)?;
+        control.hand_over(&snapshot.open()?, "snapshot")?;
+        control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" }))?;
+        while control.status()? == "inmigrate" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.command("cont", &json!({})).map(drop)
+    }
+
+    /// Waits until the guest has booted and stopped.
+    fn watch_boot(
+        self,
+        control: &mut Qmp,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Run<'a>, RunError> {
+        loop {
+            match control.status() {
+                Ok(status) if status == "guest-panicked" => return Ok(self),
+                Ok(_) => {}
+                Err(error) => return Err(self.refused("boot a guest", error)),
+            }
+            let progress = self.progress()?;
+            if watch(&progress) == Watch::Stop {
+                return Err(RunError::Stopped);
+            }
+            if let Some(report) = self.mailbox.mailbox()?.report() {
+                let report: Result<AgentReport, _> = serde_json::from_slice(&report);
+                let reason = report.ok().and_then(|report| report.reason).unwrap_or_default();
+                return Err(host("boot a guest")(io::Error::other(reason)));
+            }
+            if self.started.elapsed() >= self.machine.stall {
+                return Err(self.give_up(|after, console| RunError::Stalled { after, console }));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Why QEMU did not do what it was asked: because it has ended, or for the reason it gave.
+    fn refused(mut self, action: &'static str, error: io::Error) -> RunError {
+        let seen = Instant::now();
+        while error.kind() != io::ErrorKind::Other && seen.elapsed() < GRACE {
+            match self.process.poll() {
+                Ok(Some(ended)) => return self.died(ended),
+                _ => std::thread::sleep(POLL),
+            }
+        }
+        host(action)(error)
     }
 
     fn watch(mut self, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Finished, RunError> {

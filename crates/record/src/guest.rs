@@ -27,6 +27,12 @@ pub fn disk_pci(index: u8) -> String {
     format!("0000:00:{:02x}.0", DISK_SLOT + index)
 }
 
+/// The I/O port of QEMU's pvpanic device: what is written there stops a machine that is to be saved.
+pub const STOP_PORT: u64 = 0x505;
+
+/// What is written there (`PVPANIC_PANICKED`, the kernel's uapi/misc/pvpanic.h).
+pub const STOP_EVENT: u8 = 1;
+
 /// The list of modules to load: one absolute path a line in dependency order, parameters after a
 /// space.
 pub const MODULE_LIST: &str = "/lab/modules";

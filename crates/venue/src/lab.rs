@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::{array as md, catalog};
-use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError};
+use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError, Snapshot};
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
@@ -40,6 +40,7 @@ pub struct LabVenue {
     labs: BTreeMap<String, Lab>,
     agent: PathBuf,
     workdir: PathBuf,
+    cache: PathBuf,
     inputs: Inputs,
     /// The result folder that takes the logs of requests.
     logs: Option<PathBuf>,
@@ -62,11 +63,11 @@ struct Hardware {
 
 impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
-    /// bytes lie in nameless files in `workdir`.
-    pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf) -> LabVenue {
+    /// bytes lie in nameless files in `workdir`, and snapshots of guests are kept in `cache`.
+    pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: PathBuf) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.kernel_release().to_string(), lab)).collect();
         let (inputs, guests) = Default::default();
-        LabVenue { labs, agent, workdir, inputs, logs: None, guests }
+        LabVenue { labs, agent, workdir, cache, inputs, logs: None, guests }
     }
 
     /// The same, with the files that workloads work on.
@@ -117,6 +118,19 @@ impl LabVenue {
         let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
+    }
+
+    /// The snapshot that a plan's guest goes on from, if it does not boot.
+    fn snapshot(
+        &self,
+        plan: &Plan,
+        guest: &Guest,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Option<Snapshot>, VenueError> {
+        if plan.lab().is_none_or(|lab| lab.boot.is_cold()) {
+            return Ok(None);
+        }
+        guest.snapshot(&self.machine(plan)?, &self.cache, watch).map(Some).map_err(from_run)
     }
 
     /// Has the file system that a good trial left checked; how long that took.
@@ -234,7 +248,9 @@ impl LabVenue {
 
 impl Venue for LabVenue {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
-        self.guest(plan).map(|guest| Some(identity(&guest)))
+        let guest = self.guest(plan)?;
+        let snapshot = self.snapshot(plan, &guest, &mut |_| Watch::GoOn)?;
+        Ok(Some(identity(&guest, snapshot.as_ref())))
     }
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
@@ -242,8 +258,13 @@ impl Venue for LabVenue {
         let machine = self.machine(&job.plan)?;
         let text = serde_json::to_vec(&job.for_agent())
             .map_err(|error| VenueError::Died(error.to_string()))?;
+        let snapshot = self.snapshot(&job.plan, &guest, watch)?;
         let started = clock::now();
-        let finished = guest.run(&machine, &text, watch).map_err(from_run)?;
+        let finished = match &snapshot {
+            Some(snapshot) => guest.run_from(snapshot, &machine, &text, watch),
+            None => guest.run(&machine, &text, watch),
+        }
+        .map_err(from_run)?;
         let mut report = read_report(&finished.report)?;
         report.conditions.tools = tools_of(&job.plan);
         let log = match (&self.logs, &finished.log) {
@@ -273,7 +294,7 @@ impl Venue for LabVenue {
             stored: Some(finished.stored),
             log,
         };
-        Ok(Ran { report, host, identity: Some(identity(&guest)) })
+        Ok(Ran { report, host, identity: Some(identity(&guest, snapshot.as_ref())) })
     }
 }
 
@@ -296,8 +317,16 @@ fn stages(
     named
 }
 
-fn identity(guest: &Guest) -> Identity {
-    Identity { lab_id: guest.lab_id().to_string(), components: guest.components().clone() }
+fn identity(guest: &Guest, snapshot: Option<&Snapshot>) -> Identity {
+    match snapshot {
+        None => {
+            Identity { lab_id: guest.lab_id().to_string(), components: guest.components().clone() }
+        }
+        Some(snapshot) => {
+            let components = guest.components_from(snapshot);
+            Identity { lab_id: fsdyno_lab::lab_id(&components), components }
+        }
+    }
 }
 
 /// A disk of a plan.

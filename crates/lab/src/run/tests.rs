@@ -24,16 +24,9 @@ fn run_script(
         deadline: Duration::from_secs(60),
     };
     let initramfs = memory_file(c"test").unwrap();
-    let error = run(
-        &program,
-        Path::new("/vmlinux"),
-        &initramfs,
-        CpuPlan::default(),
-        &machine,
-        b"{}",
-        watch,
-    )
-    .unwrap_err();
+    let (kernel, cpu) = (Path::new("/vmlinux"), CpuPlan::default());
+    let boots = Boots { program: &program, kernel, initramfs: &initramfs, cpu };
+    let error = run(boots, &machine, None, b"{}", watch).unwrap_err();
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
     error

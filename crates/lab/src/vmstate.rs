@@ -1,0 +1,210 @@
+//! What a guest could tell of a saved machine, as a hash.
+//!
+//! QEMU's file also holds what no guest can see: two offsets of the host's own clocks, and the
+//! borders of the pieces in which memory was written, which lie where 50 ms of host time had gone.
+//! Without these, two snapshots of one guest are equal: all of its memory, every device.
+//!
+//! The format is that of QEMU's migration/savevm.c and migration/ram.c: sections of one byte of
+//! type, a number, and for a first or whole section a name; numbers are big-endian.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::canonical::sha256_hex;
+
+const SECTION_START: u8 = 1;
+const SECTION_PART: u8 = 2;
+const SECTION_END: u8 = 3;
+const SECTION_FULL: u8 = 4;
+const SECTION_FOOTER: u8 = 0x7e;
+
+const FLAG_ZERO: u64 = 0x02;
+const FLAG_MEM_SIZE: u64 = 0x04;
+const FLAG_PAGE: u64 = 0x08;
+const FLAG_EOS: u64 = 0x10;
+const FLAG_CONTINUE: u64 = 0x20;
+
+const PAGE: u64 = 4096;
+
+/// The head of the first section of memory after its number.
+const RAM: &[u8] = b"\x03ram";
+
+/// Where the section of the clocks, `timer`, has its name, and its two offsets of host clocks
+/// (`cpu_ticks_offset`, `cpu_clock_offset` of softmmu/cpu-timers.c; with `-icount` the guest's
+/// clock is neither).
+const TIMER: (usize, &[u8]) = (5, b"\x05timer");
+const HOST_CLOCKS: [std::ops::Range<usize>; 2] = [19..27, 35..43];
+
+/// SHA-256, in hex, over memory and devices; none if the file is not of the form that is known
+/// here.
+pub fn identity(file: &[u8]) -> Option<String> {
+    let start = file.get(..1024.min(file.len()))?.windows(RAM.len()).position(|at| at == RAM)?;
+    let mut reader = Reader { bytes: file, at: start.checked_sub(5)? };
+    let mut pages = BTreeMap::new();
+    loop {
+        let kind = reader.byte()?;
+        reader.skip(4)?;
+        match kind {
+            // Name, instance, version.
+            SECTION_START => reader.skip(RAM.len() as u64 + 8)?,
+            SECTION_PART | SECTION_END => {}
+            _ => return None,
+        }
+        memory(&mut reader, &mut pages)?;
+        if file.get(reader.at) == Some(&SECTION_FOOTER) {
+            reader.skip(5)?;
+        }
+        if kind == SECTION_END {
+            break;
+        }
+    }
+    let mut devices = file.get(reader.at..)?.to_vec();
+    if devices.first() != Some(&SECTION_FULL) || !devices.get(TIMER.0..)?.starts_with(TIMER.1) {
+        return None;
+    }
+    for range in HOST_CLOCKS {
+        devices.get_mut(range)?.fill(0);
+    }
+    let mut text = String::new();
+    for ((block, address), sha256) in pages {
+        text.push_str(&format!("{block} {address:x} {sha256}\n"));
+    }
+    text.push_str(&format!("devices {}\n", sha256_hex(&devices)));
+    Some(sha256_hex(text.as_bytes()))
+}
+
+/// Reads one section of memory; of its pages those that are not zero are kept.
+fn memory(reader: &mut Reader<'_>, pages: &mut BTreeMap<(String, u64), String>) -> Option<()> {
+    let mut block = String::new();
+    loop {
+        let word = reader.number(8)?;
+        let (address, flags) = (word & !(PAGE - 1), word & (PAGE - 1));
+        match flags & !FLAG_CONTINUE {
+            FLAG_EOS => return Some(()),
+            FLAG_MEM_SIZE => blocks(reader, address)?,
+            kind @ (FLAG_ZERO | FLAG_PAGE) => {
+                if flags & FLAG_CONTINUE == 0 {
+                    block = reader.name()?;
+                }
+                let page = (block.clone(), address);
+                if kind == FLAG_PAGE {
+                    pages.insert(page, sha256_hex(reader.take(PAGE)?));
+                } else {
+                    reader.skip(1)?;
+                    pages.remove(&page);
+                }
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Passes over the list of the blocks of memory: name, size, and (x-ignore-shared) address.
+fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<()> {
+    let mut left = total;
+    while left > 0 {
+        reader.name()?;
+        left = left.checked_sub(reader.number(8)?)?;
+        reader.skip(8)?;
+    }
+    Some(())
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: u64) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(usize::try_from(length).ok()?)?;
+        let taken = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+
+    fn skip(&mut self, length: u64) -> Option<()> {
+        self.take(length).map(drop)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn number(&mut self, bytes: u64) -> Option<u64> {
+        Some(self.take(bytes)?.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let length = self.byte()?;
+        Some(String::from_utf8_lossy(self.take(length.into())?).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of one block of two pages, written in one piece or in two, at some host time.
+    fn saved(pieces: usize, host_time: u64, page: u8, device: &[u8]) -> Vec<u8> {
+        let mut out = b"QEVM\0\0\0\x03\x07\0\0\0\x04q35!".to_vec();
+        let section = |out: &mut Vec<u8>, kind: u8| out.extend([kind, 0, 0, 0, 2]);
+        let eos = |out: &mut Vec<u8>| {
+            out.extend(FLAG_EOS.to_be_bytes());
+            out.extend([SECTION_FOOTER, 0, 0, 0, 2]);
+        };
+        section(&mut out, SECTION_START);
+        out.extend(b"\x03ram\0\0\0\0\0\0\0\x04");
+        out.extend((2 * PAGE | FLAG_MEM_SIZE).to_be_bytes());
+        out.extend(b"\x06pc.ram");
+        out.extend((2 * PAGE).to_be_bytes());
+        out.extend(0u64.to_be_bytes());
+        eos(&mut out);
+        let zero = |out: &mut Vec<u8>| {
+            out.extend(FLAG_ZERO.to_be_bytes());
+            out.extend(b"\x06pc.ram\0");
+        };
+        if pieces == 2 {
+            section(&mut out, SECTION_PART);
+            zero(&mut out);
+            eos(&mut out);
+        }
+        section(&mut out, SECTION_END);
+        if pieces == 1 {
+            zero(&mut out);
+            out.extend((PAGE | FLAG_PAGE | FLAG_CONTINUE).to_be_bytes());
+        } else {
+            out.extend((PAGE | FLAG_PAGE).to_be_bytes());
+            out.extend(b"\x06pc.ram");
+        }
+        out.extend(vec![page; PAGE as usize]);
+        eos(&mut out);
+        section(&mut out, SECTION_FULL);
+        out.extend(b"\x05timer\0\0\0\0\0\0\0\x02");
+        for word in [host_time, 0, host_time * 3] {
+            out.extend(word.to_be_bytes());
+        }
+        out.extend(device);
+        out
+    }
+
+    #[test]
+    fn host_time_and_pieces_are_left_out() {
+        let one = identity(&saved(1, 1000, 7, b"rtc")).unwrap();
+        assert_eq!(identity(&saved(2, 77, 7, b"rtc")).unwrap(), one);
+    }
+
+    #[test]
+    fn a_byte_of_memory_or_of_a_device_makes_another() {
+        let one = identity(&saved(1, 1000, 7, b"rtc"));
+        assert!(one.is_some());
+        assert_ne!(identity(&saved(1, 1000, 8, b"rtc")), one);
+        assert_ne!(identity(&saved(1, 1000, 7, b"rtd")), one);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_or_is_something_else_has_none() {
+        let whole = saved(2, 1, 7, b"");
+        assert!((0..whole.len() - 1).all(|end| identity(&whole[..end]).is_none()));
+        assert_eq!(identity(b"anything"), None);
+    }
+}
