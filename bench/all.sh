@@ -15,7 +15,8 @@ trap 'rm -f "$FSDYNO_BENCH_SUMMARY"' EXIT
 "$engine" --bench
 "$verify" --bench
 "$here/tools.sh" "$engine" || printf '%-48s could not be measured\n' tools >>"$FSDYNO_BENCH_SUMMARY"
-for bench in first_op dir_index instructions demo lab_vs_host; do
+"$here/first_op.sh" "$fsdyno" 1 snapshot || printf '%-48s could not be measured\n' snapshot >>"$FSDYNO_BENCH_SUMMARY"
+for bench in first_op jobs dir_index instructions demo lab_vs_host; do
     "$here/$bench.sh" "$fsdyno" || printf '%-48s could not be measured\n' "$bench" >>"$FSDYNO_BENCH_SUMMARY"
 done
 echo

@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -93,9 +94,12 @@ fn find(folder: &Path, key: &str) -> io::Result<Option<Snapshot>> {
 }
 
 fn keep(folder: &Path, key: &str, file: File, unfinished: &Path) -> io::Result<Snapshot> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    for at in vmstate::placed(Mapped::new(&file, length)?.as_ref()).unwrap_or_default() {
+        file.write_all_at(&[0; 8], at as u64)?;
+    }
     // Whatever has its name must be whole, also after the host lost its power.
     file.sync_all()?;
-    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     let bytes = Mapped::new(&file, length)?;
     let sha256 = vmstate::identity(bytes.as_ref()).unwrap_or_else(|| sha256_hex(bytes.as_ref()));
     let path = folder.join(format!("{key}.{sha256}"));

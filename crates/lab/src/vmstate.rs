@@ -1,4 +1,5 @@
-//! What a guest could tell of a saved machine, as a hash.
+//! QEMU's file of a saved machine: what a guest could tell of it, as a hash, and how it is made
+//! ready to be loaded into a fresh machine.
 //!
 //! QEMU's file also holds what no guest can see: two offsets of the host's own clocks, and the
 //! borders of the pieces in which memory was written, which lie where 50 ms of host time had gone.
@@ -34,11 +35,31 @@ const RAM: &[u8] = b"\x03ram";
 const TIMER: (usize, &[u8]) = (5, b"\x05timer");
 const HOST_CLOCKS: [std::ops::Range<usize>; 2] = [19..27, 35..43];
 
+/// Where the file says at which address of the guest a PCI device's shared memory lay. A fresh
+/// machine, whose devices have no addresses before they are loaded, takes such a file only if these
+/// 8 bytes are zero; loading the device then puts its memory where it was.
+pub fn placed(file: &[u8]) -> Option<Vec<usize>> {
+    let mut reader = Reader { bytes: file, at: memory_section(file)? };
+    // Type, number, name, instance, version of the first section.
+    reader.skip(1 + 4 + RAM.len() as u64 + 8)?;
+    let word = reader.number(8)?;
+    if word & FLAG_MEM_SIZE == 0 {
+        return None;
+    }
+    let blocks = blocks(&mut reader, word & !(PAGE - 1))?;
+    let of_pci = blocks.into_iter().filter(|(name, _)| name.starts_with("0000:"));
+    Some(of_pci.map(|(_, at)| at).collect())
+}
+
+fn memory_section(file: &[u8]) -> Option<usize> {
+    let head = file.get(..1024.min(file.len()))?;
+    head.windows(RAM.len()).position(|at| at == RAM)?.checked_sub(5)
+}
+
 /// SHA-256, in hex, over memory and devices; none if the file is not of the form that is known
 /// here.
 pub fn identity(file: &[u8]) -> Option<String> {
-    let start = file.get(..1024.min(file.len()))?.windows(RAM.len()).position(|at| at == RAM)?;
-    let mut reader = Reader { bytes: file, at: start.checked_sub(5)? };
+    let mut reader = Reader { bytes: file, at: memory_section(file)? };
     let mut pages = BTreeMap::new();
     loop {
         let kind = reader.byte()?;
@@ -80,7 +101,7 @@ fn memory(reader: &mut Reader<'_>, pages: &mut BTreeMap<(String, u64), String>) 
         let (address, flags) = (word & !(PAGE - 1), word & (PAGE - 1));
         match flags & !FLAG_CONTINUE {
             FLAG_EOS => return Some(()),
-            FLAG_MEM_SIZE => blocks(reader, address)?,
+            FLAG_MEM_SIZE => drop(blocks(reader, address)?),
             kind @ (FLAG_ZERO | FLAG_PAGE) => {
                 if flags & FLAG_CONTINUE == 0 {
                     block = reader.name()?;
@@ -98,15 +119,18 @@ fn memory(reader: &mut Reader<'_>, pages: &mut BTreeMap<(String, u64), String>) 
     }
 }
 
-/// Passes over the list of the blocks of memory: name, size, and (x-ignore-shared) address.
-fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<()> {
+/// Reads the list of the blocks of memory: name, size, and (x-ignore-shared) address; names, and
+/// where in the file the address stands.
+fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<Vec<(String, usize)>> {
+    let mut found = Vec::new();
     let mut left = total;
     while left > 0 {
-        reader.name()?;
+        let name = reader.name()?;
         left = left.checked_sub(reader.number(8)?)?;
+        found.push((name, reader.at));
         reader.skip(8)?;
     }
-    Some(())
+    Some(found)
 }
 
 struct Reader<'a> {
@@ -131,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self, bytes: u64) -> Option<u64> {
-        Some(self.take(bytes)?.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+        Some(self.take(bytes)?.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte)))
     }
 
     fn name(&mut self) -> Option<String> {
@@ -154,10 +178,12 @@ mod tests {
         };
         section(&mut out, SECTION_START);
         out.extend(b"\x03ram\0\0\0\0\0\0\0\x04");
-        out.extend((2 * PAGE | FLAG_MEM_SIZE).to_be_bytes());
-        out.extend(b"\x06pc.ram");
-        out.extend((2 * PAGE).to_be_bytes());
-        out.extend(0u64.to_be_bytes());
+        out.extend(((3 * PAGE) | FLAG_MEM_SIZE).to_be_bytes());
+        for (name, size, address) in [(&b"\x06pc.ram"[..], 2 * PAGE, 0), (DISK, PAGE, 7 << 30)] {
+            out.extend(name);
+            out.extend(size.to_be_bytes());
+            out.extend(u64::to_be_bytes(address));
+        }
         eos(&mut out);
         let zero = |out: &mut Vec<u8>| {
             out.extend(FLAG_ZERO.to_be_bytes());
@@ -185,6 +211,17 @@ mod tests {
         }
         out.extend(device);
         out
+    }
+
+    const DISK: &[u8] = b"\x120000:00:11.0/disk0";
+
+    #[test]
+    fn the_address_of_a_devices_memory_is_found_and_no_other() {
+        let file = saved(1, 1, 7, b"");
+        let at = placed(&file).unwrap();
+        let words: Vec<&[u8]> = at.iter().map(|at| &file[*at..at + 8]).collect();
+        assert_eq!(words, [(7u64 << 30).to_be_bytes()]);
+        assert_eq!(placed(&file[..40]), None);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use fsdyno_lab::{
-    Attach, DiskRegion, Finished, Guest, Lab, LabOptions, Machine, Parts, RunError, Watch,
-    user_cache,
+    Attach, DiskRegion, Finished, Guest, Lab, LabOptions, Machine, Parts, RunError, Snapshot,
+    Watch, user_cache,
 };
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
@@ -37,13 +37,9 @@ fn guest(folder: &Path) -> Result<Guest, String> {
     Ok(guest)
 }
 
-/// Runs a job in a guest of 256 MiB with a disk of 8 GiB.
-fn run(
-    guest: &Guest,
-    job: &str,
-    watch: &mut dyn FnMut(&Progress) -> Watch,
-) -> Result<Finished, RunError> {
-    let machine = Machine {
+/// A guest of 256 MiB with a disk of 8 GiB.
+fn machine(job: &str) -> Machine {
+    Machine {
         ram: Bytes(256 << 20),
         disks: vec![DiskRegion { region: Bytes(8 << 30), attach: Attach::Nbd }],
         input: None,
@@ -51,8 +47,15 @@ fn run(
         workdir: std::env::temp_dir(),
         stall: Duration::from_secs(if job == "loop" { 5 } else { 60 }),
         deadline: Duration::from_secs(if job == "beat" { 15 } else { 120 }),
-    };
-    guest.run(&machine, job.as_bytes(), watch)
+    }
+}
+
+fn run(
+    guest: &Guest,
+    job: &str,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Finished, RunError> {
+    guest.run(&machine(job), job.as_bytes(), watch)
 }
 
 fn go_on(_: &Progress) -> Watch {
@@ -87,6 +90,7 @@ fn a_guest_comes_to_every_end_it_can_come_to() {
         }
     };
     two_runs_report_the_same_nanoseconds(&guest);
+    a_saved_guest_goes_on_as_one_that_booted(&guest);
     a_panic_carries_the_console(&guest);
     a_silent_guest_has_stalled(&guest);
     a_stopped_guest_leaves_no_process(&guest);
@@ -111,6 +115,31 @@ fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
     // The megabyte that the guest wrote to its disk, in the host's blocks, not the 8 GiB.
     assert!((1 << 20..64 << 20).contains(&one.stored.0), "{}", one.stored);
     assert!(one.cpu.unwrap() > Duration::ZERO);
+}
+
+fn a_saved_guest_goes_on_as_one_that_booted(guest: &Guest) {
+    let cold = text(&run(guest, "report", &mut go_on).unwrap());
+    let cache = tempfile::tempdir().unwrap();
+    let machine = machine("report");
+    let snapshot = || guest.snapshot(&machine, cache.path(), &mut go_on).unwrap();
+    let go_on_from = |snapshot: &Snapshot| {
+        guest.run_from(snapshot, &machine, b"report", &mut go_on).map(|finished| text(&finished))
+    };
+    let first = snapshot();
+    assert_eq!(go_on_from(&first).unwrap(), cold);
+    assert_eq!(go_on_from(&snapshot()).unwrap(), cold, "the one that was kept");
+    let folder = cache.path().join("snapshots");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let again = snapshot();
+    assert_eq!(again.sha256(), first.sha256(), "a snapshot taken again is another one");
+    assert_eq!(go_on_from(&again).unwrap(), cold);
+    assert_ne!(guest.components_from(&again), *guest.components());
+
+    let kept = std::fs::read_dir(&folder).unwrap().flatten();
+    let kept = kept.max_by_key(|entry| entry.metadata().unwrap().len()).unwrap();
+    std::fs::File::options().write(true).open(kept.path()).unwrap().set_len(1 << 20).unwrap();
+    let error = go_on_from(&snapshot()).unwrap_err().to_string();
+    assert!(error.contains("migration failed"), "a damaged snapshot: {error}");
 }
 
 fn text(finished: &Finished) -> String {

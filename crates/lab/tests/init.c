@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +39,10 @@ int main(int argc, char **argv) {
         printf("no mailbox\n");
         return 1; /* PID 1 ends: the kernel panics */
     }
+    /* Where a guest that is to be saved stops: record/src/guest.rs. */
+    mknod("/dev/port", S_IFCHR | 0600, makedev(1, 4));
+    int ports = open("/dev/port", O_WRONLY);
+    if (pwrite(ports, "\1", 1, 0x505) != 1) printf("no port to stop at\n");
     mailbox[3] = 3;
     const char *job = (const char *)mailbox + 4096;
     if (!strcmp(job, "panic")) {
