@@ -70,8 +70,8 @@ fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
 /// Starts everything and waits; an error here is the report's reason.
 fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
     load_modules()?;
-    stop_for_snapshot()?;
     mailbox.set(Word::Stage, Stage::Ready as u64);
+    stop_for_snapshot(mailbox)?;
     let booted = fsdyno_engine::clock::now();
     let job = take_job(mailbox)?;
     let target = target(&job, mailbox)?;
@@ -97,9 +97,13 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
 /// Where a machine that is to be saved stops: between two instructions, always the same two. All
 /// before it is the same for every job; a machine that is not to be saved goes on at once, having
 /// executed the same instructions. A kernel without /dev/port (CONFIG_DEVPORT) goes on too.
-fn stop_for_snapshot() -> io::Result<()> {
+fn stop_for_snapshot(mailbox: Mailbox<'static>) -> io::Result<()> {
     match fs::File::options().write(true).open("/dev/port") {
-        Ok(ports) => ports.write_all_at(&[layout::STOP_EVENT], layout::STOP_PORT),
+        Ok(ports) => {
+            // SAFETY: reads a counter that every processor of this architecture has.
+            mailbox.set(Word::StoppedAt, unsafe { std::arch::x86_64::_rdtsc() });
+            ports.write_all_at(&[layout::STOP_EVENT], layout::STOP_PORT)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }

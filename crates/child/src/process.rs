@@ -76,6 +76,19 @@ impl Process {
         self.wait(0)
     }
 
+    /// Whether all its threads sleep: none runs, and none waits for a processor. A child that has
+    /// ended sleeps.
+    pub fn sleeps(&self) -> bool {
+        let folder = format!("/proc/{}/task", self.pid.as_raw_nonzero());
+        let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let stats =
+            threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+        // proc(5): the state follows the name, which stands in parentheses.
+        stats
+            .into_iter()
+            .all(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R')))
+    }
+
     /// The last lines that it wrote to stdout or stderr.
     pub fn last_words(&self, lines: usize) -> Vec<String> {
         last_lines(&self.words, lines)
@@ -182,6 +195,18 @@ mod tests {
         assert_eq!(ended.status.code(), Some(7));
         assert_eq!(child.last_words(1), ["two"]);
         assert_eq!(child.last_words(9), ["one", "two"]);
+    }
+
+    #[test]
+    fn a_child_that_waits_sleeps_and_one_that_works_does_not() {
+        let within = |child: &Process, wanted: bool| {
+            (0..1000).any(|_| {
+                std::thread::sleep(Duration::from_millis(5));
+                child.sleeps() == wanted
+            })
+        };
+        assert!(within(&shell("exec sleep 1000"), true));
+        assert!(within(&shell("while :; do :; done"), false));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use fsdyno_child::process::last_lines;
 use fsdyno_child::{Ended, Process, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
-use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::mailbox::{Progress, Stage, Word};
 use fsdyno_record::plan::CpuPlan;
 use fsdyno_record::trial::AgentReport;
 use serde_json::json;
@@ -74,6 +74,9 @@ pub struct Cut {
 /// How often the mailbox is looked at. Looking costs the guest nothing.
 const POLL: Duration = Duration::from_millis(10);
 
+/// At so many looks in a row a machine must have been asleep to count as stopped.
+const LOOKS: u32 = 5;
+
 /// How many of the last lines of console and messages are told.
 const LINES: usize = 60;
 
@@ -88,7 +91,9 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
-    control: Option<UnixStream>,
+    /// Where QEMU waits for commands, until it was spoken to.
+    socket: Option<UnixStream>,
+    control: Option<Qmp>,
     started: Instant,
 }
 
@@ -154,7 +159,7 @@ pub fn cut(
     Ok(Cut { progress, disks: run.disks, log: run.log })
 }
 
-/// Boots a guest to where it stops, and saves it into `file`.
+/// Boots a guest to where it stops, and saves it into `file`; when it stopped, by its own clock.
 ///
 /// # Errors
 /// [`RunError`]; whatever it is, QEMU has ended.
@@ -163,16 +168,11 @@ pub fn save(
     machine: &Machine,
     file: &File,
     watch: &mut dyn FnMut(&Progress) -> Watch,
-) -> Result<(), RunError> {
+) -> Result<u64, RunError> {
     // There is no job yet: what is saved goes before every job.
-    let mut run = Run::start(boots, machine, OnStop::Save, b"")?;
-    let mut control = match run.control() {
-        Ok(control) => control,
-        Err(error) => return Err(run.refused("speak with QEMU", error)),
-    };
-    let run = run.watch_boot(&mut control, watch)?;
-    match write_state(&mut control, file) {
-        Ok(()) => Ok(()),
+    let mut run = Run::start(boots, machine, OnStop::Save, b"")?.watch_boot(watch)?;
+    match run.write_state(file) {
+        Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
         Err(error) => Err(run.refused("save a booted guest", error)),
     }
 }
@@ -182,25 +182,6 @@ fn leave_shared_memory_out(control: &mut Qmp) -> io::Result<()> {
     let capabilities = json!([{ "capability": "x-ignore-shared", "state": true }]);
     let arguments = json!({ "capabilities": capabilities });
     control.command("migrate-set-capabilities", &arguments).map(drop)
-}
-
-fn write_state(control: &mut Qmp, file: &File) -> io::Result<()> {
-    leave_shared_memory_out(control)?;
-    // Bytes a second: as fast as it goes.
-    control.command("migrate-set-parameters", &json!({ "max-bandwidth": 100_000_000_000_u64 }))?;
-    control.hand_over(file, "snapshot")?;
-    control.command("migrate", &json!({ "uri": "fd:snapshot" }))?;
-    loop {
-        let answer = control.command("query-migrate", &json!({}))?;
-        match answer["status"].as_str() {
-            Some("completed") => return Ok(()),
-            Some("failed" | "cancelled") => {
-                let said = answer["error-desc"].as_str().unwrap_or("no reason");
-                return Err(io::Error::other(format!("QEMU could not save it: {said}")));
-            }
-            _ => std::thread::sleep(POLL),
-        }
-    }
 }
 
 impl<'a> Run<'a> {
@@ -230,7 +211,7 @@ impl<'a> Run<'a> {
             OnStop::GoOn => None,
             _ => Some(UnixStream::pair().map_err(host("make a socket for QEMU"))?),
         };
-        let (control, theirs) = sockets.unzip();
+        let (socket, theirs) = sockets.unzip();
         let files = Inherited {
             mailbox: mailbox.as_fd().as_raw_fd(),
             console: console.as_raw_fd(),
@@ -248,18 +229,24 @@ impl<'a> Run<'a> {
         inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
         let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
-        Ok(Run { machine, process, mailbox, disks, log, console, control, started })
+        let control = None;
+        Ok(Run { machine, process, mailbox, disks, log, console, socket, control, started })
     }
 
-    fn control(&mut self) -> io::Result<Qmp> {
-        let socket = self.control.take().ok_or_else(|| io::Error::other("it has no socket"))?;
-        Qmp::start(socket)
+    /// Begins to speak with QEMU. Not while a guest boots: each command wakes QEMU's main loop, which
+    /// then serves timers of the guest that its processor would have served at another instruction.
+    fn control(&mut self) -> io::Result<&mut Qmp> {
+        if let Some(socket) = self.socket.take() {
+            self.control = Some(Qmp::start(socket)?);
+        }
+        self.control.as_mut().ok_or_else(|| io::Error::other("there is no socket"))
     }
 
-    /// Has QEMU load what was saved, and go on.
+    /// Has QEMU load what was saved, and go on. The socket stays open to the end, for the same
+    /// reason for which nobody speaks while a guest boots.
     fn restore(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        let mut control = self.control()?;
-        leave_shared_memory_out(&mut control)?;
+        let control = self.control()?;
+        leave_shared_memory_out(control)?;
         control.hand_over(&snapshot.open()?, "snapshot")?;
         control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" }))?;
         while control.status()? == "inmigrate" {
@@ -270,15 +257,13 @@ impl<'a> Run<'a> {
 
     /// Waits until the guest has booted and stopped.
     fn watch_boot(
-        self,
-        control: &mut Qmp,
+        mut self,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Run<'a>, RunError> {
+        let mut asleep = 0;
         loop {
-            match control.status() {
-                Ok(status) if status == "guest-panicked" => return Ok(self),
-                Ok(_) => {}
-                Err(error) => return Err(self.refused("boot a guest", error)),
+            if let Some(ended) = self.process.poll().map_err(host("wait for QEMU"))? {
+                return Err(self.died(ended));
             }
             let progress = self.progress()?;
             if watch(&progress) == Watch::Stop {
@@ -289,10 +274,43 @@ impl<'a> Run<'a> {
                 let reason = report.ok().and_then(|report| report.reason).unwrap_or_default();
                 return Err(host("boot a guest")(io::Error::other(reason)));
             }
+            // The guest says that it is ready a few instructions before it stops; a machine that has
+            // stopped sleeps.
+            let ready = progress.stage >= Stage::Ready && self.process.sleeps();
+            asleep = if ready { asleep + 1 } else { 0 };
+            if asleep > LOOKS {
+                match self.control().and_then(Qmp::status) {
+                    Ok(status) if status == "guest-panicked" => return Ok(self),
+                    Ok(_) => {}
+                    Err(error) => return Err(self.refused("boot a guest", error)),
+                }
+            }
             if self.started.elapsed() >= self.machine.stall {
                 return Err(self.give_up(|after, console| RunError::Stalled { after, console }));
             }
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// Has QEMU write all but the shared memory into `file`.
+    fn write_state(&mut self, file: &File) -> io::Result<()> {
+        let control = self.control()?;
+        leave_shared_memory_out(control)?;
+        // Bytes a second: as fast as it goes.
+        let speed = json!({ "max-bandwidth": 100_000_000_000_u64 });
+        control.command("migrate-set-parameters", &speed)?;
+        control.hand_over(file, "snapshot")?;
+        control.command("migrate", &json!({ "uri": "fd:snapshot" }))?;
+        loop {
+            let answer = control.command("query-migrate", &json!({}))?;
+            match answer["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    let said = answer["error-desc"].as_str().unwrap_or("no reason");
+                    return Err(io::Error::other(format!("QEMU could not save it: {said}")));
+                }
+                _ => std::thread::sleep(POLL),
+            }
         }
     }
 

@@ -56,9 +56,21 @@ fn memory_section(file: &[u8]) -> Option<usize> {
     head.windows(RAM.len()).position(|at| at == RAM)?.checked_sub(5)
 }
 
-/// SHA-256, in hex, over memory and devices; none if the file is not of the form that is known
-/// here.
-pub fn identity(file: &[u8]) -> Option<String> {
+/// A saved machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// SHA-256, in hex, over memory and devices.
+    pub sha256: String,
+    /// The guest's clock, in nanoseconds since power on: instructions, and time that it slept.
+    pub clock: u64,
+}
+
+/// The name of the clock's part of the section `timer`, before its version, the time slept and the
+/// instructions (`qemu_icount_bias`, `qemu_icount`).
+const ICOUNT: &[u8] = b"\x0ctimer/icount";
+
+/// Reads a saved machine; none if the file is not of the form that is known here.
+pub fn read(file: &[u8]) -> Option<Saved> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     let mut pages = BTreeMap::new();
     loop {
@@ -85,12 +97,16 @@ pub fn identity(file: &[u8]) -> Option<String> {
     for range in HOST_CLOCKS {
         devices.get_mut(range)?.fill(0);
     }
+    let head = devices.get(..1024.min(devices.len()))?;
+    let icount = head.windows(ICOUNT.len()).position(|at| at == ICOUNT)?;
+    let mut words = Reader { bytes: head, at: icount + ICOUNT.len() + 4 };
+    let clock = words.number(8)?.checked_add(words.number(8)?)?;
     let mut text = String::new();
     for ((block, address), sha256) in pages {
         text.push_str(&format!("{block} {address:x} {sha256}\n"));
     }
     text.push_str(&format!("devices {}\n", sha256_hex(&devices)));
-    Some(sha256_hex(text.as_bytes()))
+    Some(Saved { sha256: sha256_hex(text.as_bytes()), clock })
 }
 
 /// Reads one section of memory; of its pages those that are not zero are kept.
@@ -209,6 +225,10 @@ mod tests {
         for word in [host_time, 0, host_time * 3] {
             out.extend(word.to_be_bytes());
         }
+        out.extend(b"\x05\x0ctimer/icount\0\0\0\x01");
+        for word in [30u64, 12] {
+            out.extend(word.to_be_bytes());
+        }
         out.extend(device);
         out
     }
@@ -226,22 +246,23 @@ mod tests {
 
     #[test]
     fn host_time_and_pieces_are_left_out() {
-        let one = identity(&saved(1, 1000, 7, b"rtc")).unwrap();
-        assert_eq!(identity(&saved(2, 77, 7, b"rtc")).unwrap(), one);
+        let one = read(&saved(1, 1000, 7, b"rtc")).unwrap();
+        assert_eq!(read(&saved(2, 77, 7, b"rtc")).unwrap(), one);
+        assert_eq!(one.clock, 42);
     }
 
     #[test]
     fn a_byte_of_memory_or_of_a_device_makes_another() {
-        let one = identity(&saved(1, 1000, 7, b"rtc"));
+        let one = read(&saved(1, 1000, 7, b"rtc"));
         assert!(one.is_some());
-        assert_ne!(identity(&saved(1, 1000, 8, b"rtc")), one);
-        assert_ne!(identity(&saved(1, 1000, 7, b"rtd")), one);
+        assert_ne!(read(&saved(1, 1000, 8, b"rtc")), one);
+        assert_ne!(read(&saved(1, 1000, 7, b"rtd")), one);
     }
 
     #[test]
     fn a_file_that_was_cut_or_is_something_else_has_none() {
         let whole = saved(2, 1, 7, b"");
-        assert!((0..whole.len() - 1).all(|end| identity(&whole[..end]).is_none()));
-        assert_eq!(identity(b"anything"), None);
+        assert!((0..whole.len() - 1).all(|end| read(&whole[..end]).is_none()));
+        assert_eq!(read(b"anything"), None);
     }
 }

@@ -39,6 +39,9 @@ pub enum Word {
     Requests = 9,
     /// Bytes of the modelled disk that are stored.
     Stored = 10,
+    /// The guest's processor's own clock (rdtsc, in the lab nanoseconds since power on) when it
+    /// stopped to be saved.
+    StoppedAt = 11,
 }
 
 /// Where a trial is.
@@ -47,7 +50,7 @@ pub enum Word {
 pub enum Stage {
     /// Nothing from the agent yet.
     Starting = 0,
-    /// The agent runs and has read its job.
+    /// The agent runs; the next thing it does is to read its job.
     Ready = 1,
     /// mkfs and mount.
     Preparing = 2,

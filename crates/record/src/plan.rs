@@ -235,11 +235,16 @@ pub struct Job {
 }
 
 impl Job {
-    /// The job as an agent gets it, without what the hash leaves out: in the lab a name that is a
-    /// byte longer costs instructions, and would change digits that it must not decide.
+    /// The job as an agent gets it, without what the hash leaves out and what it need not know: in the
+    /// lab a name that is a byte longer costs instructions, and would change digits that it must not
+    /// decide.
     pub fn for_agent(&self) -> Job {
         let mut job = self.clone();
         job.plan.label.clear();
+        // Nor does it matter to the agent how its guest came up.
+        if let MediumPlan::Lab(lab) = &mut job.plan.medium {
+            lab.boot = BootPlan::Cold;
+        }
         let workload = &mut job.plan.workload;
         if let Some(input) = &workload.input {
             workload.params.insert(input.parameter.clone(), input.sha256.clone());
