@@ -7,7 +7,7 @@ use crate::geometry::{Geometry, Place};
 
 /// Entries of the drive's table of cached extents. An estimate: no maker gives it. It bounds what
 /// an insertion moves to 16 KiB, some 2,000 instructions at worst.
-const MOST_EXTENTS: usize = 4096;
+pub const MOST_EXTENTS: usize = 4096;
 
 /// Extents looked at on either side of the head. Shortest access first would look at all; what is
 /// far off by sector is far off by cylinder too, so the best is nearly always among these.

@@ -201,7 +201,7 @@ pub fn arguments(
     }
     if let Some((file, size)) = files.log {
         add("-object", memory("log", file, size));
-        add("-device", format!("ivshmem-plain,memdev=log,addr={LOG_SLOT:#x}"));
+        add("-device", shared("log", LOG_SLOT.into()));
     }
     if let Some((file, size)) = files.input {
         let backend = memory("input", file, size);
@@ -318,7 +318,8 @@ mod tests {
         )
         .join(" ");
         let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
-                     size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe";
+                     size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe,\
+                     master=on";
         assert_eq!(with.replacen(added, "", 1), line(disks));
         assert!(with.contains(added), "{with}");
     }

@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
             let progress = self.progress()?;
             let elapsed = self.started.elapsed();
             stages.seen(&progress, elapsed);
-            if progress.stage >= Stage::Running {
+            if progress.stage == Stage::Running {
                 first_op.get_or_insert(elapsed);
             }
             if watch(&progress) == Watch::Stop {

@@ -380,6 +380,9 @@ pub struct Host {
     /// The log of the disk's requests, within the result folder (--keep-log).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    /// What is missing of that log, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_note: Option<String>,
 }
 
 /// The identity of the trial of a plan with a seed.

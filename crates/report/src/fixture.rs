@@ -147,6 +147,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
             memory: Some(Bytes(1200 << 20)),
             check_ns: Some(Nanos(301_000_000)),
             log: Some("logs/0123456789abcdef-7.log".into()),
+            log_note: None,
             stages: [("boot".to_string(), Nanos(2_100_000_000))].into(),
             stored: Some(Bytes(48 << 20)),
         },

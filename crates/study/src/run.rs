@@ -221,9 +221,10 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
 }
 
 /// Components that two guests share and that differ. The initramfs and its list of modules differ
-/// between file systems by nature; what is in them is compared piece by piece.
+/// between file systems by nature; what is in them is compared piece by piece. A snapshot is of one
+/// file system's guest on one machine.
 pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
-    let sums = ["initramfs", "modules"];
+    let sums = ["initramfs", "modules", "snapshot"];
     let shared = a.iter().filter(|(name, _)| !sums.contains(&name.as_str()));
     let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
     differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")

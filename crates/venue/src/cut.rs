@@ -37,8 +37,11 @@ impl LabVenue {
         job: &Job,
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<Left, VenueError> {
-        let (region, progress) = self.run_until(job, now)?;
         let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
+        if lab.disks() > 1 {
+            return Err(VenueError::Died("a guest with several disks cannot be cut yet".into()));
+        }
+        let (region, progress) = self.run_until(job, now)?;
         let (disk, size) = (crate::lab::disk_of(&lab.disk)?, lab.size);
         let part = partition::place(&disk, size, job.seed)
             .map_err(|error| VenueError::Died(error.to_string()))?;

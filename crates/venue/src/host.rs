@@ -97,6 +97,7 @@ impl Venue for HostVenue {
             memory: None,
             check_ns: None,
             log: None,
+            log_note: None,
             stages: Default::default(),
             stored: None,
         };

@@ -226,10 +226,10 @@ impl LabVenue {
         let data = region(&disk_of(&lab.disk)?, lab.size, stored);
         let mut disks = vec![data; lab.data_disks() as usize];
         if let Some(journal) = &lab.journal {
-            // A block is stored once at most, so no more than the partition.
+            // A block is stored twice at most: as the drive answers it, and as it is on the medium.
             let disk = disk_of(journal)?;
             let size = lab.journal_size.unwrap_or(disk.capacity);
-            disks.push(region(&disk, Some(size), size));
+            disks.push(region(&disk, Some(size), Bytes(2 * size.0)));
         }
         Ok(Machine {
             ram: lab.ram,
@@ -267,16 +267,20 @@ impl Venue for LabVenue {
         .map_err(from_run)?;
         let mut report = read_report(&finished.report)?;
         report.conditions.tools = tools_of(&job.plan);
+        let mut log_note = None;
         let log = match (&self.logs, &finished.log) {
             (Some(results), Some(log)) => {
-                let lost = request_log::keep(log, results, &job.trial_id)?;
-                if lost > 0 {
-                    report.conditions.notes.push(format!(
+                // A log that could not be kept is no reason to lose the trial.
+                let kept = request_log::keep(log, results, &job.trial_id);
+                log_note = match &kept {
+                    Ok(0) => None,
+                    Ok(lost) => Some(format!(
                         "{lost} requests did not fit into the log, which takes {} of each disk",
                         region::MOST_ENTRIES
-                    ));
-                }
-                Some(request_log::name(&job.trial_id))
+                    )),
+                    Err(error) => Some(format!("the log of requests was not kept: {error}")),
+                };
+                kept.ok().map(|_| request_log::name(&job.trial_id))
             }
             _ => None,
         };
@@ -293,6 +297,7 @@ impl Venue for LabVenue {
             stages: stages(&finished, &report, image),
             stored: Some(finished.stored),
             log,
+            log_note,
         };
         Ok(Ran { report, host, identity: Some(identity(&guest, snapshot.as_ref())) })
     }

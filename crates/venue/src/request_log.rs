@@ -35,8 +35,15 @@ pub fn keep(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueErro
 fn write(logged: &region::Logged, path: &Path) -> io::Result<()> {
     let part = PathBuf::from(format!("{}.part", path.display()));
     fs::create_dir_all(path.parent().unwrap_or(path))?;
-    let mut out = BufWriter::new(File::create(&part)?);
-    file::write(logged, &mut out)?;
-    out.flush()?;
-    fs::rename(part, path)
+    let written = File::create(&part).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        file::write(logged, &mut out)?;
+        out.flush()?;
+        fs::rename(&part, path)
+    });
+    if written.is_err() {
+        // There may be nothing to remove; why it was not written is what counts.
+        let _ = fs::remove_file(&part);
+    }
+    written
 }

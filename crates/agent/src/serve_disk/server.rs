@@ -278,6 +278,9 @@ impl Server {
         if self.in_flight.len() == MOST_IN_FLIGHT {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
+        // What an idle disk has destaged since it was last asked lands before the new bytes come.
+        self.disk.volatile_bytes(arrived);
+        self.land()?;
         self.in_flight.push(InFlight { whole, ..self.held(arrived, request) });
         self.shared.in_flight(self.in_flight.len());
         let request = self.on_disk(request);
@@ -351,6 +354,7 @@ impl Server {
             fua: request.fua,
             untimed: due.is_none(),
             failed: *errno != 0,
+            // The log knows whose it is.
             disk: 0,
             stage: held.stage,
             phase: held.phase,

@@ -140,7 +140,7 @@ impl HardDisk {
             for_arm: Vec::with_capacity(room),
             for_flush: VecDeque::with_capacity(room),
             done: VecDeque::with_capacity(1024),
-            landed: VecDeque::with_capacity(1024),
+            landed: VecDeque::with_capacity(crate::cache::MOST_EXTENTS + 1024),
             counters: Device {
                 seeks: Some(0),
                 busy_ns: Some(Nanos(0)),
