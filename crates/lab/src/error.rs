@@ -170,6 +170,15 @@ pub enum RunError {
         /// Lines of its console and of QEMU's own messages.
         console: Vec<String>,
     },
+    /// QEMU ran without the clock guard.
+    #[error(
+        "guard the guest's clock: QEMU did not load the library that keeps host time out of it{}",
+        tail(console)
+    )]
+    Unguarded {
+        /// Lines of its console and of QEMU's own messages.
+        console: Vec<String>,
+    },
     /// The folder of the disks' bytes is full.
     #[error("keep the modelled disk's bytes: no space left in {workdir}")]
     OutOfSpace {
@@ -200,7 +209,8 @@ impl RunError {
             Panicked { console }
             | Stalled { console, .. }
             | Deadline { console, .. }
-            | Died { console, .. } => console,
+            | Died { console, .. }
+            | Unguarded { console } => console,
             OutOfSpace { .. } | Stopped | Job(_) | Host { .. } => &[],
         }
     }
@@ -211,6 +221,11 @@ impl RunError {
             RunError::OutOfSpace { .. } => {
                 Some("free some space, or set TMPDIR to a larger file system")
             }
+            RunError::Unguarded { .. } => Some(
+                "use a QEMU that is linked dynamically with glibc (apt-get install \
+                 qemu-system-x86), on a host that executes files in memory (sysctl \
+                 vm.memfd_noexec is 0 or 1)",
+            ),
             _ => None,
         }
     }

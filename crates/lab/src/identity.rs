@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use fsdyno_record::canonical;
 use fsdyno_record::plan::CpuPlan;
 
+use crate::guard;
 use crate::probe::Qemu;
 use crate::qemu::{MACHINE_WORDS, Machine, clock, kernel_command_line};
 
@@ -30,6 +31,7 @@ pub fn of_machine(
     components.insert("kernel".into(), format!("{kernel_release} sha256:{kernel_sha256}"));
     components.insert("cmdline".into(), kernel_command_line(cpu));
     components.insert("clock".into(), clock(cpu));
+    add_file(&mut components, "clock guard".into(), guard::LIBRARY);
     for (name, sha256) in &qemu.firmware {
         components.insert(format!("firmware {name}"), format!("sha256:{sha256}"));
     }
@@ -48,7 +50,7 @@ pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
     components
 }
 
-/// Adds a file of the initramfs.
+/// Adds a file, by its contents.
 pub fn add_file(components: &mut Components, name: String, contents: &[u8]) {
     components.insert(name, format!("sha256:{}", canonical::sha256_hex(contents)));
 }
@@ -95,7 +97,9 @@ mod tests {
         let differing: Vec<_> = two.iter().filter(|(k, v)| one.get(*k) != Some(v)).collect();
         assert_eq!(differing.len(), 1);
         assert_eq!(differing[0].0, "tool mke2fs");
-        for name in ["qemu", "kernel", "cmdline", "cpu", "firmware bios-256k.bin", "clock"] {
+        for name in
+            ["qemu", "kernel", "cmdline", "cpu", "firmware bios-256k.bin", "clock", "clock guard"]
+        {
             assert!(one.contains_key(name), "no component {name}");
         }
     }

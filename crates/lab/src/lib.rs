@@ -8,6 +8,7 @@
 mod elf;
 mod error;
 mod fetch;
+mod guard;
 mod identity;
 mod initramfs;
 mod kernel;

@@ -20,6 +20,7 @@ use fsdyno_record::trial::AgentReport;
 use serde_json::json;
 
 use crate::error::RunError;
+use crate::guard::Guard;
 use crate::qemu::{self, Inherited, Machine, OnStop};
 use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
@@ -87,6 +88,7 @@ const GRACE: Duration = Duration::from_secs(3);
 struct Run<'a> {
     machine: &'a Machine,
     process: Process,
+    guard: Guard,
     mailbox: SharedMailbox,
     disks: Vec<File>,
     log: Option<File>,
@@ -154,6 +156,7 @@ pub fn cut(
         std::thread::sleep(POLL);
     }
     run.process.kill().map_err(host("end QEMU"))?;
+    run.guarded()?;
     // Asked again: it went on until it was ended.
     let progress = run.progress()?;
     Ok(Cut { progress, disks: run.disks, log: run.log })
@@ -227,10 +230,13 @@ impl<'a> Run<'a> {
         inherited.extend(theirs.iter().map(AsFd::as_fd));
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
+        let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
+        guard.equip(&mut command);
+        inherited.extend(guard.files());
         let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
         let control = None;
-        Ok(Run { machine, process, mailbox, disks, log, console, socket, control, started })
+        Ok(Run { machine, process, guard, mailbox, disks, log, console, socket, control, started })
     }
 
     /// Begins to speak with QEMU. Not while a guest boots: each command wakes QEMU's main loop, which
@@ -280,7 +286,10 @@ impl<'a> Run<'a> {
             asleep = if ready { asleep + 1 } else { 0 };
             if asleep > LOOKS {
                 match self.control().and_then(Qmp::status) {
-                    Ok(status) if status == "guest-panicked" => return Ok(self),
+                    Ok(status) if status == "guest-panicked" => {
+                        self.guarded()?;
+                        return Ok(self);
+                    }
                     Ok(_) => {}
                     Err(error) => return Err(self.refused("boot a guest", error)),
                 }
@@ -336,13 +345,15 @@ impl<'a> Run<'a> {
             let progress = self.progress()?;
             let elapsed = self.started.elapsed();
             stages.seen(&progress, elapsed);
-            if progress.stage == Stage::Running {
-                first_op.get_or_insert(elapsed);
+            if progress.stage == Stage::Running && first_op.is_none() {
+                self.guarded()?;
+                first_op = Some(elapsed);
             }
             if watch(&progress) == Watch::Stop {
                 return Err(RunError::Stopped);
             }
             if let Some(report) = self.mailbox.mailbox()?.report() {
+                self.guarded()?;
                 let finished = self.finish(report, elapsed, first_op, progress)?;
                 return Ok(Finished { stages: stages.0, ..finished });
             }
@@ -358,6 +369,14 @@ impl<'a> Run<'a> {
                 return Err(self.give_up(|after, console| RunError::Deadline { after, console }));
             }
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// Nothing is measured in a guest that host time can reach.
+    fn guarded(&self) -> Result<(), RunError> {
+        match self.guard.at_work().map_err(host("look at the clock guard"))? {
+            true => Ok(()),
+            false => Err(RunError::Unguarded { console: self.lines() }),
         }
     }
 

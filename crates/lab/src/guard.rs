@@ -1,0 +1,115 @@
+//! The clock guard: what keeps host time out of the guest's clock.
+//!
+//! QEMU's main loop, woken by any event of the host while the vCPU is just about to halt, moves the
+//! guest's clock too far (guard/guard.c says how). The guard is a small library that QEMU is started
+//! with (`LD_PRELOAD`), and that lets the main loop go on only beside a vCPU that waits. It is
+//! compiled with this crate, and reaches QEMU as nameless memory. What it did it counts in memory
+//! that it shares with us, so that a QEMU without it is found out: a static one, or one on a host
+//! that forbids to execute memory.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+
+use fsdyno_child::memory_file;
+
+/// The library, an ELF shared object for the host.
+pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.so"));
+
+/// A guard for one QEMU.
+#[derive(Debug)]
+pub struct Guard {
+    library: File,
+    seen: File,
+}
+
+impl Guard {
+    /// A guard that has seen nothing yet.
+    ///
+    /// # Errors
+    /// What memfd_create(2) or write(2) reports.
+    pub fn new() -> io::Result<Guard> {
+        let mut library = memory_file(c"fsdyno-guard")?;
+        library.write_all(LIBRARY)?;
+        let seen = memory_file(c"fsdyno-guard-seen")?;
+        seen.set_len(16)?;
+        Ok(Guard { library, seen })
+    }
+
+    /// Has a command start with the guard. It must inherit [`Guard::files`].
+    pub fn equip(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", format!("/proc/self/fd/{}", self.library.as_raw_fd()))
+            .env("FSDYNO_GUARD", self.seen.as_raw_fd().to_string());
+    }
+
+    /// The files that it reaches a child through.
+    pub fn files(&self) -> [BorrowedFd<'_>; 2] {
+        [self.library.as_fd(), self.seen.as_fd()]
+    }
+
+    /// Whether it is at work: it knows the vCPU, and the main loop has waited for it.
+    ///
+    /// # Errors
+    /// What pread(2) reports.
+    pub fn at_work(&self) -> io::Result<bool> {
+        // `struct seen` of guard.c.
+        let mut words = [0; 16];
+        self.seen.read_exact_at(&mut words, 0)?;
+        let (parked, passes) = words.split_at(8);
+        Ok(parked.iter().any(|byte| *byte != 0) && passes.iter().any(|byte| *byte != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    use fsdyno_child::Process;
+
+    /// tests/guarded.c, compiled; none where the C compiler cannot.
+    fn program(folder: &Path) -> PathBuf {
+        let program = folder.join("guarded");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guarded.c");
+        let mut compile = Command::new("cc");
+        compile.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(source);
+        assert!(compile.status().unwrap().success());
+        program
+    }
+
+    fn code(command: Command, guard: &Guard) -> i32 {
+        let mut child = Process::start(command, &guard.files()).unwrap();
+        loop {
+            if let Some(ended) = child.poll().unwrap() {
+                return ended.status.code().unwrap_or(-1);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn the_main_loop_waits_while_the_vcpu_runs_and_only_with_the_guard() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path());
+        let bare = Guard::new().unwrap();
+        assert_eq!(code(Command::new(&program), &bare), 1, "the vCPU ran on beside the main loop");
+        assert!(!bare.at_work().unwrap());
+        let guard = Guard::new().unwrap();
+        let mut command = Command::new(&program);
+        guard.equip(&mut command);
+        assert_eq!(code(command, &guard), 0, "the main loop did not wait");
+        assert!(guard.at_work().unwrap());
+    }
+
+    #[test]
+    fn a_program_without_a_vcpu_runs_as_ever_and_is_not_guarded() {
+        let guard = Guard::new().unwrap();
+        let mut command = Command::new("/bin/true");
+        guard.equip(&mut command);
+        assert_eq!(code(command, &guard), 0);
+        assert!(!guard.at_work().unwrap());
+    }
+}
