@@ -3,7 +3,7 @@
 //!
 //! QEMU's file also holds what no guest can see: two offsets of the host's own clocks, and the
 //! borders of the pieces in which memory was written, which lie where 50 ms of host time had gone.
-//! Without these, two snapshots of one guest are equal: all of its memory, every device.
+//! These are left out; docs/lab.md says what was seen to differ.
 //!
 //! The format is that of QEMU's migration/savevm.c and migration/ram.c: sections of one byte of
 //! type, a number, and for a first or whole section a name; numbers are big-endian.
