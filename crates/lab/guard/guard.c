@@ -54,6 +54,17 @@ static void *real(const char *name, const char *version)
 	return found;
 }
 
+/* Called wherever they are used: what is loaded with us may run before start(). */
+static void find_real(void)
+{
+	if (real_lock)
+		return;
+	real_wait = real("pthread_cond_wait", "GLIBC_2.3.2");
+	real_signal = real("pthread_cond_signal", "GLIBC_2.3.2");
+	real_broadcast = real("pthread_cond_broadcast", "GLIBC_2.3.2");
+	real_lock = real("pthread_mutex_lock", "GLIBC_2.2.5");
+}
+
 __attribute__((constructor)) static void start(void)
 {
 	const char *fd = getenv("FSDYNO_GUARD");
@@ -62,10 +73,7 @@ __attribute__((constructor)) static void start(void)
 	if (memory != MAP_FAILED)
 		seen = memory;
 	main_thread = pthread_self();
-	real_wait = real("pthread_cond_wait", "GLIBC_2.3.2");
-	real_signal = real("pthread_cond_signal", "GLIBC_2.3.2");
-	real_broadcast = real("pthread_cond_broadcast", "GLIBC_2.3.2");
-	real_lock = real("pthread_mutex_lock", "GLIBC_2.2.5");
+	find_real();
 }
 
 /* Whether this wait is the vCPU's for its condition. The first such wait tells which that is. */
@@ -83,6 +91,7 @@ static int is_park(pthread_cond_t *cond, pthread_mutex_t *lock)
 
 int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
 {
+	find_real();
 	if (!is_park(cond, lock))
 		return real_wait(cond, lock);
 	/* The vCPU holds the big lock until it waits, so the main thread cannot get it too early. */
@@ -98,6 +107,7 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
 /* From here on the vCPU is no longer parked, though its thread may wake much later. */
 static void told(pthread_cond_t *cond)
 {
+	find_real();
 	if (cond == go_on)
 		vcpu = RUNNING;
 }
@@ -116,9 +126,7 @@ int pthread_cond_broadcast(pthread_cond_t *cond)
 
 int pthread_mutex_lock(pthread_mutex_t *lock)
 {
-	/* Others may lock before start() has run. */
-	if (!real_lock)
-		real_lock = real("pthread_mutex_lock", "GLIBC_2.2.5");
+	find_real();
 	if (lock == big_lock && vcpu != ABSENT && pthread_equal(pthread_self(), main_thread)) {
 		while (vcpu == RUNNING)
 			syscall(SYS_futex, &vcpu, FUTEX_WAIT_PRIVATE, RUNNING, NULL, NULL, 0);
