@@ -1,6 +1,6 @@
 //! What a disk can do, worked out by asking its model: rates of random and of sequential requests.
 //!
-//! It knows the [`Disk`] trait and nothing of any law, so that it holds for every disk. Nothing here is
+//! It knows the [`Disk`] trait, and of the laws only how one is told that its disk is full. Nothing here is
 //! stored; the same disk and seed give the same profile.
 
 use fsdyno_record::{Bytes, Nanos, seed};
@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, build};
+use crate::model::Model;
 use crate::spec::DiskSpec;
 
 /// Queue depths that are asked about, each but no more than the disk's own.
@@ -20,6 +21,8 @@ const READS: u64 = 1000;
 /// Writes that one rate is the mean of, the flush that ends them included: several times what the
 /// extents of a hard disk's cache hold would cost minutes, so the tail counts at its true cost.
 const WRITES: u64 = 3000;
+/// Writes onto a full disk: several times what the write buffer holds, and several superblocks.
+const FULL_WRITES: u64 = 400_000;
 /// Places at which the sequential rates are taken, the first and the last sector among them.
 const PLACES: u64 = 9;
 /// Bytes of one sequential run.
@@ -38,9 +41,9 @@ pub struct Profile {
     pub random: Vec<RandomRate>,
     /// From the first sector to the last.
     pub sequential: Vec<SequentialRate>,
-    /// Of a disk that does not turn: random writes after every sector was written once, and once
-    /// more at random until the rate stands.
-    pub full: Option<FullRate>,
+    /// Of a solid-state disk: random writes a second, the flush that ends them included, in the steady
+    /// state of a disk that was written full and over at random.
+    pub full_writes: Option<f64>,
 }
 
 /// Random requests of 4 KiB a second.
@@ -67,17 +70,6 @@ pub struct SequentialRate {
     pub read_mb: f64,
     /// Writes, the flush that ends them included, in MB/s.
     pub write_mb: f64,
-}
-
-/// Random writes onto a disk that is full.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct FullRate {
-    /// Writes of 4 KiB a second.
-    pub writes: f64,
-    /// How many such writes it took until the rate stood.
-    pub after: u64,
-    /// Whether it stood: two slices in a row within 2 %. If not, `writes` is the last slice's.
-    pub steady: bool,
 }
 
 /// Asks the model of `spec`, which must be valid, its platter at an angle drawn from `seed`.
@@ -108,7 +100,7 @@ pub fn profile(spec: &DiskSpec, seed: u64) -> Profile {
         seed,
         random: random.collect(),
         sequential: sequential.collect(),
-        full: (!spec.queue.rotational).then(|| full_rate(spec, seed)),
+        full_writes: full_rate(spec, seed),
     }
 }
 
@@ -133,28 +125,20 @@ fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f6
     (length * SECTOR) as f64 / 1e6 / caller.now.seconds()
 }
 
-/// Fills the disk once, then writes at random, a sixteenth of its blocks a slice, until two slices
-/// take the same time or it has been written twice over.
-fn full_rate(spec: &DiskSpec, seed: u64) -> FullRate {
+/// Random writes onto the disk as it is when random overwriting has brought it to its steady state: the
+/// law begins there if it is told so. Writing a disk of 1 TB full and over takes its model half a minute.
+fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
+    let mut spec = spec.clone();
+    let Model::Ssd(ssd) = &mut spec.model else { return None };
+    ssd.prefilled_percent = 100;
     let blocks = spec.capacity.0 / SECTOR / u64::from(BLOCK);
-    let mut caller = Caller::new(build(spec, seed), spec.queue.depth);
-    caller.run(Action::Write, 0, blocks * u64::from(BLOCK));
-    caller.end(Action::Write);
+    let mut caller = Caller::new(build(&spec, seed), spec.queue.depth);
     let mut places = seed::stream(seed, "profile full");
-    let (slice, mut after, mut before) = ((blocks / 16).max(1), 0, 0.0);
-    loop {
-        let began = caller.now;
-        for _ in 0..slice {
-            caller.ask(Action::Write, places.below(blocks) * u64::from(BLOCK), BLOCK);
-        }
-        let writes = slice as f64 / (caller.now - began).seconds();
-        after += slice;
-        let steady = (writes / before - 1.0).abs() < 0.02;
-        if steady || after >= 2 * blocks {
-            return FullRate { writes, after, steady };
-        }
-        before = writes;
+    for _ in 0..FULL_WRITES {
+        caller.ask(Action::Write, places.below(blocks) * u64::from(BLOCK), BLOCK);
     }
+    caller.end(Action::Write);
+    Some(FULL_WRITES as f64 / caller.now.seconds())
 }
 
 /// Keeps a number of requests in flight: the next is handed in when one completes.
@@ -218,7 +202,6 @@ impl Caller {
 mod tests {
     use super::*;
     use crate::catalog;
-    use crate::model::Model;
 
     #[test]
     fn sequential_rates_are_the_data_sheets_and_random_ones_grow_with_depth() {

@@ -114,3 +114,70 @@ fn too_short_a_probe_says_so() {
     let spec = catalog::get("hdd-7200").unwrap();
     assert!(matches!(fitted(&spec, 1), Err(FitError::TooFew(_))));
 }
+
+/// `ssd-sata`, and with other parameters of its read side.
+fn solid_states() -> Vec<(&'static str, DiskSpec)> {
+    let with = |change: fn(&mut fsdyno_disk::model::Ssd)| {
+        let mut spec = catalog::get("ssd-sata").unwrap();
+        let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata is another law") };
+        change(ssd);
+        spec.validate().unwrap();
+        spec
+    };
+    vec![
+        ("ssd-sata", with(|_| {})),
+        // A cheap one: few dies, which are the limit before the link is.
+        ("four slow dies", with(|ssd| (ssd.channels, ssd.dies, ssd.read_us) = (2, 4, 90))),
+        // As fast as NVMe: the link is hardly ever the limit.
+        (
+            "fast link",
+            with(|ssd| {
+                (ssd.dies, ssd.read_us, ssd.read_rate_kb) = (64, 60, 3_200_000);
+                (ssd.read_command_ns, ssd.read_latency_ns) = (300, 12_000);
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn a_solid_state_disk_is_found_again_from_reads() {
+    for (name, spec) in solid_states() {
+        let mut drive = Modelled::new(&spec, 77);
+        assert!(fit::first_look(&mut drive).unwrap() < Nanos(2_000_000), "{name}");
+        let samples = fit::probe_flash(&mut drive, 10, &mut |_| {}).unwrap();
+        let fitted = fit::fit_flash(&samples, &facts(&spec), drive.sectors()).unwrap();
+        let text = fitted.text(&facts(&spec)).unwrap();
+        let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
+        println!("{name}: {:?}", file.model);
+        let Model::Ssd(found) = &file.model else { panic!("{name} became another law") };
+        let Model::Ssd(truth) = &spec.model else { panic!("{name} is another law") };
+        assert_eq!((file.capacity, file.queue.rotational), (spec.capacity, false), "{name}");
+        let near = |what: &str, found: f64, truth: f64, percent: f64| {
+            let error = (found / truth - 1.0) * 100.0;
+            println!("  {what}: {found:.0} for {truth:.0}, {error:+.2} %");
+            assert!(error.abs() <= percent, "{name}: {what} is {error:+.2} % off");
+        };
+        // None of these depths and places was fitted to.
+        for depth in [1, 2, 3, 8, 24, 32] {
+            near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 3.0);
+        }
+        near("interface", found.read_rate_kb as f64, truth.read_rate_kb as f64, 3.0);
+        near("sensing", found.read_us as f64, truth.read_us as f64, 5.0);
+        let depths: Vec<u32> = fitted.foretold.iter().map(|check| check.depth).collect();
+        assert_eq!(depths, [2, 8], "{name}: what it is checked at");
+        assert!(fitted.foretold.iter().all(|check| check.error().abs() < 3.0), "{name}");
+        // What was not measured says so.
+        let writes = file.source.iter().find(|source| source.what.contains("program_us")).unwrap();
+        assert!(writes.from.contains("Not measured") && writes.what.contains("write_rate_kb"));
+        assert_eq!(found.program_us, 450, "{name}");
+    }
+}
+
+#[test]
+fn memory_is_no_solid_state_disk() {
+    let spec = catalog::get("ssd-sata").unwrap();
+    let samples = fit::probe_flash(&mut Flash(2), 1, &mut |_| {}).unwrap();
+    let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
+    assert!(matches!(error, FitError::Memory { .. }), "{error}");
+    assert!(error.to_string().contains("memory answered"), "{error}");
+}

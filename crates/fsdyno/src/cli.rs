@@ -249,14 +249,16 @@ Examples:
 The device is opened read-only and never written, so it may be mounted; but whatever else uses it
 meanwhile falsifies the fit. The file's head says how well it foretells random reads that it was not
 fitted to. What reading cannot tell (writes, the size of caches) is an estimate, and its source says so.
-There is a law for disks that turn; for flash there is none to fit yet.")]
+A disk that turns gets the law 'hdd'. A solid-state disk gets the law 'ssd' with its read side fitted and
+its write side taken from ssd-sata: an NVMe drive's writes are not those.")]
 pub struct Fit {
     /// A whole disk, such as /dev/sdb; a file stands for whatever lies below it
     pub device: PathBuf,
     /// Write the disk's file here, a new file ending in .toml [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// About how long the probe takes; more is more exact
+    /// About how long the probe takes, in seconds, 10 to 86400 (a solid-state disk may need less); more
+    /// is more exact
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=86_400))]
     pub seconds: u64,
     /// Revolutions a minute, where the disk does not tell and its cache hides them

@@ -4,7 +4,7 @@ use fsdyno_record::Nanos;
 use serde_json::{Value, json};
 
 use super::drive::{Drive, Modelled};
-use super::probe::{BLOCK, LARGE, Samples, Timed};
+use super::probe::{BLOCK, Check, LARGE, Samples, Timed};
 use super::{Facts, FitError, Fitted, Foretold, Parameter};
 use crate::SECTOR;
 use crate::catalog;
@@ -99,8 +99,8 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
         }
     }
     let Some((_, mut spec, parameters, used)) = best else { return Err(FitError::TooFew(0)) };
-    spec.source = sources(&spec, facts, &parameters)?;
-    let foretold = foretold(samples, &spec)?;
+    spec.source = sources(&spec, facts, &parameters, BASE)?;
+    let foretold = foretold(&samples.checks, &spec)?;
     Ok(Fitted { spec, foretold, seeks: used, outliers: samples.seeks.len() - 1 - used })
 }
 
@@ -385,7 +385,12 @@ fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
 
 /// One source for each parameter of the law that was found, one for all that were not, and those of
 /// what the kernel tells.
-fn sources(spec: &DiskSpec, facts: &Facts, found: &[Parameter]) -> Result<Vec<Source>, FitError> {
+pub fn sources(
+    spec: &DiskSpec,
+    facts: &Facts,
+    found: &[Parameter],
+    base: &str,
+) -> Result<Vec<Source>, FitError> {
     let model = serde_json::to_value(&spec.model)?;
     let mut sources = vec![Source {
         what: "capacity, depth, max_sectors_kb, read_ahead_kb, scheduler, wbt_lat_usec, write_cache, fua, \
@@ -408,18 +413,19 @@ fn sources(spec: &DiskSpec, facts: &Facts, found: &[Parameter]) -> Result<Vec<So
     }
     sources.push(Source {
         what: rest.join(", "),
-        value: format!("as {BASE}"),
+        value: format!("as {base}"),
         from: format!(
-            "Not measured: reads alone do not tell them. Taken from the catalog's {BASE}"
+            "Not measured: reads alone do not tell them. Taken from the catalog's {base}"
         ),
     });
     Ok(sources)
 }
 
-fn foretold(samples: &Samples, spec: &DiskSpec) -> Result<Vec<Foretold>, FitError> {
+/// How well a disk foretells these reads.
+pub fn foretold(checks: &[Check], spec: &DiskSpec) -> Result<Vec<Foretold>, FitError> {
     spec.validate()?;
     let mut all = Vec::new();
-    for check in &samples.checks {
+    for check in checks {
         let time = check.again(&mut Modelled::new(spec, 1))?;
         all.push(Foretold {
             depth: check.depth,
@@ -431,7 +437,8 @@ fn foretold(samples: &Samples, spec: &DiskSpec) -> Result<Vec<Foretold>, FitErro
     Ok(all)
 }
 
-fn median(times: &[Nanos]) -> Nanos {
+/// The time in the middle; none is 0.
+pub fn median(times: &[Nanos]) -> Nanos {
     let mut times = times.to_vec();
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()

@@ -4,16 +4,22 @@
 //! Each part of the law is taken from reads that show it alone: the controller's time from what the
 //! drive's memory answers, the turn from reading backwards, the rates from long reads. The seeks are
 //! left, and are fitted by least squares to the times of single reads, less what the model itself says
-//! of all but the seek; reads with a queue tell them from what a drive does beside them. Writes are never made, so whatever belongs to them is an estimate and says so.
+//! of all but the seek; reads with a queue tell them from what a drive does beside them. A disk of which nothing
+//! turns has a law of its own ([`fit_flash`]). Writes are never made, so whatever belongs to them is an
+//! estimate and says so.
 
 mod drive;
 mod hard_disk;
 mod probe;
+mod solid_state;
 mod text;
 
 pub use drive::{Drive, Modelled};
 pub use hard_disk::fit;
 pub use probe::{BLOCK, Check, Long, Samples, Timed, probe};
+pub use solid_state::{FlashSamples, first_look, fit_flash, probe_flash};
+
+use fsdyno_record::Nanos;
 
 use crate::spec::{DiskSpec, Queue, SpecError};
 
@@ -70,7 +76,7 @@ pub struct Fitted {
     pub spec: DiskSpec,
     /// How well it foretells reads that it was not fitted to.
     pub foretold: Vec<Foretold>,
-    /// Seeks that the curve was fitted to.
+    /// Seeks that the curve was fitted to; 0 for a disk of which nothing turns.
     pub seeks: usize,
     /// Further ones that no turn of the platter explains: other load, retries, hits in a cache.
     pub outliers: usize,
@@ -100,6 +106,17 @@ pub enum FitError {
         /// Half a turn, in microseconds.
         half_us: u64,
     },
+    /// It answers faster than flash can.
+    #[error(
+        "a read of 4 KiB at a random place took {took} on average, and no flash answers in less than {least}: \
+         memory answered (a RAM disk, or a cache in front of the drive)"
+    )]
+    Memory {
+        /// Mean time of a random read.
+        took: Nanos,
+        /// The least that flash can take.
+        least: Nanos,
+    },
     /// The turn can be neither read nor seen.
     #[error(
         "the drive does not tell how fast it turns, and reads backwards took {took_us} us, which is no \
@@ -123,6 +140,9 @@ pub enum FitError {
     /// That disk is another kind of disk.
     #[error("the catalog's {0}, from which comes what reading cannot tell, is no hard disk")]
     NoHardDisk(&'static str),
+    /// That disk is another kind of disk.
+    #[error("the catalog's {0}, from which comes what reading cannot tell, is no solid-state disk")]
+    NoSolidState(&'static str),
     /// A value has no JSON form.
     #[error("failed to write the disk down: {0}")]
     Json(#[from] serde_json::Error),

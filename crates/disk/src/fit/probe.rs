@@ -32,6 +32,10 @@ const QUEUED: u32 = 8;
 /// Queue depths at which the fit is checked.
 const DEPTHS: [u32; 2] = [1, 32];
 
+/// Random reads of one thread before all begin anew, and the most of one depth.
+const A_PART: u32 = 8;
+const MOST: usize = 50_000;
+
 /// A small read and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
@@ -57,6 +61,8 @@ pub struct Long {
 pub struct Check {
     /// Reads in flight.
     pub depth: u32,
+    /// Reads that are made in one go.
+    pub part: usize,
     /// Their first sectors.
     pub places: Vec<u64>,
     /// How long they all took.
@@ -100,10 +106,10 @@ pub fn probe(
     step("seeks, near and far");
     seeks(drive, share(37), &mut samples)?;
     step(&format!("random reads, {QUEUED} in flight"));
-    samples.queued = random(drive, QUEUED, share(12))?;
+    samples.queued = random(drive, QUEUED, A_PART, MOST, share(12))?;
     for depth in DEPTHS {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, share(10))?);
+        samples.checks.push(random(drive, depth, A_PART, MOST, share(10))?);
     }
     Ok(samples)
 }
@@ -169,16 +175,23 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
     Ok(())
 }
 
-fn random(drive: &mut dyn Drive, depth: u32, budget: Nanos) -> io::Result<Check> {
+/// Random small reads, so many for each thread in one go, `most` at most.
+pub fn random(
+    drive: &mut dyn Drive,
+    depth: u32,
+    a_thread: u32,
+    most: usize,
+    budget: Nanos,
+) -> io::Result<Check> {
+    let part = (depth * a_thread) as usize;
     let mut draws = seed::stream(u64::from(depth), "places of the check");
     let blocks = drive.sectors() / u64::from(BLOCK);
-    let mut check = Check { depth, places: Vec::new(), time: Nanos(0) };
+    let mut check = Check { depth, part, places: Vec::new(), time: Nanos(0) };
     // In parts, so that it ends in time, each long enough for the ends not to matter.
-    while check.time < budget && check.places.len() < 50_000 {
-        let part: Vec<u64> =
-            (0..depth * 8).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();
-        check.time += drive.read_all(&part, BLOCK, depth)?;
-        check.places.extend(part);
+    while check.time < budget && check.places.len() < most {
+        let places: Vec<u64> = (0..part).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();
+        check.time += drive.read_all(&places, BLOCK, depth)?;
+        check.places.extend(places);
     }
     Ok(check)
 }
@@ -190,7 +203,7 @@ impl Check {
     /// What the drive says.
     pub fn again(&self, drive: &mut dyn Drive) -> io::Result<Nanos> {
         let mut time = Nanos(0);
-        for part in self.places.chunks(self.depth as usize * 8) {
+        for part in self.places.chunks(self.part.max(1)) {
             time += drive.read_all(part, BLOCK, self.depth)?;
         }
         Ok(time)

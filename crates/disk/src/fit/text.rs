@@ -12,11 +12,15 @@ pub fn write(fitted: &Fitted, facts: &Facts) -> Result<String, toml::ser::Error>
     for line in fitted.errors() {
         text.push_str(&format!("#   {line}\n"));
     }
-    text.push_str(&format!(
-        "# The seeks are fitted to {} reads; {} more no turn of the platter explains. Nothing was written to\n\
-         # the drive, so all that belongs to writes is an estimate: see the sources.\n\n",
-        fitted.seeks, fitted.outliers
-    ));
+    if fitted.seeks > 0 {
+        text.push_str(&format!(
+            "# The seeks are fitted to {} reads; {} more no turn of the platter explains.\n",
+            fitted.seeks, fitted.outliers
+        ));
+    }
+    text.push_str(
+        "# Nothing was written to the drive, so all that belongs to writes is an estimate: see the sources.\n\n",
+    );
     text.push_str(&toml::to_string(&fitted.spec)?);
     Ok(text)
 }

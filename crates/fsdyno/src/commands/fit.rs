@@ -28,11 +28,24 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     }
     let stop = stop::flag()?;
     let drive = Probed::open(&fit.device, Arc::clone(&stop))?;
-    check_turns(&drive)?;
+    check_past_cache(&drive)?;
+    let still = drive.fact("queue/rotational").as_deref() == Some("0");
+    if let Some(rpm) = fit.rpm.filter(|_| still) {
+        return Err(Failure::wrong(format!(
+            "--rpm {rpm}: '{}' does not turn (/sys/block/{}/queue/rotational is 0); leave --rpm out",
+            drive.path().display(),
+            drive.name().unwrap_or_default()
+        )));
+    }
     let facts = facts(&drive, fit.rpm);
     say_first(&drive, fit.seconds);
     let sectors = drive.size().0 / SECTOR;
-    let fitted = match measure(&mut Device(drive), fit.seconds, &facts, sectors) {
+    let mut device = Device(drive);
+    let measured = turns(&mut device, still, &facts).and_then(|turns| match turns {
+        true => measure(&mut device, fit.seconds, &facts, sectors),
+        false => measure_flash(&mut device, fit.seconds, &facts, sectors),
+    });
+    let fitted = match measured {
         Ok(fitted) => fitted?,
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             say("fsdyno: stopped; nothing is written");
@@ -83,17 +96,38 @@ fn check_out(out: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Only a disk that turns has a law that can be fitted.
-fn check_turns(drive: &Probed) -> Result<(), Failure> {
-    if drive.fact("queue/rotational").as_deref() != Some("0") {
+/// A loop device reads its file through the page cache unless it is told not to, and then memory
+/// answers whatever O_DIRECT asks of the device.
+fn check_past_cache(drive: &Probed) -> Result<(), Failure> {
+    let Some(file) = drive.fact("loop/backing_file").filter(|_| !drive.is_file()) else {
+        return Ok(());
+    };
+    if drive.fact("loop/dio").as_deref() == Some("1") {
         return Ok(());
     }
     Err(Failure::wrong(format!(
-        "'{}' does not turn (/sys/block/{}/queue/rotational is 0), and fsdyno fit knows only the law of \
-         disks that turn; for flash write a disk's file by hand after fsdyno show disk",
-        drive.path().display(),
-        drive.name().unwrap_or_default()
+        "'{}' reads its file '{file}' through the page cache, so its times would be those of memory; name \
+         the drive below that file, or set the loop up with losetup --direct-io=on",
+        drive.path().display()
     )))
+}
+
+/// Slower than this on average, a read waits for something that turns: half a turn at 15,000 a minute.
+const HALF_A_TURN: Nanos = Nanos(2_000_000);
+
+/// Whether the drive turns: as the kernel says, or as random reads show where it says that by default.
+fn turns(drive: &mut dyn Drive, still: bool, facts: &Facts) -> io::Result<bool> {
+    if still || facts.rpm.is_some() {
+        return Ok(!still);
+    }
+    let took = fit::first_look(drive)?;
+    if took < HALF_A_TURN {
+        say(&format!(
+            "fsdyno: nothing turns there, for reads at random places take {took} on average: it is fitted as \
+             a solid-state disk; for a disk that turns behind a cache give --rpm"
+        ));
+    }
+    Ok(took >= HALF_A_TURN)
 }
 
 fn say_first(drive: &Probed, seconds: u64) {
@@ -118,6 +152,19 @@ fn measure(
     let mut step = |what: &str| say(&format!("fsdyno: {what}"));
     let samples = fit::probe(drive, seconds, &mut step)?;
     Ok(fit::fit(&samples, facts, sectors).map_err(Failure::from))
+}
+
+/// Probes a drive of which nothing turns and fits it.
+fn measure_flash(
+    drive: &mut dyn Drive,
+    seconds: u64,
+    facts: &Facts,
+    sectors: u64,
+) -> io::Result<Result<Fitted, Failure>> {
+    let mut step = |what: &str| say(&format!("fsdyno: {what}"));
+    let samples = fit::probe_flash(drive, seconds, &mut step)?;
+    say("fsdyno: fitting");
+    Ok(fit::fit_flash(&samples, facts, sectors).map_err(Failure::from))
 }
 
 /// Writes a file that was not there before, whole.

@@ -225,12 +225,10 @@ fn rates(profile: &Profile) -> String {
         vec![format!("  {}", rate.at), mb(rate.read_mb), mb(rate.write_mb)]
     }));
     text.push_str(&output::columns(&rows));
-    if let Some(full) = profile.full {
-        let steady = if full.steady { "" } else { ", and still changing" };
+    if let Some(writes) = profile.full_writes {
         text.push_str(&format!(
-            "\nonce every sector was written, 4 KiB at random: {:.1} writes a second after {} such \
-             writes{steady}\n",
-            full.writes, full.after
+            "\nwritten full and over at random before (prefilled_percent = 100): {writes:.1} random writes of \
+             4 KiB a second\n"
         ));
     }
     text
