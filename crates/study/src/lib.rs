@@ -2,6 +2,7 @@
 
 mod config;
 pub mod input;
+mod logs;
 pub mod matrix;
 pub mod merge;
 pub mod run;

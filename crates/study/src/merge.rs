@@ -15,6 +15,7 @@ use fsdyno_venue::ground;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
+use crate::logs;
 use crate::run::{differs, same_machine, short};
 use crate::schedule::Shard;
 use crate::share::{Planned, Share, ShareError};
@@ -126,6 +127,27 @@ pub enum MergeError {
         /// Where the records part, and what each says there.
         what: String,
     },
+    /// Another log has the place of a trial's log.
+    #[error(
+        "'{}' is there and is another log than '{}'; name a new folder for the merged trials",
+        .there.display(), .of.display()
+    )]
+    OtherLog {
+        /// What is there.
+        there: PathBuf,
+        /// The trial's log.
+        of: PathBuf,
+    },
+    /// A log cannot be read or written.
+    #[error("failed to {what} '{}': {source}", .path.display())]
+    Log {
+        /// The attempt.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// Trials are missing.
     #[error(
         "not all is there: {0}; run or name what is missing, or merge what there is with --partial"
@@ -212,6 +234,7 @@ fn put_together(
 
     let known = by_trial(&sources);
     let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
+    let mut copies = Vec::new();
     let mut plans: BTreeMap<usize, Plan> = BTreeMap::new();
     for (place, planned) in whole.trials.iter().enumerate() {
         let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
@@ -222,7 +245,12 @@ fn put_together(
                 };
                 twice += candidates.iter().filter(good).count().saturating_sub(1);
                 plans.entry(planned.cell).or_insert_with(|| trial.plan.clone());
-                trials.push(trial.clone());
+                let mut merged = trial.clone();
+                let of = candidates.iter().find(|(_, one)| std::ptr::eq(*one, trial));
+                if let Some((folder, _)) = of.filter(|(folder, _)| *folder != store.folder()) {
+                    copies.extend(logs::plan(&mut merged, folder, store.folder())?);
+                }
+                trials.push(merged);
             }
             None => lacking.push(place),
         }
@@ -231,6 +259,8 @@ fn put_together(
     if !lacking.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
+    // Before the lines that name them.
+    copies.iter().try_for_each(logs::Copy::make)?;
     whole.write(store.folder())?;
     store.replace(trials.clone())?;
     let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());

@@ -347,3 +347,46 @@ fn a_folder_stays_the_share_that_it_is() {
     merge(&out, &[folder], true).unwrap();
     Share::refuse(&Store::open(&out).unwrap()).unwrap();
 }
+
+/// A share each of whose trials has a log that says which it is.
+fn with_logs(cluster: &Cluster, name: &str, typed: &str) -> PathBuf {
+    let logs = cluster.path(name).join("logs");
+    cluster.share(name, typed, |_, mut trial| {
+        let log = format!("logs/{}.log", trial.trial_id);
+        std::fs::create_dir_all(&logs).unwrap();
+        std::fs::write(cluster.path(name).join(&log), format!("of {}", trial.trial_id)).unwrap();
+        trial.host.log = Some(log);
+        Some(trial)
+    })
+}
+
+#[test]
+fn the_logs_of_shares_lie_in_the_merged_folder_and_none_is_written_over() {
+    let cluster = Cluster::new(cells());
+    let (one, two) = (with_logs(&cluster, "one", "1/2"), with_logs(&cluster, "two", "2/2"));
+    let out = cluster.path("out");
+    let shares = [one.clone(), two.clone()];
+    // One log was taken away after its run: the merged line no longer names it.
+    let gone = std::fs::read_dir(two.join("logs")).unwrap().next().unwrap().unwrap();
+    std::fs::remove_file(gone.path()).unwrap();
+    for _ in 0..2 {
+        let merged = merge(&out, &shares, false).unwrap();
+        let named =
+            merged.trials.iter().filter_map(|trial| Some((trial, trial.host.log.as_ref()?)));
+        let named: Vec<_> = named.collect();
+        assert_eq!(named.len(), cluster.whole().len() - 1);
+        for (trial, log) in named {
+            let text = std::fs::read_to_string(out.join(log)).unwrap();
+            assert_eq!(text, format!("of {}", trial.trial_id));
+        }
+        assert_eq!(files(&out.join("logs")).len(), cluster.whole().len() - 1);
+    }
+    // A log that is not this trial's stands in the way of a merge that goes on, and stays.
+    let other = cluster.path("other");
+    merge(&other, &shares[..1], true).unwrap();
+    let there = other.join("logs").join(files(&two.join("logs"))[0].0.clone());
+    std::fs::write(&there, "another").unwrap();
+    let refused = merge(&other, &shares, false).unwrap_err();
+    assert!(matches!(refused, MergeError::OtherLog { .. }), "{refused}");
+    assert_eq!(std::fs::read_to_string(&there).unwrap(), "another");
+}
