@@ -1,5 +1,6 @@
 //! How it goes: bars with time left on a terminal, one plain line for each trial elsewhere.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +21,23 @@ pub struct Show {
     /// Ops of all trials, and those of trials that have ended: the measure of time left.
     ops: u64,
     ops_ended: AtomicU64,
+    /// What is known of each cell, by its number.
+    cells: Mutex<BTreeMap<usize, Pace>>,
+    /// Trials side by side.
+    jobs: usize,
     begin: Instant,
     bars: Option<Bars>,
     workers: Vec<Mutex<Worker>>,
+}
+
+/// How long the trials of a cell take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Trials to come, those that run included.
+    rest: usize,
+    ended: usize,
+    /// Of those that have ended.
+    took: Duration,
 }
 
 struct Bars {
@@ -34,13 +49,18 @@ struct Bars {
 #[derive(Default)]
 struct Worker {
     name: String,
+    cell: usize,
     ops_done: u64,
     bar: Option<ProgressBar>,
 }
 
 impl Show {
-    /// For a run of `trials` trials with `ops` ops in all, `jobs` of them side by side.
-    pub fn new(trials: usize, ops: u64, jobs: usize) -> Show {
+    /// For a run of a trial for each of `cells`, which say by number of which cell it is, with `ops` ops in
+    /// all, `jobs` of them side by side.
+    pub fn new(cells: &[usize], ops: u64, jobs: usize) -> Show {
+        let trials = cells.len();
+        let mut paces: BTreeMap<usize, Pace> = BTreeMap::new();
+        cells.iter().for_each(|cell| paces.entry(*cell).or_default().rest += 1);
         let bars = std::io::stderr().is_terminal().then(|| {
             let all = MultiProgress::new();
             let total = all.add(ProgressBar::new(ops.max(1)));
@@ -54,6 +74,8 @@ impl Show {
             ended: AtomicUsize::new(0),
             ops,
             ops_ended: AtomicU64::new(0),
+            cells: Mutex::new(paces),
+            jobs,
             begin: Instant::now(),
             bars,
             workers: (0..jobs).map(|_| Mutex::default()).collect(),
@@ -73,9 +95,22 @@ impl Show {
     }
 
     fn left(&self) -> Option<Duration> {
+        let paces = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = by_cells(paces.values(), self.jobs) {
+            return Some(left);
+        }
         let done = self.ops_ended.load(Ordering::Relaxed);
         let rest = self.ops.saturating_sub(done);
         (done > 0 && rest > 0).then(|| self.begin.elapsed().mul_f64(rest as f64 / done as f64))
+    }
+
+    /// Counts a trial of a cell as ended.
+    fn count(&self, cell: usize, took: Duration) {
+        let mut paces = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let pace = paces.entry(cell).or_default();
+        pace.rest = pace.rest.saturating_sub(1);
+        pace.ended += 1;
+        pace.took += took;
     }
 }
 
@@ -88,6 +123,7 @@ impl Observer for Show {
         let point = workload.params.get("files").filter(|_| curve);
         let point = point.map(|files| format!(" files={files}")).unwrap_or_default();
         worker.name = format!("{}{point} {} seed {}", workload.name, plan.label, slot.seed);
+        worker.cell = slot.cell;
         worker.ops_done = 0;
         worker.bar = self.bars.as_ref().map(|bars| {
             let bar = bars.all.insert_before(&bars.total, ProgressBar::new(1));
@@ -122,13 +158,17 @@ impl Observer for Show {
         let share = self.ops / self.trials.max(1) as u64;
         self.ops_ended.fetch_add(ops.max(share), Ordering::Relaxed);
         let Some(mut worker) = self.worker(worker) else { return };
+        self.count(worker.cell, Duration::from_nanos(trial.host.elapsed_ns.0));
         let line = self.line(ended, &worker.name, trial);
         match (&self.bars, worker.bar.take()) {
             (Some(bars), bar) => {
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
                 }
-                bars.total.set_message(format!("trials {ended}/{}", self.trials));
+                let left = self.left().map(|left| format!(", {} left", short(left)));
+                let left = left.unwrap_or_default();
+                bars.total.set_style(style(TOTAL));
+                bars.total.set_message(format!("trials {ended}/{}{left}", self.trials));
                 let _ = bars.all.println(line);
             }
             (None, _) => say(&line),
@@ -151,6 +191,20 @@ impl Show {
         format!("[{ended}/{}] {name}: {how}{left}", self.trials)
     }
 }
+
+/// Time left where each cell that has trials to come has one that ended, which tells more than ops do: the
+/// same op takes another time in another cell.
+fn by_cells<'a>(paces: impl Iterator<Item = &'a Pace>, jobs: usize) -> Option<Duration> {
+    let mut left = Duration::ZERO;
+    for pace in paces.filter(|pace| pace.rest > 0) {
+        let ended = u32::try_from(pace.ended).ok().filter(|ended| *ended > 0)?;
+        left += (pace.took / ended).mul_f64(pace.rest as f64);
+    }
+    (left > Duration::ZERO).then(|| left.div_f64(jobs.max(1) as f64))
+}
+
+/// The bar of the whole once trials tell the time left better than its ops.
+const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 
 fn stage(progress: &Progress, eta: Duration) -> String {
     match progress.stage {
@@ -194,8 +248,20 @@ mod tests {
     }
 
     #[test]
+    fn the_time_left_is_that_of_the_trials_to_come_by_those_of_their_own_cells() {
+        let pace = |rest, ended, seconds| Pace { rest, ended, took: Duration::from_secs(seconds) };
+        let quick_and_slow = [pace(2, 2, 20), pace(3, 1, 100), pace(0, 4, 4000)];
+        assert_eq!(by_cells(quick_and_slow.iter(), 1), Some(Duration::from_secs(320)));
+        assert_eq!(by_cells(quick_and_slow.iter(), 2), Some(Duration::from_secs(160)));
+        // Of one cell nothing is known yet.
+        assert_eq!(by_cells([pace(2, 2, 20), pace(1, 0, 0)].iter(), 1), None);
+        assert_eq!(by_cells([pace(0, 2, 20)].iter(), 1), None);
+    }
+
+    #[test]
     fn the_templates_of_the_bars_can_be_read() {
         for template in [
+            TOTAL,
             "{msg:24!} {wide_bar} {percent:>3} %  {eta} left",
             "{prefix:24!} {wide_bar} {pos:>8}/{len:8} {msg:22!}",
         ] {

@@ -52,9 +52,18 @@ impl Table {
 fn workloads() -> Table {
     let rows = fsdyno_workload::workloads::ALL
         .iter()
-        .map(|kind| vec![kind.name.to_string(), kind.about.to_string()])
+        .map(|kind| vec![kind.name.to_string(), threads(kind).into(), kind.about.to_string()])
         .collect();
-    Table { heads: &["name", "about"], rows, empty: "" }
+    Table { heads: &["name", "threads", "about"], rows, empty: "" }
+}
+
+/// `any` if it takes --threads N with its default parameters; `fixed` if it has as many as its own parameters say.
+fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
+    let built = kind.build(&Default::default(), &fsdyno_workload::Setting::seed(1));
+    let shared = built.is_ok_and(|workload| {
+        workload.phases().iter().any(|phase| phase.threads == fsdyno_workload::Threads::Any)
+    });
+    if shared { "any" } else { "fixed" }
 }
 
 fn filesystems() -> Table {

@@ -160,7 +160,8 @@ fn go(
     let todo = fsdyno_study::todo(schedule, cells, store);
     let ops = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)).map(Cell::ops).sum();
     let jobs = usize::from(run.jobs);
-    let show = progress::Show::new(todo.len(), ops, jobs);
+    let of_cells: Vec<usize> = todo.iter().map(|(_, slot)| slot.cell).collect();
+    let show = progress::Show::new(&of_cells, ops, jobs);
     let summary = fsdyno_study::run(schedule, cells, venue, store, jobs, stop, &show);
     show.finish();
     Ok(summary?)
