@@ -173,6 +173,32 @@ fn a_solid_state_disk_is_found_again_from_reads() {
     }
 }
 
+/// A drive that makes more of two reads in flight than twice one of them.
+struct Odd;
+
+impl Drive for Odd {
+    fn sectors(&self) -> u64 {
+        1 << 30
+    }
+
+    fn read(&mut self, _: u64, sectors: u32) -> std::io::Result<Nanos> {
+        Ok(Nanos(100_000 + u64::from(sectors) * 1000))
+    }
+
+    fn read_all(&mut self, places: &[u64], sectors: u32, depth: u32) -> std::io::Result<Nanos> {
+        let one = self.read(0, sectors)?.0 / if depth > 1 { 4 } else { 1 };
+        Ok(Nanos(one * places.len() as u64 / u64::from(depth)))
+    }
+}
+
+#[test]
+fn what_no_law_comes_near_is_refused_with_how_far_it_is() {
+    let spec = catalog::get("ssd-sata").unwrap();
+    let samples = fit::probe_flash(&mut Odd, 1, &mut |_| {}).unwrap();
+    let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
+    assert!(matches!(error, FitError::Far { depth: 2, .. }), "{error}");
+}
+
 #[test]
 fn memory_is_no_solid_state_disk() {
     let spec = catalog::get("ssd-sata").unwrap();

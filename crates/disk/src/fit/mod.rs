@@ -109,13 +109,29 @@ pub enum FitError {
     /// It answers faster than flash can.
     #[error(
         "a read of 4 KiB at a random place took {took} on average, and no flash answers in less than {least}: \
-         memory answered (a RAM disk, or a cache in front of the drive)"
+         memory answered (a RAM disk, a cache in front of the drive, or the holes of a file)"
     )]
     Memory {
         /// Mean time of a random read.
         took: Nanos,
         /// The least that flash can take.
         least: Nanos,
+    },
+    /// Even the nearest law is far off.
+    #[error(
+        "the solid-state disk that comes nearest makes {foretold:.0} reads a second with {depth} in flight, and \
+         {measured:.0} were measured ({error:+.0} %): other load, a cache in front of the drive, or no \
+         solid-state disk; give it more --seconds when nothing else uses it"
+    )]
+    Far {
+        /// Reads in flight.
+        depth: u32,
+        /// Reads a second of the drive.
+        measured: f64,
+        /// Reads a second of the model.
+        foretold: f64,
+        /// The error, in percent.
+        error: f64,
     },
     /// The turn can be neither read nor seen.
     #[error(

@@ -50,6 +50,10 @@ const SHARES: [u64; 4] = [20, 40, 60, 80];
 /// measured one; nothing else is tried if that comes nearer than this itself.
 const CLEARLY: f64 = 0.01;
 
+/// The error of what was not fitted to, in percent, above which there is no law: drives that are alike differ
+/// less.
+const TOO_FAR: f64 = 30.0;
+
 /// What reads of a solid-state disk have shown.
 #[derive(Clone, Debug, Default)]
 pub struct FlashSamples {
@@ -166,6 +170,10 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
     let found = parameters(ssd(&spec)?, measured, each(all));
     spec.source = sources(&spec, facts, &found, BASE)?;
     let foretold = foretold(&samples.checks, &spec)?;
+    if let Some(far) = foretold.iter().find(|check| check.error().abs() > TOO_FAR) {
+        let (depth, error) = (far.depth, far.error());
+        return Err(FitError::Far { depth, measured: far.measured, foretold: far.foretold, error });
+    }
     Ok(Fitted { spec, foretold, seeks: 0, outliers: 0 })
 }
 
