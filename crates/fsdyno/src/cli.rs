@@ -68,14 +68,14 @@ pub struct Run {
     /// repeated [default: hdd-7200]
     #[arg(long = "disk", value_name = "NAME|FILE")]
     pub disks: Vec<String>,
-    /// Several such disks as one md RAID in the lab: level, number, and the size of a chunk if it is
-    /// not to be mdadm's own; such as 0x2, 1x2, 5x3:64K, 10x4
+    /// Several such disks as one md RAID in the lab: level 0, 1, 5 or 10, up to 8 disks, and the size of a
+    /// chunk (a power of two, 4K to 1M) if it is not to be mdadm's own; such as 0x2, 1x2, 5x3:64K, 10x4
     #[arg(long, value_name = "LEVELxN[:CHUNK]")]
     pub raid: Option<RaidPlan>,
     /// The lab's second disk, for specs that name {journal} [default: another of the first kind]
     #[arg(long, value_name = "NAME|FILE")]
     pub journal_disk: Option<String>,
-    /// Size of the journal's partition on it [default: 256M]
+    /// Size of the journal's partition on it, whole mebibytes [default: 256M]
     #[arg(long, value_name = "SIZE")]
     pub journal_size: Option<Bytes>,
     /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
@@ -91,7 +91,7 @@ pub struct Run {
     /// The first seed; repeats take the next ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Threads that issue ops
+    /// Threads that issue ops, where the work can be shared (see `fsdyno list workloads`)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: u32,
     /// How ops are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (on a directory;
@@ -101,12 +101,12 @@ pub struct Run {
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<Bytes>,
-    /// Memory of the lab's guest that can cache files when the first phase begins; the agent holds the
-    /// rest [default: all that kernel and agent leave]
+    /// Memory of the lab's guest that can cache files when the first phase begins, 32M or more; the agent
+    /// holds the rest [default: all that kernel and agent leave]
     #[arg(long, value_name = "SIZE")]
     pub cacheable: Option<Bytes>,
-    /// Speed of the lab's CPU in instructions a nanosecond, a power of two: 1 is a CPU of about 2001 to
-    /// 2006, 1/2 half as fast
+    /// Speed of the lab's CPU in instructions a nanosecond, a power of two from 1/64 to 8: 1 is a CPU of
+    /// about 2001 to 2006, 1/2 half as fast
     #[arg(long, value_name = "SPEED", default_value = "1")]
     pub cpu: CpuPlan,
     /// How the lab's guest comes up

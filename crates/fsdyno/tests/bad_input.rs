@@ -49,6 +49,22 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --disk ./a-file", 2, "read the disk in ./a-file: line 1, 'mine': "),
     ("merge whole nowhere", 2, "nowhere"),
     ("merge whole .", 2, "trials.ndjson"),
+    ("run dirops --cacheable 1M", 2, "it takes at least 32 MiB"),
+    ("run dirops --cacheable 4G", 2, "--cacheable 4 GiB is not possible with --ram 1 GiB"),
+    ("run dirops --journal-disk hdd-7200", 2, "names {journal}, and none does; write --fs"),
+    ("run dirops --journal-disk hdd-720", 2, "did you mean 'hdd-7200'?"),
+    ("run dirops --journal-size 1G", 2, "names {journal}, and none does; write --fs"),
+    ("run dirops --raid 5x3 --disk instant", 2, "take a disk with a model: --disk hdd-7200"),
+    ("run dirops --on . --raid 5x3", 2, "--raid is for the lab"),
+    ("run dirops --on . --journal-disk instant", 2, "--journal-disk is for the lab"),
+    ("run dirops --on . --journal-size 1G", 2, "--journal-size is for the lab"),
+    ("run dirops --on . --cacheable 64M", 2, "--cacheable is for the lab"),
+    ("run dirops --on . --cpu 1/2", 2, "--cpu is for the lab"),
+    ("run dirops --on . --boot snapshot", 2, "--boot is for the lab"),
+    ("run dirops --on . --keep-log", 2, "--keep-log is for the lab, and --on . is a directory"),
+    ("run dirops --on . --scheduler none", 2, "--scheduler is for the lab"),
+    ("show log nowhere", 2, "nowhere"),
+    ("show log a-file", 2, "a-file"),
     ("fit /dev/null", 2, "is no block device"),
     ("fit .", 2, "is no block device"),
     ("fit nowhere", 2, "does not exist; lsblk"),
@@ -142,6 +158,62 @@ fn whatever_is_typed_as_a_setting_is_answered_in_one_short_line() {
     assert!(stderr(&output).contains("is neither a file nor a folder"), "{}", stderr(&output));
 }
 
+/// Values that no such option takes: the option, the value, and what is said of it.
+const VALUES: &[(&str, &str, &str)] = &[
+    ("--raid", "5", "'5' is no RAID; it is LEVELxDISKS, such as 5x3"),
+    ("--raid", "x3", "'x3' is no RAID"),
+    ("--raid", "7x3", "there is no RAID 7 here; it is 0, 1, 5 or 10"),
+    ("--raid", "5x2", "RAID 5 takes 3 to 8 disks here, not 2"),
+    ("--raid", "0x1", "RAID 0 takes 2 to 8 disks here, not 1"),
+    ("--raid", "10x99", "RAID 10 takes 2 to 8 disks here, not 99"),
+    ("--raid", "5x3:64Q", "5x3:64Q"),
+    ("--raid", "5x3:5K", "5x3:5K"),
+    ("--cpu", "0", "it is a power of two in instructions a nanosecond, from 1/64 to 8"),
+    ("--cpu", "3", "from 1/64 to 8"),
+    ("--cpu", "1/3", "from 1/64 to 8"),
+    ("--cpu", "1/128", "from 1/64 to 8"),
+    ("--cpu", "fast", "'fast' is no speed of the lab's CPU"),
+    ("--cacheable", "lots", "'lots' is not a size: write a number with K, M, G or T"),
+    ("--journal-size", "big", "'big' is not a size"),
+    ("--boot", "warm", "possible values: cold, snapshot"),
+    ("--shard", "0/2", "'0/2' is no share; it is I/N with I from 1 to N, such as 2/8"),
+    ("--shard", "3/2", "'3/2' is no share"),
+    ("--shard", "a/b", "'a/b' is no share"),
+    ("--shard", "1", "'1' is no share"),
+];
+
+#[test]
+fn a_value_that_no_option_takes_is_refused_with_what_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    for (option, value, part) in VALUES {
+        let output = run(folder.path(), &format!("run dirops --dry-run {option} {value}"));
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{option} {value}: {said}");
+        assert!(said.contains(option) && said.contains(part), "{option} {value}: {said}");
+        assert!(output.stdout.is_empty(), "{option} {value}");
+    }
+}
+
+#[test]
+fn an_outer_journal_is_refused_where_its_disk_or_size_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, part) in [
+        ("--journal-disk nowhere", "failed to find a disk called 'nowhere': there are: instant"),
+        ("--journal-disk nowhere.toml", "read the disk in nowhere.toml"),
+        ("--journal-size 1K", "--journal-size 1 KiB is not possible: it takes whole mebibytes"),
+        ("--journal-size 900T", "has room for"),
+    ] {
+        let output = fsdyno(folder.path())
+            .args(["run", "dirops", "--dry-run", "--fs", "ext4 -J device={journal}"])
+            .args(words.split(' '))
+            .output()
+            .unwrap();
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {said}");
+        assert!(said.contains(part) && said.lines().count() == 1, "{words}: {said}");
+    }
+}
+
 #[test]
 fn what_no_table_knows_is_wrong_use_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +285,7 @@ const DISKS: &[(&str, &str, &str)] = &[
 #[test]
 fn a_disks_file_is_refused_in_one_line_with_the_file_and_the_parameter() {
     let folder = tempfile::tempdir().unwrap();
-    let good = common::stdout(&run(folder.path(), "show disk hdd-7200"));
+    let good = fsdyno_disk::catalog::text("hdd-7200").unwrap();
     let file = folder.path().join("mine.toml");
     for (line, instead, part) in DISKS {
         assert!(good.contains(line), "the disk has no line {line}");
@@ -232,7 +304,7 @@ fn a_disks_file_is_refused_in_one_line_with_the_file_and_the_parameter() {
 #[test]
 fn a_disk_too_small_for_the_file_system_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let tiny = common::stdout(&run(folder.path(), "show disk instant")).replacen(
+    let tiny = fsdyno_disk::catalog::text("instant").unwrap().replacen(
         "capacity = 8589934592",
         "capacity = 1048576",
         1,
