@@ -6,9 +6,20 @@ use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
 
-/// Words of the kernel after which no number of the trial can be trusted.
-const FATAL: &[&str] =
-    &["Out of memory", "oom-kill:", "BUG:", "Oops:", "I/O error", "blocked for more than"];
+/// Words of the kernel after which no number of the trial can be trusted. Those of the nbd driver
+/// come before its I/O errors and tell their cause.
+const FATAL: &[&str] = &[
+    "Out of memory",
+    "oom-kill:",
+    "BUG:",
+    "Oops:",
+    "Send control failed",
+    "Send data failed",
+    "Receive control failed",
+    "Receive data failed",
+    "I/O error",
+    "blocked for more than",
+];
 
 /// How many of the last messages are told.
 const TAIL: usize = 20;
@@ -80,6 +91,7 @@ mod tests {
         assert!(!is_fatal(&line(30)));
         assert!(is_fatal(&line(120)));
         assert!(is_fatal("Out of memory: Killed process 99 (fsdyno)"));
+        assert!(is_fatal("block nbd0: Send data failed (result -105)"));
         assert!(!is_fatal("EXT4-fs (nbd0): mounted filesystem"));
     }
 }

@@ -30,9 +30,17 @@ const FLAG_SEND_FLUSH: u64 = 1 << 2;
 const FLAG_SEND_FUA: u64 = 1 << 3;
 const FLAG_SEND_TRIM: u64 = 1 << 5;
 
-/// Socket buffer of each side: room for a few of the largest requests, so that driver and server
-/// need not switch to each other in the middle of one.
-const SOCKET_BUFFER: usize = 2 << 20;
+/// Socket buffer of each side. The kernel takes it twice, for what it needs beside the bytes: room for
+/// the largest request, 1280 KiB, so that driver and server need not switch to each other in the
+/// middle of one.
+const SOCKET_BUFFER: usize = 1 << 20;
+
+/// What the kernel keeps free for each disk. A write is put into the socket while memory is short,
+/// for that is what makes memory free, and the driver then takes what nobody else may; where there
+/// is none it gives up, and the write has failed. A full socket takes half of this.
+const RESERVE_KB: u64 = 4096;
+
+const MIN_FREE_KB: &str = "/proc/sys/vm/min_free_kbytes";
 
 /// What is mapped of the disk's bytes before the trial: its page tables take 1 MiB of the guest.
 const MAPPED_AHEAD: u64 = 512 << 20;
@@ -75,6 +83,7 @@ pub fn start(
     shared: Shared,
     mailbox: Mailbox<'static>,
 ) -> io::Result<BlockDevice> {
+    keep_free(u64::from(regions.index) + 1)?;
     let (ours, drivers) = UnixStream::pair()?;
     for socket in [&ours, &drivers] {
         rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BUFFER)?;
@@ -89,6 +98,13 @@ pub fn start(
     drop(drivers);
     wait_for_size(&name, server, driver)?;
     Ok(BlockDevice { name, path, server, driver })
+}
+
+/// Has the kernel keep the reserve of so many disks; a guest of 1 GiB does for one by itself.
+fn keep_free(disks: u64) -> io::Result<()> {
+    let there: u64 = fs::read_to_string(MIN_FREE_KB)?.trim().parse().map_err(io::Error::other)?;
+    let wanted = disks * RESERVE_KB;
+    if there < wanted { fs::write(MIN_FREE_KB, wanted.to_string()) } else { Ok(()) }
 }
 
 fn serve(
