@@ -89,6 +89,7 @@ struct Run<'a> {
     machine: &'a Machine,
     process: Process,
     guard: Guard,
+    is_guarded: bool,
     mailbox: SharedMailbox,
     disks: Vec<File>,
     log: Option<File>,
@@ -231,12 +232,29 @@ impl<'a> Run<'a> {
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
         let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
-        guard.equip(&mut command);
+        // A machine that goes on from a snapshot does not come to its first instruction beside the
+        // guard (docs/lab.md), so it goes without.
+        let is_guarded = on_stop != OnStop::Restore;
+        if is_guarded {
+            guard.equip(&mut command);
+        }
         inherited.extend(guard.files());
         let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
         let control = None;
-        Ok(Run { machine, process, guard, mailbox, disks, log, console, socket, control, started })
+        Ok(Run {
+            machine,
+            process,
+            guard,
+            is_guarded,
+            mailbox,
+            disks,
+            log,
+            console,
+            socket,
+            control,
+            started,
+        })
     }
 
     /// Begins to speak with QEMU. Not while a guest boots: each command wakes QEMU's main loop, which
@@ -374,6 +392,9 @@ impl<'a> Run<'a> {
 
     /// Nothing is measured in a guest that host time can reach.
     fn guarded(&self) -> Result<(), RunError> {
+        if !self.is_guarded {
+            return Ok(());
+        }
         match self.guard.at_work().map_err(host("look at the clock guard"))? {
             true => Ok(()),
             false => Err(RunError::Unguarded { console: self.lines() }),
