@@ -6,9 +6,11 @@
  * (accel/tcg/tcg-accel-ops-rr.c runs it without the big lock), so a main loop that some event of
  * the host wakes just then reads a clock that is late, and moves it too far by what is not booked.
  *
- * The vCPU needs no main loop while it runs: it runs its timers itself, and wakes the main loop once
- * it has nothing to do. So the main thread, which polls without the big lock, gets the lock back only
- * while the vCPU's thread is parked, that is, waits for its condition and was not yet told to go on.
+ * The vCPU seldom needs a main loop while it runs: it runs its timers itself, and wakes the main loop
+ * once it has nothing to do. So the main thread, which polls without the big lock, gets the lock back
+ * only while the vCPU's thread is parked, that is, waits for its condition and was not yet told to go on.
+ * Where that does not come, the vCPU gives way when it is about to take the lock itself: it has then
+ * either booked all it did or is not halted. A machine that was loaded from a snapshot needs that.
  *
  * Which thread is the vCPU's: while the machine is made the main thread waits with QEMU's big lock
  * for the vCPU to exist; the first other thread that waits with that lock is the vCPU, and what it
@@ -32,12 +34,16 @@ struct seen {
 };
 
 /* Where the vCPU is; also the futex at which the main thread waits. */
-enum { ABSENT, RUNNING, PARKED };
+enum { ABSENT, RUNNING, PARKED, GIVES_WAY };
+
+/* How often the vCPU takes the lock before a main thread that waits; about a millisecond's worth. */
+enum { PATIENCE = 1000 };
 
 static _Atomic uint32_t vcpu = ABSENT;
 static _Atomic(pthread_cond_t *) go_on;     /* the vCPU's condition */
 static _Atomic(pthread_mutex_t *) big_lock; /* the lock that the main thread last waited with */
-static pthread_t main_thread;
+static atomic_bool main_waits;
+static pthread_t main_thread, vcpu_thread;
 static struct seen nobody, *seen = &nobody;
 
 static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *);
@@ -76,6 +82,18 @@ __attribute__((constructor)) static void start(void)
 	find_real();
 }
 
+static void set_vcpu(uint32_t state)
+{
+	vcpu = state;
+	syscall(SYS_futex, &vcpu, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void wait_while_vcpu(uint32_t state)
+{
+	while (vcpu == state)
+		syscall(SYS_futex, &vcpu, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
+}
+
 /* Whether this wait is the vCPU's for its condition. The first such wait tells which that is. */
 static int is_park(pthread_cond_t *cond, pthread_mutex_t *lock)
 {
@@ -84,8 +102,10 @@ static int is_park(pthread_cond_t *cond, pthread_mutex_t *lock)
 			big_lock = lock;
 		return 0;
 	}
-	if (!go_on && lock == big_lock)
+	if (!go_on && lock == big_lock) {
+		vcpu_thread = pthread_self();
 		go_on = cond;
+	}
 	return cond == go_on;
 }
 
@@ -96,8 +116,7 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
 		return real_wait(cond, lock);
 	/* The vCPU holds the big lock until it waits, so the main thread cannot get it too early. */
 	seen->parked++;
-	vcpu = PARKED;
-	syscall(SYS_futex, &vcpu, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	set_vcpu(PARKED);
 	int result = real_wait(cond, lock);
 	/* A wait may also end without a reason. */
 	vcpu = RUNNING;
@@ -108,8 +127,9 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
 static void told(pthread_cond_t *cond)
 {
 	find_real();
+	uint32_t parked = PARKED;
 	if (cond == go_on)
-		vcpu = RUNNING;
+		atomic_compare_exchange_strong(&vcpu, &parked, RUNNING);
 }
 
 int pthread_cond_signal(pthread_cond_t *cond)
@@ -124,13 +144,38 @@ int pthread_cond_broadcast(pthread_cond_t *cond)
 	return real_broadcast(cond);
 }
 
+static int lock_in_main(pthread_mutex_t *lock)
+{
+	main_waits = 1;
+	wait_while_vcpu(RUNNING);
+	int result = real_lock(lock);
+	main_waits = 0;
+	seen->passes++;
+	/* It goes on to wait for the lock, which is ours. */
+	if (vcpu == GIVES_WAY)
+		set_vcpu(RUNNING);
+	return result;
+}
+
+static void give_way(void)
+{
+	static unsigned taken;
+	taken = main_waits ? taken + 1 : 0;
+	if (taken < PATIENCE)
+		return;
+	taken = 0;
+	set_vcpu(GIVES_WAY);
+	wait_while_vcpu(GIVES_WAY);
+}
+
 int pthread_mutex_lock(pthread_mutex_t *lock)
 {
 	find_real();
-	if (lock == big_lock && vcpu != ABSENT && pthread_equal(pthread_self(), main_thread)) {
-		while (vcpu == RUNNING)
-			syscall(SYS_futex, &vcpu, FUTEX_WAIT_PRIVATE, RUNNING, NULL, NULL, 0);
-		seen->passes++;
+	if (lock == big_lock && vcpu != ABSENT) {
+		if (pthread_equal(pthread_self(), main_thread))
+			return lock_in_main(lock);
+		if (pthread_equal(pthread_self(), vcpu_thread))
+			give_way();
 	}
 	return real_lock(lock);
 }

@@ -105,6 +105,17 @@ mod tests {
     }
 
     #[test]
+    fn a_vcpu_that_needs_the_main_loop_gives_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let guard = Guard::new().unwrap();
+        let mut command = Command::new("/usr/bin/timeout");
+        command.arg("20").arg(program(folder.path())).arg("needed");
+        guard.equip(&mut command);
+        assert_eq!(code(command, &guard), 0, "the vCPU waited for ever");
+        assert!(guard.at_work().unwrap());
+    }
+
+    #[test]
     fn a_program_without_a_vcpu_runs_as_ever_and_is_not_guarded() {
         let guard = Guard::new().unwrap();
         let mut command = Command::new("/bin/true");

@@ -1,12 +1,13 @@
 /* The threads and locks of a QEMU, for the clock guard's test: a main thread that makes a vCPU, has it
  * go on, and polls once while it runs. Ends with 0 if the vCPU had parked again before the main thread
- * went on after its poll, with 1 if not. */
+ * went on after its poll, with 1 if not. With an argument the vCPU parks only once the main thread has
+ * gone on: then it must be let. */
 #include <pthread.h>
 #include <unistd.h>
 
 static pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t made = PTHREAD_COND_INITIALIZER, go_on = PTHREAD_COND_INITIALIZER;
-static int exists, work, done;
+static int exists, work, done, needed, passed;
 
 static void *vcpu(void *nothing)
 {
@@ -20,15 +21,21 @@ static void *vcpu(void *nothing)
 		pthread_mutex_unlock(&big_lock);
 		usleep(300000);
 		pthread_mutex_lock(&big_lock);
+		while (needed && !passed) {
+			pthread_mutex_unlock(&big_lock);
+			pthread_mutex_lock(&big_lock);
+		}
 		work = 0;
 		done = 1;
 	}
 	return nothing;
 }
 
-int main(void)
+int main(int count, char **words)
 {
 	pthread_t thread;
+	(void)words;
+	needed = count > 1;
 	pthread_mutex_lock(&big_lock);
 	if (pthread_create(&thread, NULL, vcpu, NULL))
 		return 2;
@@ -40,5 +47,6 @@ int main(void)
 	pthread_mutex_unlock(&big_lock);
 	usleep(100000);
 	pthread_mutex_lock(&big_lock);
-	return done ? 0 : 1;
+	passed = 1;
+	return done != needed ? 0 : 1;
 }
