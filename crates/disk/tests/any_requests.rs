@@ -111,10 +111,23 @@ impl Books {
             Action::Flush => {
                 self.owed.insert(request.id, self.volatile.clone());
             }
-            Action::Read | Action::Trim => {}
+            Action::Trim => self.forget(&request),
+            Action::Read => {}
         }
         disk.submit(now, request);
         self.take(disk, now);
+    }
+
+    /// What is trimmed need not come to the medium any more, so it counts as landed.
+    fn forget(&mut self, request: &Request) {
+        self.events += 1;
+        for sector in sectors(request) {
+            self.landed.insert(sector, self.events);
+            self.volatile.remove(&sector);
+            self.owed.values_mut().for_each(|owed| {
+                owed.remove(&sector);
+            });
+        }
     }
 
     /// Takes what is done at `now` and what has landed by then.
@@ -147,7 +160,8 @@ impl Books {
                     let owed = self.owed.remove(&id).unwrap();
                     assert!(owed.is_empty(), "flush {id} left {owed:?} behind");
                 }
-                Action::Read | Action::Trim => {}
+                Action::Trim => self.forget(&request),
+                Action::Read => {}
             }
         }
     }

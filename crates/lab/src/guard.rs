@@ -50,16 +50,16 @@ impl Guard {
         [self.library.as_fd(), self.seen.as_fd()]
     }
 
-    /// Whether it is at work: it knows the vCPU, and the main loop has waited for it.
+    /// Whether it is at work: it was loaded, and knows the vCPU. (Whether the main loop had to wait for it
+    /// says nothing: a short run may not have woken the main loop at all.)
     ///
     /// # Errors
     /// What pread(2) reports.
     pub fn at_work(&self) -> io::Result<bool> {
         // `struct seen` of guard.c.
-        let mut words = [0; 16];
-        self.seen.read_exact_at(&mut words, 0)?;
-        let (parked, passes) = words.split_at(8);
-        Ok(parked.iter().any(|byte| *byte != 0) && passes.iter().any(|byte| *byte != 0))
+        let mut parked = [0; 8];
+        self.seen.read_exact_at(&mut parked, 0)?;
+        Ok(parked != [0; 8])
     }
 }
 
