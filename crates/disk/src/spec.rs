@@ -72,6 +72,9 @@ pub struct Queue {
     pub nr_requests: u32,
 }
 
+/// Block schedulers of Linux since 5.0.
+pub const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
+
 fn no_scheduler() -> String {
     "none".into()
 }
@@ -211,8 +214,8 @@ impl DiskSpec {
         let range = format!("at least the logical block size, {least}");
         check.that("queue.physical_block_size", queue.physical_block_size, right, &range)?;
         if self.attach == Attach::Nbd {
-            let given = !queue.scheduler.is_empty();
-            check.that("queue.scheduler", "empty", given, "a scheduler's name, or \"none\"")?;
+            let known = SCHEDULERS.contains(&queue.scheduler.as_str());
+            check.that("queue.scheduler", &queue.scheduler, known, &SCHEDULERS.join(", "))?;
             check.within("queue.max_sectors_kb", queue.max_sectors_kb.into(), 4, 32 << 10)?;
             check.within("queue.nr_requests", queue.nr_requests.into(), 1, 4096)?;
         }

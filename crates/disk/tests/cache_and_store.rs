@@ -5,22 +5,11 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use fsdyno_disk::store::{Memory, Store, To, View, region_size};
+use fsdyno_disk::store::{Store, To, View, region_size};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
 use fsdyno_record::seed::{SplitMix64, stream};
 use fsdyno_record::{Bytes, Nanos};
 use proptest::prelude::*;
-
-struct Region(Vec<u8>);
-
-impl Memory for Region {
-    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-        &mut self.0[offset as usize..offset as usize + length]
-    }
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-}
 
 /// Sectors that are written; few, so that writes meet.
 const SECTORS: u64 = 600;
@@ -30,7 +19,7 @@ type Versions = Vec<u64>;
 
 struct Bench {
     disk: Box<dyn Disk>,
-    store: Store<Region>,
+    store: Store<Vec<u8>>,
     now: Nanos,
     version: u64,
     /// What was written, by id: the range and its version; those that are answered move on.
@@ -42,7 +31,7 @@ struct Bench {
 impl Bench {
     fn new(spec: &DiskSpec) -> Bench {
         let size = region_size(spec.capacity, Bytes(8 << 20));
-        let store = Store::create(Region(vec![0; size as usize]), spec.capacity).unwrap();
+        let store = Store::create(vec![0; size as usize], spec.capacity).unwrap();
         let disk = fsdyno_disk::build(spec, 3);
         let (waiting, answered) = (BTreeMap::new(), vec![0; SECTORS as usize]);
         Bench { disk, store, now: Nanos(0), version: 0, waiting, answered }

@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use fsdyno_disk::store::{Memory, Store, To, region_size};
+use fsdyno_disk::store::{Store, To, region_size};
 use fsdyno_disk::{Action, Request, catalog};
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos};
@@ -79,21 +79,10 @@ fn a_disk_at_work_allocates_nothing() {
     }
 }
 
-struct Region(Vec<u8>);
-
-impl Memory for Region {
-    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-        &mut self.0[offset as usize..offset as usize + length]
-    }
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-}
-
 #[test]
 fn a_store_at_work_allocates_nothing() {
     let capacity = Bytes(64 << 20);
-    let memory = Region(vec![0; region_size(capacity, Bytes(16 << 20)) as usize]);
+    let memory = vec![0; region_size(capacity, Bytes(16 << 20)) as usize];
     let mut store = Store::create(memory, capacity).unwrap();
     let mut draws = stream(2, "blocks");
     let made = allocations(|| {

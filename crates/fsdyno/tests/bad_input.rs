@@ -279,6 +279,11 @@ const DISKS: &[(&str, &str, &str)] = &[
     ("zones = 24", "zones = 24\nzoned = 3", "zoned"),
     ("inner_rate_kb = 102000", "inner_rate_kb = 900000", "model.inner_rate_kb is 900000"),
     ("capacity = 1000204886016", "capacity = 512", "capacity is 512, and must be 1048576"),
+    (
+        "scheduler = \"mq-deadline\"",
+        "scheduler = \"cfq\"",
+        "queue.scheduler is cfq, and must be none, mq-deadline, bfq, kyber",
+    ),
     ("law = \"hdd\"", "law = \"had\"", "had"),
 ];
 

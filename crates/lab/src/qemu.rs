@@ -260,8 +260,9 @@ mod tests {
         }
     }
 
-    fn line(disks: Vec<DiskRegion>) -> String {
-        let files = Inherited {
+    /// Open files of a guest with nothing but its disks.
+    fn files() -> Inherited {
+        Inherited {
             mailbox: 3,
             console: 4,
             initramfs: 5,
@@ -269,58 +270,41 @@ mod tests {
             input: None,
             disks: vec![6, 7],
             log: None,
-        };
+        }
+    }
+
+    fn line_with(files: &Inherited, on_stop: OnStop, disks: Vec<DiskRegion>) -> String {
         let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
-        arguments(kernel, cpu, &machine(disks), OnStop::GoOn, &files).join(" ")
+        arguments(kernel, cpu, &machine(disks), on_stop, files).join(" ")
+    }
+
+    fn line(disks: Vec<DiskRegion>) -> String {
+        line_with(&files(), OnStop::GoOn, disks)
+    }
+
+    fn one_disk() -> Vec<DiskRegion> {
+        vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }]
     }
 
     #[test]
     fn an_input_is_a_region_of_its_own_that_the_guest_cannot_write() {
-        let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
-        let input = Some((9, 1 << 20));
-        let files = Inherited {
-            mailbox: 3,
-            console: 4,
-            initramfs: 5,
-            control: None,
-            input,
-            disks: vec![6],
-            log: None,
-        };
-        let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
-        let with = arguments(kernel, cpu, &machine(disks.clone()), OnStop::GoOn, &files).join(" ");
+        let files = Inherited { input: Some((9, 1 << 20)), ..files() };
+        let with = line_with(&files, OnStop::GoOn, one_disk());
         let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf,\
                      master=on";
-        assert_eq!(with.replacen(added, "", 1), line(disks));
+        assert_eq!(with.replacen(added, "", 1), line(one_disk()));
         assert!(with.contains(added), "{with}");
     }
 
     #[test]
     fn the_log_is_a_region_of_its_own() {
-        let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
-        let log = Some((9, 1 << 20));
-        let files = Inherited {
-            mailbox: 3,
-            console: 4,
-            initramfs: 5,
-            control: None,
-            input: None,
-            disks: vec![6],
-            log,
-        };
-        let with = arguments(
-            Path::new("/k/vmlinux"),
-            CpuPlan::default(),
-            &machine(disks.clone()),
-            OnStop::GoOn,
-            &files,
-        )
-        .join(" ");
+        let files = Inherited { log: Some((9, 1 << 20)), ..files() };
+        let with = line_with(&files, OnStop::GoOn, one_disk());
         let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe,\
                      master=on";
-        assert_eq!(with.replacen(added, "", 1), line(disks));
+        assert_eq!(with.replacen(added, "", 1), line(one_disk()));
         assert!(with.contains(added), "{with}");
     }
 
@@ -361,20 +345,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_saved_or_restored_is_the_same_machine() {
-        let disks = vec![DiskRegion { region: Bytes(1 << 30), attach: Attach::Nbd }];
-        let line = |on_stop, control| {
-            let files = Inherited {
-                mailbox: 3,
-                console: 4,
-                initramfs: 5,
-                control,
-                input: None,
-                disks: vec![6],
-                log: None,
-            };
-            arguments(Path::new("/k"), CpuPlan::default(), &machine(disks.clone()), on_stop, &files)
-                .join(" ")
-        };
+        let line =
+            |on_stop, control| line_with(&Inherited { control, ..files() }, on_stop, one_disk());
         let control = " -chardev socket,id=control,fd=9 -mon chardev=control,mode=control";
         let (cold, saved) = (line(OnStop::GoOn, None), line(OnStop::Save, Some(9)));
         assert!(saved.contains(control), "{saved}");

@@ -43,6 +43,23 @@ pub struct LabPlan {
 }
 
 impl LabPlan {
+    /// One such disk, used whole, in a guest of so much RAM; all else as usual.
+    pub fn new(disk: DiskPlan, ram: Bytes, kernel: &str) -> LabPlan {
+        LabPlan {
+            disk,
+            raid: None,
+            journal: None,
+            journal_size: None,
+            size: None,
+            ram,
+            cacheable: None,
+            scheduler: None,
+            kernel: kernel.into(),
+            cpu: CpuPlan::default(),
+            boot: BootPlan::default(),
+        }
+    }
+
     /// How many modelled disks the guest has: those of the file system, and that of its journal.
     pub fn disks(&self) -> u32 {
         self.data_disks() + u32::from(self.journal.is_some())

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{
-    BootPlan, CpuPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode,
-    WorkloadPlan,
+    DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
@@ -178,20 +177,16 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             journal: None,
         }),
         medium: MediumPlan::Lab(LabPlan {
-            disk: DiskPlan {
-                name: "hdd-7200".into(),
-                spec: serde_json::json!({"model": "hdd", "rpm": 7200}),
-            },
-            raid: None,
-            journal: None,
-            journal_size: None,
             size: Some(Bytes(8 << 30)),
-            ram: Bytes(1 << 30),
-            cacheable: None,
             scheduler: Some("mq-deadline".into()),
-            kernel: "6.1.0-44-amd64".into(),
-            cpu: CpuPlan::default(),
-            boot: BootPlan::Cold,
+            ..LabPlan::new(
+                DiskPlan {
+                    name: "hdd-7200".into(),
+                    spec: serde_json::json!({"model": "hdd", "rpm": 7200}),
+                },
+                Bytes(1 << 30),
+                "6.1.0-44-amd64",
+            )
         }),
         threads: 1,
         issuer: IssuerPlan::Sync,

@@ -13,7 +13,7 @@ use fsdyno_record::quote;
 use fsdyno_venue::{InputFile, Inputs};
 use fsdyno_workload::{Domain, workloads};
 
-use crate::matrix::{MatrixError, Question};
+use crate::question::{MatrixError, Question};
 use crate::settings::settings;
 
 /// How much is copied at a time, in bytes.

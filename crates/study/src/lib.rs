@@ -2,9 +2,11 @@
 
 mod config;
 pub mod input;
+mod lab_rows;
 mod logs;
 pub mod matrix;
 pub mod merge;
+pub mod question;
 pub mod run;
 pub mod schedule;
 pub mod settings;
@@ -12,8 +14,9 @@ pub mod share;
 pub mod store;
 
 pub use input::read_inputs;
-pub use matrix::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE, matrix};
+pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
+pub use question::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE};
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use schedule::{Shard, Slot, schedule};
 pub use share::{Share, ShareError};

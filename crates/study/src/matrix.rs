@@ -1,181 +1,18 @@
 //! From what was asked to plans: workloads x file systems x disks x kernels, all of it checked
 //! before any work.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
-use fsdyno_disk::{Attach, DiskSpec, partition};
-use fsdyno_filesystem::{Context, Spec, SpecError};
-use fsdyno_record::plan::{
-    BootPlan, CpuPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, RaidPlan,
-    VerifyMode, WorkloadPlan,
-};
-use fsdyno_record::{Bytes, Nanos, OpKind, Plan, suggest};
-use fsdyno_venue::{InputFile, Inputs};
+use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, WorkloadPlan};
+use fsdyno_record::{Bytes, OpKind, Plan};
+use fsdyno_venue::InputFile;
 use fsdyno_workload::{Curve, Needs, Setting, Threads, workloads};
 
 use crate::config;
 use crate::input;
-use crate::settings::{SettingError, Settings, settings};
-
-/// What is asked, as it was typed.
-#[derive(Clone, Debug, Default)]
-pub struct Question {
-    /// Names of workloads.
-    pub workloads: Vec<String>,
-    /// Specs of file systems; none on a directory.
-    pub filesystems: Vec<String>,
-    /// `[WORKLOAD.]KEY=VALUE`.
-    pub sets: Vec<String>,
-    /// `KEY=VALUE`.
-    pub sysctls: Vec<String>,
-    /// Threads that issue ops.
-    pub threads: u32,
-    /// How they issue them.
-    pub issuer: IssuerPlan,
-    /// The first seed; where op counts depend on the seed, those shown are of this one.
-    pub seed: u64,
-    /// How much is verified.
-    pub verify: VerifyMode,
-    /// Version line of a file system's tool by the file system's name, where it is known: some
-    /// options exist only in newer tools.
-    pub tool_versions: BTreeMap<String, String>,
-    /// The longest that a trial may take in its venue's clock.
-    pub deadline: Nanos,
-    /// The files that workloads work on, by [`crate::read_inputs`].
-    pub inputs: Inputs,
-}
-
-/// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000
-/// files, so that only what will never end is cut off.
-pub const USUAL_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
-
-/// Where it is to run.
-#[derive(Clone, Debug)]
-pub enum Place {
-    /// On a directory of this host.
-    Directory {
-        /// The directory, absolute.
-        path: PathBuf,
-        /// The row's name in tables.
-        label: String,
-        /// The longest name that its file system takes, in bytes, where it says so.
-        longest_name: Option<usize>,
-    },
-    /// In the lab.
-    Lab(LabPlace),
-}
-
-/// What the lab is to be.
-#[derive(Clone, Debug)]
-pub struct LabPlace {
-    /// Disks, by name or by file.
-    pub disks: Vec<String>,
-    /// How several of each are put together.
-    pub raid: Option<RaidPlan>,
-    /// The second disk, for file systems whose spec names `{journal}`; none takes the first again.
-    pub journal_disk: Option<String>,
-    /// Size of its partition; none takes [`USUAL_JOURNAL`].
-    pub journal_size: Option<Bytes>,
-    /// Kernels: their releases once they are found, before that what was typed.
-    pub kernels: Vec<String>,
-    /// Whether the kernels are found: only then is it known what they can have.
-    pub found: bool,
-    /// RAM of the guest.
-    pub ram: Bytes,
-    /// Memory that can cache files at the first phase; none leaves all that the guest has.
-    pub cacheable: Option<Bytes>,
-    /// How fast the guest's CPU is.
-    pub cpu: CpuPlan,
-    /// How the guest comes up.
-    pub boot: BootPlan,
-    /// Block scheduler; none takes the disk file's.
-    pub scheduler: Option<String>,
-    /// Size of the file system.
-    pub size: Size,
-}
-
-/// How large the file system on a modelled disk is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Size {
-    /// [`USUAL_SIZE`], or the whole disk where that is smaller.
-    #[default]
-    Usual,
-    /// The whole disk.
-    Whole,
-    /// As said.
-    Exactly(Bytes),
-}
-
-/// A file system as large as a disk of today takes longer to make, mount and check than most
-/// trials run, and holds none of their files elsewhere than a smaller one would.
-pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
-
-/// What mke2fs gives a journal inside [`USUAL_SIZE`] (ext2fs_default_journal_size: 65,536 blocks), so
-/// that moving one to a disk of its own changes where it lies, and not how large it is.
-pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
-
-/// One plan, and what can be said of it without running it.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    /// The plan.
-    pub plan: Plan,
-    /// What the work needs of its file system.
-    pub needs: Needs,
-    /// Exact op counts by phase.
-    pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
-    /// Why it cannot run here, where that is known.
-    pub skip: Option<String>,
-    /// The longest that one of its trials may take in its venue's clock.
-    pub deadline: Nanos,
-}
-
-impl Cell {
-    /// Ops of the whole trial.
-    pub fn ops(&self) -> u64 {
-        self.phases.iter().flat_map(|(_, counts)| counts.values()).sum()
-    }
-}
-
-/// What is wrong with a question, in one line that says what would be right.
-#[derive(Debug, thiserror::Error)]
-pub enum MatrixError {
-    /// Nothing to run.
-    #[error("no workload is named; {0}")]
-    NoWorkload(String),
-    /// No workload has the name.
-    #[error(transparent)]
-    Workload(#[from] workloads::Unknown),
-    /// A `--set` cannot be meant.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// A parameter has a wrong value.
-    #[error(transparent)]
-    Param(#[from] fsdyno_workload::params::ParamError),
-    /// A spec cannot be meant.
-    #[error("--fs '{spec}': {error}")]
-    Spec {
-        /// As typed.
-        spec: String,
-        /// What is wrong with it.
-        error: String,
-    },
-    /// No disk has the name.
-    #[error("{0}")]
-    Disk(String),
-    /// Two rows of the table would have one name.
-    #[error("two file systems are called '{0}'; give one a name of its own: --fs 'NAME={0}'")]
-    SameLabel(String),
-    /// Something else that was typed is wrong.
-    #[error("{0}")]
-    Wrong(String),
-}
-
-impl MatrixError {
-    fn spec(spec: &str) -> impl FnOnce(SpecError) -> MatrixError + '_ {
-        move |error| MatrixError::Spec { spec: spec.to_string(), error: error.to_string() }
-    }
-}
+use crate::lab_rows::lab_rows;
+use crate::question::{Cell, MatrixError, Place, Question};
+use crate::settings::{Settings, settings};
 
 /// The plans, ordered as the user gave workloads, kernels, disks and file systems.
 ///
@@ -344,13 +181,19 @@ fn input_of<'a>(
 }
 
 /// A row of the table: what the work runs on.
-struct Row {
-    label: String,
-    filesystem: Option<FilesystemPlan>,
-    medium: MediumPlan,
-    longest_name: Option<usize>,
-    room: Option<Bytes>,
-    skip: Option<String>,
+pub struct Row {
+    /// Its name.
+    pub label: String,
+    /// What is made and mounted; none on a directory as it is.
+    pub filesystem: Option<FilesystemPlan>,
+    /// What that lies on.
+    pub medium: MediumPlan,
+    /// The longest name that it takes, in bytes, where that is known.
+    pub longest_name: Option<usize>,
+    /// How much it holds, where that is known.
+    pub room: Option<Bytes>,
+    /// Why it cannot run here.
+    pub skip: Option<String>,
 }
 
 fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
@@ -375,210 +218,6 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
         }
         Place::Lab(lab) => lab_rows(question, lab),
     }
-}
-
-fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
-    check_lab(lab)?;
-    let specs = specs(question)?;
-    let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
-    let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
-    let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
-    for (option, given) in [
-        ("--journal-disk", lab.journal_disk.is_some()),
-        ("--journal-size", lab.journal_size.is_some()),
-    ] {
-        if given && no_journal {
-            return Err(MatrixError::Wrong(format!(
-                "{option} is for a file system whose spec names {{journal}}, and none does; write \
-                 --fs 'ext4 -J device={{journal}}', for example, or leave {option} out"
-            )));
-        }
-    }
-    let mut rows = Vec::new();
-    for kernel in &lab.kernels {
-        for disk in &disks {
-            for known in &specs {
-                let journal = journal.as_ref().unwrap_or(disk);
-                rows.push(lab_row(question, lab, known, (disk, journal), kernel)?);
-            }
-        }
-    }
-    Ok(rows)
-}
-
-fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
-    let mut labels = BTreeSet::new();
-    let mut specs = Vec::new();
-    for text in &question.filesystems {
-        let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
-        if !labels.insert(spec.name()) {
-            return Err(MatrixError::SameLabel(spec.name()));
-        }
-        specs.push((text.clone(), spec));
-    }
-    Ok(specs)
-}
-
-/// A disk that was typed.
-struct Disk {
-    name: String,
-    spec: DiskSpec,
-}
-
-impl Disk {
-    fn plan(&self) -> Result<DiskPlan, MatrixError> {
-        let spec = serde_json::to_value(&self.spec)
-            .map_err(|error| MatrixError::Wrong(format!("disk '{}': {error}", self.name)))?;
-        Ok(DiskPlan { name: self.name.clone(), spec })
-    }
-}
-
-/// A disk of the catalog, or of a file of the user's.
-fn disk(typed: &str) -> Result<Disk, MatrixError> {
-    let (name, spec) = fsdyno_disk::catalog::find(typed)
-        .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
-    Ok(Disk { name, spec })
-}
-
-/// The size of the journal's partition on its disk.
-fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
-    let largest = largest(disk, None);
-    match lab.journal_size {
-        None => Ok(USUAL_JOURNAL.min(largest)),
-        Some(size) if size.0 % (1 << 20) == 0 && size.0 > 0 && size <= largest => Ok(size),
-        Some(size) => Err(MatrixError::Wrong(format!(
-            "--journal-size {size} is not possible: it takes whole mebibytes, and disk '{}' has room \
-             for {largest}",
-            disk.name
-        ))),
-    }
-}
-
-/// The largest file system that a disk, or an array of such disks, has room for.
-fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
-    let one = match disk.spec.attach {
-        Attach::Nbd => partition::largest(&disk.spec),
-        Attach::Pmem => disk.spec.capacity,
-    };
-    raid.map_or(one, |raid| partition::largest_array(one, raid))
-}
-
-fn lab_row(
-    question: &Question,
-    lab: &LabPlace,
-    (text, spec): &(String, Spec),
-    (disk, journal): (&Disk, &Disk),
-    kernel: &str,
-) -> Result<Row, MatrixError> {
-    let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
-        .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
-    let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
-    let version = question.tool_versions.get(&spec.kind).map(String::as_str);
-    let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
-    if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
-        return Err(MatrixError::Wrong(format!(
-            "disk '{}' answers at once and without a server, and cannot be in a RAID here; take a \
-             disk with a model: --disk hdd-7200",
-            disk.name
-        )));
-    }
-    let largest = largest(disk, lab.raid);
-    let room = match lab.size {
-        Size::Usual => USUAL_SIZE.min(largest),
-        Size::Whole => largest,
-        Size::Exactly(size) => size,
-    };
-    if room > largest {
-        return Err(MatrixError::Wrong(format!(
-            "--size {room} is more than {}disk '{}' has room for: {largest}",
-            lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default(),
-            disk.name
-        )));
-    }
-    if room < filesystem.minimum_size && lab.size == Size::Usual {
-        return Err(MatrixError::Wrong(format!(
-            "disk '{}' is too small for {}: it has room for {largest}, and {} takes at least {}",
-            disk.name, spec.kind, spec.kind, filesystem.minimum_size
-        )));
-    }
-    if room < filesystem.minimum_size {
-        return Err(MatrixError::Wrong(format!(
-            "--size {room} is too small for {}, which takes at least {}",
-            spec.kind, filesystem.minimum_size
-        )));
-    }
-    let second = spec.names_second_disk();
-    Ok(Row {
-        label: spec.name(),
-        filesystem: Some(plan),
-        medium: MediumPlan::Lab(LabPlan {
-            disk: disk.plan()?,
-            raid: lab.raid,
-            journal: second.then(|| journal.plan()).transpose()?,
-            journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
-            size: Some(room),
-            ram: lab.ram,
-            cacheable: lab.cacheable,
-            scheduler: lab.scheduler.clone(),
-            kernel: kernel.to_string(),
-            cpu: lab.cpu,
-            boot: lab.boot,
-        }),
-        longest_name: Some(filesystem.longest_name),
-        room: Some(room),
-        skip: skip.map(|error| error.to_string()),
-    })
-}
-
-/// Block schedulers of Linux since 5.0.
-const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
-
-/// Less RAM than this does not hold the guest's initramfs beside its kernel.
-const LEAST_RAM: Bytes = Bytes(96 << 20);
-
-/// What kernel, initramfs and agent take of a guest's RAM at the very least: 91 MiB of 256 MiB were
-/// seen, and 120 MiB of 1 GiB (Linux 6.1, ext4).
-const GUEST_TAKES: Bytes = Bytes(64 << 20);
-
-/// Less than this does not let a file system write.
-const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
-
-fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
-    if let Some(scheduler) = &lab.scheduler
-        && !SCHEDULERS.contains(&scheduler.as_str())
-    {
-        let hint = suggest::hint(scheduler, SCHEDULERS.iter().copied());
-        return Err(MatrixError::Wrong(format!("there is no scheduler '{scheduler}'; {hint}")));
-    }
-    if lab.ram < LEAST_RAM || lab.ram.0 % (1 << 20) != 0 {
-        return Err(MatrixError::Wrong(format!(
-            "--ram {} is not right: it takes whole mebibytes, at least {LEAST_RAM}",
-            lab.ram
-        )));
-    }
-    if let Some(cacheable) = lab.cacheable
-        && (cacheable.0.saturating_add(GUEST_TAKES.0) > lab.ram.0 || cacheable < LEAST_CACHEABLE)
-    {
-        return Err(MatrixError::Wrong(format!(
-            "--cacheable {cacheable} is not possible with --ram {}: it takes at least \
-             {LEAST_CACHEABLE}, and kernel and agent take {GUEST_TAKES} of the RAM or more",
-            lab.ram
-        )));
-    }
-    if let Some(disk) = twice(&lab.disks) {
-        return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
-    }
-    if let Some(kernel) = twice(&lab.kernels) {
-        return Err(MatrixError::Wrong(format!(
-            "--kernel names {kernel} twice; two builds of one release are compared by two runs, \
-             each with a folder of its own: fsdyno report FOLDER FOLDER"
-        )));
-    }
-    Ok(())
-}
-
-fn twice(names: &[String]) -> Option<&String> {
-    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
 }
 
 /// Whether the work fits what it runs on; a directory is asked itself, by the media crate.
@@ -625,7 +264,12 @@ fn sysctls(typed: &[String]) -> Result<BTreeMap<String, String>, MatrixError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use fsdyno_record::plan::LabPlan;
+
     use super::*;
+    use crate::question::{LabPlace, Size, USUAL_DEADLINE, USUAL_JOURNAL};
 
     fn lab() -> LabPlace {
         LabPlace {

@@ -10,7 +10,7 @@ use fsdyno_record::{Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock, ground};
 
-use crate::matrix::Cell;
+use crate::question::Cell;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
@@ -417,19 +417,11 @@ mod tests {
                         input: None,
                     },
                     filesystem: None,
-                    medium: MediumPlan::Lab(LabPlan {
-                        disk: DiskPlan { name: "d".into(), spec: path.into() },
-                        raid: None,
-                        journal: None,
-                        journal_size: None,
-                        size: None,
-                        ram: Bytes(1 << 30),
-                        cacheable: None,
-                        scheduler: None,
-                        kernel: "6.1".into(),
-                        cpu: Default::default(),
-                        boot: Default::default(),
-                    }),
+                    medium: MediumPlan::Lab(LabPlan::new(
+                        DiskPlan { name: "d".into(), spec: path.into() },
+                        Bytes(1 << 30),
+                        "6.1",
+                    )),
                     threads: 1,
                     issuer: fsdyno_record::plan::IssuerPlan::Sync,
                     verify: VerifyMode::Full,

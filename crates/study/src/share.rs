@@ -9,7 +9,7 @@ use fsdyno_record::SCHEMA;
 use fsdyno_record::trial::trial_id;
 use serde::{Deserialize, Serialize};
 
-use crate::matrix::Cell;
+use crate::question::Cell;
 use crate::schedule::{Shard, Slot};
 use crate::store::Store;
 

@@ -30,19 +30,11 @@ fn cell(label: &str, medium: MediumPlan) -> Cell {
 }
 
 fn lab(spec: &str) -> MediumPlan {
-    MediumPlan::Lab(LabPlan {
-        disk: DiskPlan { name: "d".into(), spec: spec.into() },
-        raid: None,
-        journal: None,
-        journal_size: None,
-        size: None,
-        ram: Bytes(1 << 30),
-        cacheable: None,
-        scheduler: None,
-        kernel: "6.1".into(),
-        cpu: Default::default(),
-        boot: Default::default(),
-    })
+    MediumPlan::Lab(LabPlan::new(
+        DiskPlan { name: "d".into(), spec: spec.into() },
+        Bytes(1 << 30),
+        "6.1",
+    ))
 }
 
 fn cells() -> Vec<Cell> {

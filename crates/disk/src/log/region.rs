@@ -156,17 +156,6 @@ mod tests {
     use super::*;
     use crate::disk::Action;
 
-    struct Region(Vec<u8>);
-
-    impl Memory for Region {
-        fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-            &mut self.0[offset as usize..offset as usize + length]
-        }
-        fn size(&self) -> u64 {
-            self.0.len() as u64
-        }
-    }
-
     fn some(at: u64) -> Entry {
         Entry {
             arrived: Nanos(at),
@@ -184,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_in_order_of_arrival() {
-        let mut writer = Writer::create(Region(vec![0; 8192]), 0);
+        let mut writer = Writer::create(vec![0; 8192], 0);
         assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
         writer.add(&some(20));
         writer.add(&Entry { action: Action::Trim, fua: false, ..some(10) });
@@ -195,23 +184,23 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted() {
-        let mut writer = Writer::create(Region(vec![0; 4096 + 64]), 0);
+        let mut writer = Writer::create(vec![0; 4096 + 64], 0);
         (0..5).for_each(|at| writer.add(&some(at)));
         let logged = read(&mut writer.memory).unwrap();
         assert_eq!((logged.entries.len(), logged.lost), (2, 3));
         // A disk whose part lies beyond the region writes nothing at all.
-        let mut writer = Writer::create(Region(vec![0; 4096]), 1);
+        let mut writer = Writer::create(vec![0; 4096], 1);
         writer.add(&some(1));
         assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
     }
 
     #[test]
     fn a_region_that_is_no_log_is_refused() {
-        let mut writer = Writer::create(Region(vec![0; 8192]), 0);
+        let mut writer = Writer::create(vec![0; 8192], 0);
         writer.add(&some(1));
-        writer.memory.0[18] = 1;
+        writer.memory[18] = 1;
         assert!(read(&mut writer.memory).unwrap_err().contains("more entries"));
-        writer.memory.0[8] = 9;
+        writer.memory[8] = 9;
         assert!(read(&mut writer.memory).unwrap_err().contains("version"));
     }
 }

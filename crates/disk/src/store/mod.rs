@@ -30,6 +30,17 @@ pub trait Memory {
     fn size(&self) -> u64;
 }
 
+/// A region of this process's own.
+impl Memory for Vec<u8> {
+    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+        &mut self[offset as usize..offset as usize + length]
+    }
+
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+}
+
 /// Why a region is no store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {

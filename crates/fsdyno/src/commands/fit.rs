@@ -41,10 +41,8 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     say_first(&drive, fit.seconds);
     let sectors = drive.size().0 / SECTOR;
     let mut device = Device(drive);
-    let measured = turns(&mut device, still, &facts).and_then(|turns| match turns {
-        true => measure(&mut device, fit.seconds, &facts, sectors),
-        false => measure_flash(&mut device, fit.seconds, &facts, sectors),
-    });
+    let measured = turns(&mut device, still, &facts)
+        .and_then(|turns| measure(&mut device, turns, fit.seconds, &facts, sectors));
     let fitted = match measured {
         Ok(fitted) => fitted?,
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -142,29 +140,24 @@ fn say_first(drive: &Probed, seconds: u64) {
     say(&format!("fsdyno: reading {} for about {seconds} s", drive.path().display()));
 }
 
-/// Probes a drive and fits it.
+/// Probes a drive and fits it: as one that turns, or as flash.
 fn measure(
     drive: &mut dyn Drive,
+    turns: bool,
     seconds: u64,
     facts: &Facts,
     sectors: u64,
 ) -> io::Result<Result<Fitted, Failure>> {
     let mut step = |what: &str| say(&format!("fsdyno: {what}"));
-    let samples = fit::probe(drive, seconds, &mut step)?;
-    Ok(fit::fit(&samples, facts, sectors).map_err(Failure::from))
-}
-
-/// Probes a drive of which nothing turns and fits it.
-fn measure_flash(
-    drive: &mut dyn Drive,
-    seconds: u64,
-    facts: &Facts,
-    sectors: u64,
-) -> io::Result<Result<Fitted, Failure>> {
-    let mut step = |what: &str| say(&format!("fsdyno: {what}"));
-    let samples = fit::probe_flash(drive, seconds, &mut step)?;
-    say("fsdyno: fitting");
-    Ok(fit::fit_flash(&samples, facts, sectors).map_err(Failure::from))
+    let fitted = match turns {
+        true => fit::fit(&fit::probe(drive, seconds, &mut step)?, facts, sectors),
+        false => {
+            let samples = fit::probe_flash(drive, seconds, &mut step)?;
+            step("fitting");
+            fit::fit_flash(&samples, facts, sectors)
+        }
+    };
+    Ok(fitted.map_err(Failure::from))
 }
 
 /// Writes a file that was not there before, whole.
@@ -262,7 +255,7 @@ mod tests {
         };
         let mut drive = Modelled::new(&spec, 3);
         let sectors = drive.sectors();
-        let fitted = measure(&mut drive, 20, &facts, sectors).unwrap().unwrap();
+        let fitted = measure(&mut drive, true, 20, &facts, sectors).unwrap().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine.toml");
         let text = fitted.text(&facts).unwrap();
