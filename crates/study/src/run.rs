@@ -187,7 +187,11 @@ fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunE
     let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
     for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
-        let differs = differs(&trial.lab, &here.components);
+        // Repeats of one plan are in one lab, down to its snapshot.
+        let differs = match trial.plan.hash == plan.hash {
+            true => differing(&trial.lab, &here.components, &[]),
+            false => differs(&trial.lab, &here.components),
+        };
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
             let (stored, current) = (short(lab_id), short(&here.lab_id));
             return Err(RunError::OtherLab { stored, current, differs });
@@ -224,8 +228,11 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
 /// between file systems by nature; what is in them is compared piece by piece. A snapshot is of one
 /// file system's guest on one machine.
 pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
-    let sums = ["initramfs", "modules", "snapshot"];
-    let shared = a.iter().filter(|(name, _)| !sums.contains(&name.as_str()));
+    differing(a, b, &["initramfs", "modules", "snapshot"])
+}
+
+fn differing(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, but: &[&str]) -> String {
+    let shared = a.iter().filter(|(name, _)| !but.contains(&name.as_str()));
     let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
     differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
@@ -589,5 +596,13 @@ mod tests {
         let mut store = Store::open(folder.path()).unwrap();
         let error = go(&Fake(good), &mut store, false).unwrap_err();
         assert!(error.to_string().contains("what differs: agent"), "{error}");
+    }
+
+    #[test]
+    fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
+        let lab = |snapshot: &str| BTreeMap::from([("snapshot".to_string(), snapshot.to_string())]);
+        assert_eq!(differs(&lab("a"), &lab("b")), "");
+        assert_eq!(differing(&lab("a"), &lab("b"), &[]), "snapshot");
+        assert_eq!(differing(&lab("a"), &lab("a"), &[]), "");
     }
 }
