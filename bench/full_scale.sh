@@ -51,7 +51,7 @@ for which; do
         trial seeks bonnie --ram 128M --disk "$folder/small.toml" --set file-size="${size}M" \
             --set data=zeros --set char=0 --set files=0 --set seekers=1 --set end-sync=no \
             --set gap=remount --set seeks="${SEEKS:-3000000}"
-        hours=$(awk '$2 == "seeks" && $1 ~ /name$/ { sub(/name$/, "returned_ns", $1); at = $1 }
+        hours=$(awk '$2 == "seeks" && $1 ~ /name$/ { sub(/name$/, "returned_ns", $1); at = $1; next }
             $1 == at { print $2 / 3.6e12 }' "$folder/fields")
         minutes=$(field "host\.stages\.phase seeks" | awk '{ print $1 / 6e10 }')
         report "random reads, virtual" "$hours" h at-least 10

@@ -54,13 +54,13 @@ fn live() -> io::Result<()> {
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let report = match boot_and_run(mailbox) {
         Ok(()) => return Ok(()),
-        Err(error) => AgentReport {
-            outcome: Outcome::Failed,
-            reason: Some(error.to_string()),
-            ..AgentReport::default()
-        },
+        Err(error) => failed(error.to_string()),
     };
     put(mailbox, &report)
+}
+
+fn failed(reason: String) -> AgentReport {
+    AgentReport { outcome: Outcome::Failed, reason: Some(reason), ..AgentReport::default() }
 }
 
 fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
@@ -74,24 +74,33 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
     stop_for_snapshot(mailbox)?;
     let booted = fsdyno_engine::clock::now();
     let job = take_job(mailbox)?;
-    let target = target(&job, mailbox)?;
+    block_child_signal()?;
+    let child = process::fork(|| put(mailbox, &trial(&job, booted, mailbox)))?;
+    watch(child, job.deadline, mailbox)
+}
+
+/// The trial's process: brings up the disks, whose servers share its memory, and runs the trial.
+fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
+    let mut report = match run(job, booted, mailbox) {
+        Ok(report) => report,
+        Err(error) => failed(error.to_string()),
+    };
+    if let Some(message) = kernel_log::fatal() {
+        report.outcome = Outcome::Failed;
+        let first = report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
+        report.reason = Some(format!("{first}the guest's kernel said: {message}"));
+    }
+    report
+}
+
+fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentReport> {
+    let target = target(job, mailbox)?;
     let mut target = target.after(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
         Some(plan) => Some(mapped_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
         None => None,
     };
-    block_child_signal()?;
-    let child = process::fork(|| {
-        let mut report = trial::run(&job, &mut target, mailbox, input.clone());
-        if let Some(message) = kernel_log::fatal() {
-            report.outcome = Outcome::Failed;
-            let first =
-                report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
-            report.reason = Some(format!("{first}the guest's kernel said: {message}"));
-        }
-        put(mailbox, &report)
-    })?;
-    watch(child, job.deadline, mailbox)
+    Ok(trial::run(job, &mut target, mailbox, input))
 }
 
 /// Where a machine that is to be saved stops: between two instructions, always the same two. All
@@ -222,8 +231,8 @@ fn wait_for_child_signal(limit: Nanos) {
 fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<()> {
     let end = fsdyno_engine::clock::now() + deadline;
     loop {
-        // Other children (server, driver) end here too when they fail; the trial then sees I/O
-        // errors and reports them itself.
+        // The disks' servers and drivers are the trial's own children: when one fails, it sees I/O errors and
+        // reports them itself.
         if let Some(status) = process::ended(child)? {
             if mailbox.get(Word::ReportLength) > 0 {
                 return Ok(());

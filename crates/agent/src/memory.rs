@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use fsdyno_disk::store::Memory;
 use fsdyno_record::Bytes;
 use fsdyno_workload::Input;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
 /// How much of a region is mapped at a time. Mapping costs the guest page tables of 1/512 of what
 /// is mapped (lab.md), so only windows in use are.
@@ -113,7 +113,7 @@ impl Windows {
         // SAFETY: the range lies inside the reservation made in `new`, which only this struct
         // uses, so replacing that part of it harms nobody.
         unsafe {
-            mmap(
+            let window = mmap(
                 self.start.add(offset as usize).cast(),
                 length,
                 ProtFlags::READ | ProtFlags::WRITE,
@@ -121,6 +121,8 @@ impl Windows {
                 self.file.as_fd(),
                 offset,
             )?;
+            // A fork is spared the page tables of what only a disk's server uses.
+            madvise(window, length, Advice::LinuxDontFork)?;
         }
         self.mapped[window] = true;
         Ok(())

@@ -1,9 +1,11 @@
-//! Child processes of the agent: forks that share its memory, and tools that it runs.
+//! Child processes of the agent: forks, one that lives in its memory, and tools that it runs.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
@@ -16,22 +18,78 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// # Errors
 /// What fork(2) reports.
 pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
-    // SAFETY: the agent has one thread when it forks (PID 1, or the trial before its workers), so
-    // the child may go on with everything it inherited, allocator included.
+    // SAFETY: when the agent forks it has one thread that runs (PID 1, or the trial before its workers),
+    // and what [`beside`] started beside it allocates nothing any more, so the child may go on with
+    // everything it inherited, allocator included.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            let code = match work() {
-                Ok(()) => 0,
-                Err(error) => {
-                    eprintln!("fsdyno agent: {error}");
-                    1
-                }
-            };
+            let code = exit_code(work());
             // SAFETY: ends this process at once; exit handlers belong to the parent.
             unsafe { libc::_exit(code) }
         }
         pid => Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork gave no pid")),
+    }
+}
+
+/// The stack of what runs [`beside`] us. A disk's server was seen to take 20 KiB of it.
+const STACK: usize = 256 << 10;
+
+/// Starts a process that runs `work` in this process's own memory, and exits as one that [`fork`]
+/// started. Its descriptors are a copy, as after fork(2), and so are its number and its CPU time its own;
+/// but a switch between it and us is none of address spaces, which an emulated processor pays for with
+/// all that it has translated.
+///
+/// # Errors
+/// What starting a thread or clone(2) reports.
+pub fn beside(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Pid> {
+    let (started, pid) = mpsc::channel();
+    let work = move || {
+        // The other end waits for this.
+        let _ = started.send(rustix::process::getpid());
+        work()
+    };
+    // clone(2) gives the child the thread-local storage of the thread that calls it. So a thread of its own
+    // calls it, and with CLONE_VFORK that one sleeps in the kernel for as long as the child lives.
+    let asleep = move || {
+        let work: Work = Box::new(work);
+        let mut stack = vec![0u128; STACK / size_of::<u128>()];
+        // SAFETY: one past the end of the stack, which grows down and is kept by this thread.
+        let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
+        let work = Box::into_raw(Box::new(work));
+        // SAFETY: `enter` takes what `work` points to; stack and thread-local storage are nobody else's
+        // while this call lasts, which is until the child has ended.
+        unsafe {
+            libc::clone(
+                enter,
+                top.cast(),
+                libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+                work.cast(),
+            )
+        }
+    };
+    thread::Builder::new().stack_size(STACK).spawn(asleep)?;
+    pid.recv().map_err(|_| io::Error::other("a child in our memory could not be started"))
+}
+
+type Work = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: [`beside`] made it of a box for this call alone.
+    let work: Box<Work> = unsafe { Box::from_raw(work.cast()) };
+    let code = exit_code(work());
+    // SAFETY: ends this process at once; exit handlers belong to the parent.
+    unsafe { libc::_exit(code) }
+}
+
+/// 0 if all went well, else 1 with the error on the console.
+fn exit_code(result: io::Result<()>) -> libc::c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("fsdyno agent: {error}");
+            1
+        }
     }
 }
 
@@ -75,9 +133,10 @@ pub fn never_kill_for_memory() -> io::Result<()> {
     fs::write("/proc/self/oom_score_adj", "-1000")
 }
 
-/// Makes this process one that the guest's write-back can wait for: all its memory is locked, its
-/// allocations start no write-back, it runs before everything else, it is never killed for memory,
-/// and its sleeps are exact.
+/// Makes this process one that the guest's write-back can wait for: all its memory is there and locked,
+/// its allocations start no write-back, it runs before everything else, it is never killed for memory,
+/// and its sleeps are exact. What is mapped later is not locked: it may be another's whose memory it is
+/// too, such as the stacks of a trial's threads.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -91,7 +150,7 @@ pub fn never_wait_for_memory() -> io::Result<()> {
     unsafe {
         check(libc::prctl(libc::PR_SET_TIMERSLACK, 1))?;
         check(libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
-        check(libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE))?;
+        check(libc::mlockall(libc::MCL_CURRENT))?;
         check(libc::sched_setscheduler(0, libc::SCHED_FIFO, &fifo))
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::memory::memory_file;
+use crate::seat::{self, Seat};
 
 /// A child, killed with its whole group when it is dropped.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Process {
     pid: Pid,
     words: File,
     ended: Option<Ended>,
+    /// Given up only when the child is gone.
+    _seat: Option<Seat>,
 }
 
 /// How a child ended.
@@ -38,7 +41,19 @@ impl Process {
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn start(mut command: Command, inherit: &[BorrowedFd<'_>]) -> std::io::Result<Process> {
+    pub fn start(command: Command, inherit: &[BorrowedFd<'_>]) -> std::io::Result<Process> {
+        Process::start_on(None, command, inherit)
+    }
+
+    /// As [`Process::start`], on one processor alone where there is a seat.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn start_on(
+        seat: Option<Seat>,
+        mut command: Command,
+        inherit: &[BorrowedFd<'_>],
+    ) -> std::io::Result<Process> {
         // A file takes any amount of messages without a reader; a pipe would stall the child.
         let words = memory_file(c"fsdyno-words")?;
         command
@@ -48,12 +63,13 @@ impl Process {
             .process_group(0);
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
+        let processor = seat.as_ref().map(Seat::processor);
         // SAFETY: between fork and exec the closure makes system calls only and allocates
         // nothing.
-        unsafe { command.pre_exec(move || before_exec(parent, &fds)) };
+        unsafe { command.pre_exec(move || before_exec(parent, processor, &fds)) };
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
-        Ok(Process { pid, words, ended: None })
+        Ok(Process { pid, words, ended: None, _seat: seat })
     }
 
     /// How it ended, once it has. Never blocks.
@@ -159,13 +175,14 @@ fn printable(line: &str) -> String {
     out.trim_end().to_string()
 }
 
-/// In the child: die with the parent, and keep the given descriptors across exec.
-fn before_exec(parent: Pid, fds: &[RawFd]) -> std::io::Result<()> {
+/// In the child: die with the parent, stay on the given processor, and keep the given descriptors across exec.
+fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died between fork and the line above.
     if rustix::process::getppid() != Some(parent) {
         return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
     }
+    processor.map_or(Ok(()), seat::sit)?;
     for fd in fds {
         // SAFETY: the parent keeps the descriptor open until this child has been started.
         let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
@@ -257,7 +274,7 @@ mod tests {
         .join()
         .unwrap();
         let words = memory_file(c"words").unwrap();
-        let mut orphan = Process { pid, words, ended: None };
+        let mut orphan = Process { pid, words, ended: None, _seat: None };
         assert_eq!(orphan.wait(0).unwrap().unwrap().status.signal(), Some(9));
     }
 

@@ -21,9 +21,9 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let numbers = (0u64..1 << 50, any::<u64>(), any::<u64>(), any::<u32>());
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     let entry = (numbers, action, flags, (0u8..3, stage, 0u16..3)).prop_map(
-        |((arrived, service, sector, sectors), action, (fua, untimed, failed), place)| Entry {
+        |((arrived, response, sector, sectors), action, (fua, untimed, failed), place)| Entry {
             arrived: Nanos(arrived),
-            service: Nanos(service),
+            response: Nanos(response),
             action,
             sector,
             sectors,
@@ -87,7 +87,7 @@ fn a_usual_request_takes_about_ten_bytes() {
     // Writes of 4 KiB all over 80 GB, 8 ms apart, each taking 8 ms: the worst of usual loads.
     let entry = |at: u64| Entry {
         arrived: Nanos(at * 8_000_003),
-        service: Nanos(8_000_000 + at % 1000),
+        response: Nanos(8_000_000 + at % 1000),
         action: Action::Write,
         sector: at * 7_919_003 % 156_250_000,
         sectors: 8,

@@ -23,6 +23,8 @@ pub struct Show {
     ops_ended: AtomicU64,
     /// What is known of each cell, by its number.
     cells: Mutex<BTreeMap<usize, Pace>>,
+    /// What each cell is called, by its number.
+    names: Vec<String>,
     /// Trials side by side.
     jobs: usize,
     begin: Instant,
@@ -55,9 +57,9 @@ struct Worker {
 }
 
 impl Show {
-    /// For a run of a trial for each of `cells`, which say by number of which cell it is, with `ops` ops in
-    /// all, `jobs` of them side by side.
-    pub fn new(cells: &[usize], ops: u64, jobs: usize) -> Show {
+    /// For a run of a trial for each of `cells`, which say by number of which of `plans` it is, with `ops`
+    /// ops in all, `jobs` of them side by side.
+    pub fn new(plans: &[&Plan], cells: &[usize], ops: u64, jobs: usize) -> Show {
         let trials = cells.len();
         let mut paces: BTreeMap<usize, Pace> = BTreeMap::new();
         cells.iter().for_each(|cell| paces.entry(*cell).or_default().rest += 1);
@@ -75,6 +77,7 @@ impl Show {
             ops,
             ops_ended: AtomicU64::new(0),
             cells: Mutex::new(paces),
+            names: names(plans),
             jobs,
             begin: Instant::now(),
             bars,
@@ -117,12 +120,8 @@ impl Show {
 impl Observer for Show {
     fn started(&self, worker: usize, plan: &Plan, slot: &Slot) {
         let Some(mut worker) = self.worker(worker) else { return };
-        let workload = &plan.workload;
-        // The points of a curve differ in their number of files.
-        let curve = workload.params.get("curve").is_some_and(|curve| curve != "none");
-        let point = workload.params.get("files").filter(|_| curve);
-        let point = point.map(|files| format!(" files={files}")).unwrap_or_default();
-        worker.name = format!("{}{point} {} seed {}", workload.name, plan.label, slot.seed);
+        let name = self.names.get(slot.cell).unwrap_or(&plan.label);
+        worker.name = format!("{name} seed {}", slot.seed);
         worker.cell = slot.cell;
         worker.ops_done = 0;
         worker.bar = self.bars.as_ref().map(|bars| {
@@ -190,6 +189,31 @@ impl Show {
         };
         format!("[{ended}/{}] {name}: {how}{left}", self.trials)
     }
+}
+
+/// What each plan is called: workload and file system, and of disk and kernel what is not the same for all.
+fn names(plans: &[&Plan]) -> Vec<String> {
+    let disk = |plan: &Plan| plan.lab().map(|lab| lab.disk.name.clone());
+    let kernel = |plan: &Plan| plan.lab().map(|lab| lab.kernel.clone());
+    let differ = |of: &dyn Fn(&Plan) -> Option<String>| {
+        plans.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
+    };
+    let (disks, kernels) = (differ(&disk), differ(&kernel));
+    let name = |plan: &&Plan| {
+        let params = &plan.workload.params;
+        // The points of a curve differ in their number of files.
+        let curve = params.get("curve").is_some_and(|curve| curve != "none");
+        let point = params.get("files").filter(|_| curve).map(|files| format!("files={files}"));
+        let words = [
+            Some(plan.workload.name.clone()),
+            point,
+            Some(plan.label.clone()),
+            disk(plan).filter(|_| disks),
+            kernel(plan).filter(|_| kernels),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    };
+    plans.iter().map(name).collect()
 }
 
 /// Time left where each cell that has trials to come has one that ended, which tells more than ops do: the

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::process::last_lines;
-use fsdyno_child::{Ended, Process, SharedMailbox, memory_file};
+use fsdyno_child::{Ended, Process, Seat, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage, Word};
 use fsdyno_record::plan::CpuPlan;
@@ -238,7 +238,8 @@ impl<'a> Run<'a> {
             guard.equip(&mut command);
         }
         inherited.extend(guard.files());
-        let process = Process::start(command, &inherited).map_err(host("start QEMU"))?;
+        let process =
+            Process::start_on(Seat::take(), command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
         let control = None;
         Ok(Run { machine, process, guard, mailbox, disks, log, console, socket, control, started })

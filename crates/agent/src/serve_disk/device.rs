@@ -88,14 +88,17 @@ pub fn start(
     for socket in [&ours, &drivers] {
         rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BUFFER)?;
     }
-    let server = process::fork(|| {
-        serve(ours.try_clone()?, &regions, spec, seed, partition, shared, mailbox)
-    })?;
-    drop(ours);
     let name = format!("nbd{}", regions.index);
     let path = PathBuf::from("/dev").join(&name);
+    // The driver first: a fork must not catch the server while it allocates.
     let driver = process::fork(|| drive(drivers.try_clone()?, &path, spec, partition))?;
     drop(drivers);
+    let (servers, spec) = (ours.as_raw_fd(), spec.clone());
+    let server =
+        process::beside(move || serve(ours, regions, &spec, seed, partition, shared, mailbox))?;
+    // SAFETY: the server has a copy of the descriptor in a table of its own, and what closes that one
+    // when it is dropped is the server's; ours is closed here and not used again.
+    unsafe { libc::close(servers) };
     wait_for_size(&name, server, driver)?;
     Ok(BlockDevice { name, path, server, driver })
 }
@@ -109,7 +112,7 @@ fn keep_free(disks: u64) -> io::Result<()> {
 
 fn serve(
     socket: UnixStream,
-    regions: &Regions,
+    regions: Regions,
     spec: &DiskSpec,
     seed: u64,
     partition: Partition,
@@ -117,10 +120,10 @@ fn serve(
     mailbox: Mailbox<'static>,
 ) -> io::Result<()> {
     let disk = fsdyno_disk::build(spec, seed);
-    let mut windows = Windows::new(regions.bytes.try_clone()?)?;
+    let mut windows = Windows::new(regions.bytes)?;
     windows.map_ahead(0, MAPPED_AHEAD)?;
     let store = Store::create(windows, spec.capacity).map_err(io::Error::other)?;
-    let mut windows = Windows::new(regions.log.try_clone()?)?;
+    let mut windows = Windows::new(regions.log)?;
     windows.map_ahead(u64::from(regions.index) * region::PART, LOG_MAPPED_AHEAD)?;
     let log = region::Writer::create(windows, regions.index);
     let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition);

@@ -350,7 +350,7 @@ impl Server {
         }
         self.log.add(&log::Entry {
             arrived: held.arrived,
-            service: due.map_or(Nanos(0), |due| due.since(held.arrived)),
+            response: due.map_or(Nanos(0), |due| due.since(held.arrived)),
             action: request.action,
             sector: request.sector + self.partition.start.0 / 512,
             sectors: request.sectors,

@@ -3,7 +3,7 @@
 //! 8 bytes `fsdynolg`, then u32 version (1), u64 entries, u64 lost entries, all little-endian; then
 //! the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
 //! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 another place), where bit 5 says so disk (u8), stage
-//! (u8) and phase, then the time since the arrival before it, the service time, the distance from
+//! (u8) and phase, then the time since the arrival before it, the response time, the distance from
 //! the sector after the request before it (zigzag), and the sectors. Numbers are LEB128. Disk,
 //! stage and phase hold until another place is given; all begin with 0.
 
@@ -65,7 +65,7 @@ pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
         }
         let arrived = entry.arrived.max(before.arrived);
         push(&mut bytes, arrived.0 - before.arrived.0);
-        push(&mut bytes, entry.service.0);
+        push(&mut bytes, entry.response.0);
         let distance = entry.sector.wrapping_sub(end(&before)) as i64;
         push(&mut bytes, ((distance << 1) ^ (distance >> 63)) as u64);
         push(&mut bytes, entry.sectors.into());
@@ -133,7 +133,7 @@ impl Entries<'_> {
             entry.phase = self.number()?.try_into().ok()?;
         }
         entry.arrived = Nanos(self.before.arrived.0.checked_add(self.number()?)?);
-        entry.service = Nanos(self.number()?);
+        entry.response = Nanos(self.number()?);
         let distance = self.number()?;
         let distance = (distance >> 1) as i64 ^ -((distance & 1) as i64);
         entry.sector = end(&self.before).wrapping_add(distance as u64);

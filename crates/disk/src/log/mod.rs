@@ -17,9 +17,10 @@ use crate::disk::Action;
 pub struct Entry {
     /// When its header was read, on the guest's clock.
     pub arrived: Nanos,
-    /// From then until the model was done with it; 0 for an untimed one. What the server itself was
+    /// From then until the model was done with it, its wait behind others among it; 0 for an untimed
+    /// one. What the server itself was
     /// late with the answer is not in it.
-    pub service: Nanos,
+    pub response: Nanos,
     /// What was asked.
     pub action: Action,
     /// The first sector on the disk, in units of 512 bytes; the partition's start is in it.
@@ -75,7 +76,7 @@ impl Entry {
 /// An entry to be filled in.
 const BLANK: Entry = Entry {
     arrived: Nanos(0),
-    service: Nanos(0),
+    response: Nanos(0),
     action: Action::Read,
     sector: 0,
     sectors: 0,

@@ -3,7 +3,7 @@
 //!
 //! A part begins with a block of header (magic, version, entries, lost entries) and holds entries
 //! of 32 bytes, in the order in which they were answered. Words are little-endian:
-//! arrival, service, sector, then sectors (32 bits), flags (8), disk (8), stage (3), phase (13).
+//! arrival, response, sector, then sectors (32 bits), flags (8), disk (8), stage (3), phase (13).
 //! The count is written after the entry, so a guest that is cut leaves whole entries only.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -65,7 +65,7 @@ impl<M: Memory> Writer<M> {
             | (place << 48);
         put(
             self.memory.slice(at, ENTRY as usize),
-            [entry.arrived.0, entry.service.0, entry.sector, last],
+            [entry.arrived.0, entry.response.0, entry.sector, last],
         );
         self.entries += 1;
         compiler_fence(Ordering::SeqCst);
@@ -117,11 +117,11 @@ pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
 }
 
 fn entry(bytes: &[u8]) -> Entry {
-    let [arrived, service, sector, last] = get(bytes);
+    let [arrived, response, sector, last] = get(bytes);
     let place = (last >> 48) as u16;
     let mut entry = Entry {
         arrived: Nanos(arrived),
-        service: Nanos(service),
+        response: Nanos(response),
         sector,
         sectors: last as u32,
         disk: (last >> 40) as u8,
@@ -159,7 +159,7 @@ mod tests {
     fn some(at: u64) -> Entry {
         Entry {
             arrived: Nanos(at),
-            service: Nanos(8_000_000_000),
+            response: Nanos(8_000_000_000),
             action: Action::Write,
             sector: (1 << 40) + 5,
             sectors: 2048,

@@ -161,7 +161,8 @@ fn go(
     let ops = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)).map(Cell::ops).sum();
     let jobs = usize::from(run.jobs);
     let of_cells: Vec<usize> = todo.iter().map(|(_, slot)| slot.cell).collect();
-    let show = progress::Show::new(&of_cells, ops, jobs);
+    let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
+    let show = progress::Show::new(&plans, &of_cells, ops, jobs);
     let summary = fsdyno_study::run(schedule, cells, venue, store, jobs, stop, &show);
     show.finish();
     Ok(summary?)

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{lines, say};
 
 const HEAD: &str =
-    "     arrived s  disk  stage           op     flags         sector  sectors   service ms";
+    "     arrived s  disk  stage           op     flags         sector  sectors  response ms";
 
 /// Prints a log.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
@@ -55,7 +55,7 @@ fn text(entry: &Entry) -> String {
         }
         other => other.name().to_string(),
     };
-    let (arrived, service) = (entry.arrived.0, entry.service.0);
+    let (arrived, response) = (entry.arrived.0, entry.response.0);
     format!(
         "{:>4}.{:09}  {:>4}  {stage:<14}  {:<5}  {:<7}  {:>11}  {:>7}  {:>4}.{:06}",
         arrived / 1_000_000_000,
@@ -65,14 +65,14 @@ fn text(entry: &Entry) -> String {
         flags.join(","),
         entry.sector,
         entry.sectors,
-        service / 1_000_000,
-        service % 1_000_000,
+        response / 1_000_000,
+        response % 1_000_000,
     )
 }
 
 fn json_line(entry: &Entry) -> String {
     json!({
-        "arrived_ns": entry.arrived, "service_ns": entry.service, "disk": entry.disk,
+        "arrived_ns": entry.arrived, "response_ns": entry.response, "disk": entry.disk,
         "stage": entry.stage.name(), "phase": entry.phase, "op": op(entry.action),
         "fua": entry.fua, "untimed": entry.untimed, "failed": entry.failed,
         "sector": entry.sector, "sectors": entry.sectors,

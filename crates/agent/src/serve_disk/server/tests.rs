@@ -142,7 +142,7 @@ fn what_was_written_before_a_flush_is_on_the_medium_when_it_is_answered() {
     driver.disconnect();
     let logged = region::read(&mut Windows::new(log).unwrap()).unwrap();
     assert_eq!((logged.entries.len(), logged.lost), (12 * 9 + 1, 0));
-    assert!(logged.entries.iter().all(|entry| !entry.untimed && entry.service > Nanos(0)));
+    assert!(logged.entries.iter().all(|entry| !entry.untimed && entry.response > Nanos(0)));
     assert!(logged.entries.iter().any(|entry| entry.action == Action::Flush));
 }
 
