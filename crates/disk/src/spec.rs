@@ -184,6 +184,7 @@ impl DiskSpec {
 
     fn check(&self, file: &str) -> Result<(), SpecError> {
         let check = Check { file };
+        self.check_texts(&check)?;
         // 1 MiB holds a partition table; 2^40 bytes times 64 is beyond any single drive.
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
@@ -195,6 +196,27 @@ impl DiskSpec {
             Model::Hdd(hdd) => check_hdd(hdd, self.capacity, self.queue.depth, &check),
             Model::Ssd(ssd) => check_ssd(ssd, self.capacity, &self.queue, &check),
         }
+    }
+
+    /// Its words come to people's terminals.
+    fn check_texts(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let plain = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
+        let sources = self.source.iter().flat_map(|source| {
+            [
+                ("source.what", &source.what),
+                ("source.value", &source.value),
+                ("source.from", &source.from),
+            ]
+        });
+        for (name, text) in std::iter::once(("about", &self.about)).chain(sources) {
+            check.that(
+                name,
+                text.escape_debug(),
+                plain(text),
+                "text without control characters",
+            )?;
+        }
+        Ok(())
     }
 
     fn check_queue(&self, check: &Check<'_>) -> Result<(), SpecError> {

@@ -33,6 +33,8 @@ fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
         ("nr_requests = 64", "", "queue.nr_requests is 0"),
         ("logical_block_size = 512", "logical_block_size = 700", "512, 1024, 2048 or 4096"),
         ("physical_block_size = 4096", "physical_block_size = 256", "512, 1024, 2048 or 4096"),
+        ("about = \"", "about = \"\\u001b[31m", "about is \\u{1b}[31m"),
+        ("about = \"", "about = \"\\u001b[31m", "must be text without control characters"),
     ] {
         let said = complaint(from, to);
         assert!(said.contains(part), "'{to}' was answered with '{said}'");

@@ -61,6 +61,7 @@ pub fn is_lab(run: &Run) -> bool {
 /// The place as typed, before anything is looked for: enough to check a question.
 pub fn typed(run: &Run) -> Result<Place, Failure> {
     if is_lab(run) {
+        check_ram(run.ram.unwrap_or(RAM))?;
         let kernels = match run.kernels.is_empty() {
             true => vec![ANY_KERNEL.to_string()],
             false => run.kernels.clone(),
@@ -68,6 +69,22 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
         return Ok(Place::Lab(lab_place(run, kernels, false)));
     }
     directory(run)
+}
+
+/// A guest touches all of its memory sooner or later, and more than this host has would be taken from
+/// whatever else runs here.
+fn check_ram(ram: Bytes) -> Result<(), Failure> {
+    let info = rustix::system::sysinfo();
+    let unit = u64::from(info.mem_unit);
+    let (memory, swap) = (info.totalram * unit, info.totalswap * unit);
+    if ram.0 > memory.saturating_add(swap) {
+        return Err(Failure::wrong(format!(
+            "--ram {ram} is more than this host has: {} and {} of swap",
+            Bytes(memory),
+            Bytes(swap)
+        )));
+    }
+    Ok(())
 }
 
 fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {

@@ -20,6 +20,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --set tarball.files=5", 2, "for workload 'tarball', which is not run"),
     ("run dirops --scheduler mq-dedline", 2, "did you mean 'mq-deadline'?"),
     ("run dirops --ram 10M", 2, "--ram"),
+    ("run dirops --dry-run --ram 900T", 2, "--ram 900 TiB is more than this host has: "),
     ("run dirops --size 1K", 2, "too small for ext4"),
     ("run dirops --size 1000T", 2, "more than disk"),
     ("run dirops --sysctl dirty", 2, "vm.dirty_ratio=10"),
