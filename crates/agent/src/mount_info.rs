@@ -19,6 +19,19 @@ pub fn in_effect(mount: &Mount<'_>) -> io::Result<Option<String>> {
     Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, mount))
 }
 
+/// Every option in effect of what is mounted from a device (`nbd0`), its driver's defaults too, where the
+/// driver tells: mountinfo leaves out what is so anyway, and of ext4 that is data=, commit=, delalloc and
+/// barrier. ext4.ko has them in /proc/fs/ext4/DEVICE/options, one a line.
+pub fn all_options(device: &str) -> Option<String> {
+    let mut drivers: Vec<_> =
+        fs::read_dir("/proc/fs").ok()?.flatten().map(|entry| entry.path()).collect();
+    drivers.sort();
+    let options = drivers.iter().find_map(|driver| {
+        fs::read_to_string(driver.join(device).join("options")).ok()
+    })?;
+    Some(options.lines().map(str::trim).collect::<Vec<_>>().join(","))
+}
+
 /// A line is `id parent major:minor root mountpoint options [tags] - type source options` (proc(5)).
 fn find(mounts: &str, mount: &Mount<'_>) -> Option<String> {
     mounts.lines().rev().find_map(|line| {

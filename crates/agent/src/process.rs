@@ -162,6 +162,8 @@ pub struct Ran {
     pub exit: Option<i32>,
     /// Both its outputs.
     pub output: String,
+    /// What of it went to standard error.
+    pub errors: String,
 }
 
 impl Ran {
@@ -177,8 +179,19 @@ impl Ran {
             "{} failed ({}): {}",
             argv.join(" "),
             self.exit.map_or("killed".to_string(), |code| format!("exit code {code}")),
-            self.last_lines(3).join(" / ")
+            self.words().join(" / ")
         )))
+    }
+
+    /// What it says of its failure: of standard error, where anything is there, the last lines before the
+    /// usage that some tools print after every wrong option.
+    fn words(&self) -> Vec<String> {
+        let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
+        let said: Vec<&str> =
+            errors.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let usage = |line: &&str| line.trim_start().to_lowercase().starts_with("usage:");
+        let end = said.iter().position(usage).filter(|at| *at > 0).unwrap_or(said.len());
+        said[end.saturating_sub(3)..end].iter().map(ToString::to_string).collect()
     }
 
     /// The last lines of the output that are not blank.
@@ -209,8 +222,9 @@ pub fn run<'a>(
         .output()
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
     let mut output = String::from_utf8_lossy(&done.stdout).into_owned();
-    output.push_str(&String::from_utf8_lossy(&done.stderr));
-    Ok(Ran { exit: done.status.code(), output })
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    output.push_str(&errors);
+    Ok(Ran { exit: done.status.code(), output, errors })
 }
 
 #[cfg(test)]
@@ -231,6 +245,19 @@ mod tests {
         assert_eq!(ran.last_lines(9), ["out", "err"]);
         assert_eq!(ran.last_lines(1), ["err"]);
         let error = ran.good(&argv).unwrap_err().to_string();
-        assert!(error.ends_with("failed (exit code 3): out / err"), "{error}");
+        assert!(error.ends_with("failed (exit code 3): err"), "{error}");
+    }
+
+    #[test]
+    fn a_tools_own_words_are_told_and_not_its_usage() {
+        let said = |script: &str| {
+            let argv = ["sh", "-c", script].map(String::from);
+            run(&argv, []).unwrap().good(&argv).unwrap_err().to_string()
+        };
+        let usage = "echo 'Log size must be at least 64MB.' >&2; echo 'Usage: mkfs.xfs' >&2; \
+                     echo '-a' >&2; echo '-b' >&2; echo '-c' >&2; exit 1";
+        assert!(said(usage).ends_with("(exit code 1): Log size must be at least 64MB."));
+        assert!(said("echo Usage: me >&2; echo more >&2; exit 1").ends_with("Usage: me / more"));
+        assert!(said("echo only out; exit 1").ends_with(": only out"));
     }
 }

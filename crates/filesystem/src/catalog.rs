@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use fsdyno_record::plan::FeatureWord;
 use fsdyno_record::{Bytes, suggest};
 use serde::{Deserialize, Deserializer};
 
@@ -69,6 +70,22 @@ pub struct Filesystem {
     pub(crate) known: Option<Known>,
     /// What a user should know, in prose.
     pub notes: String,
+    /// How large it and what is in it can get.
+    pub limits: Option<Limits>,
+}
+
+/// How large a file system and what is in it can get, in words: most limits depend on options.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// The largest file.
+    pub file: String,
+    /// The largest file system.
+    pub filesystem: String,
+    /// The most files, or what bounds them.
+    pub files: String,
+    /// The most that a directory holds, where the format bounds it.
+    pub directory: Option<String>,
 }
 
 /// How a file system is made.
@@ -157,6 +174,12 @@ pub struct Features {
     pub argv: Vec<String>,
     /// What to keep of its output.
     pub keys: Vec<String>,
+    /// What no tool prints, read from where the format keeps it.
+    #[serde(default)]
+    pub words: Vec<FeatureWord>,
+    /// Features whose product is the size in bytes of the journal in use.
+    #[serde(default)]
+    pub journal_bytes: Vec<String>,
 }
 
 /// A name that the catalog does not have.

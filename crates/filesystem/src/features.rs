@@ -21,6 +21,21 @@ pub fn features(output: &str, keys: &[String]) -> BTreeMap<String, String> {
     found
 }
 
+/// The bytes of the journal in use: the product of what these features begin with (`8193 blocks` is
+/// 8193). What is said of a journal on a second disk, `journal: KEY`, comes before what its file
+/// system says of itself. None where one of them is missing, is no number, or is 0.
+pub fn journal_bytes(found: &BTreeMap<String, String>, keys: &[String]) -> Option<u64> {
+    let number = |key: &String| -> Option<u64> {
+        let text = found.get(&format!("journal: {key}")).or_else(|| found.get(key))?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let product = keys
+        .iter()
+        .map(number)
+        .try_fold(1u64, |product, number| number.and_then(|number| product.checked_mul(number)));
+    product.filter(|product| !keys.is_empty() && *product > 0)
+}
+
 /// The rest of a line that begins with the key, its blanks put in order.
 fn after_key(line: &str, key: &str) -> Option<String> {
     let rest = line.trim_start().strip_prefix(key)?;
@@ -95,6 +110,23 @@ log      =internal log           bsize=4096   blocks=16384, version=2
                 pair("meta-data crc", "1"),
             ]
         );
+    }
+
+    #[test]
+    fn the_journals_bytes_are_worked_out_of_what_the_tools_say() {
+        let found = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| pair(key, value)).collect()
+        };
+        let keys = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
+        let reiserfs = found(&[("Size", "8193 blocks (including 1 for the header)"), ("B", "4096")]);
+        assert_eq!(journal_bytes(&reiserfs, &keys("Size,B")), Some(8193 * 4096));
+        let outer = found(&[("B", "1024"), ("journal: N", "16384"), ("journal: B", "4096")]);
+        assert_eq!(journal_bytes(&outer, &keys("N,B")), Some(64 << 20));
+        for none in ["Size,nothing", ""] {
+            assert_eq!(journal_bytes(&reiserfs, &keys(none)), None, "{none}");
+        }
+        assert_eq!(journal_bytes(&found(&[("N", "0"), ("B", "4096")]), &keys("N,B")), None);
+        assert_eq!(journal_bytes(&outer, &[]), None);
     }
 
     #[test]

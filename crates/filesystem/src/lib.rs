@@ -23,6 +23,7 @@ mod features;
 mod fill;
 pub mod mount;
 mod options;
+pub mod period;
 mod plan;
 mod spec;
 mod version;
@@ -30,7 +31,8 @@ mod words;
 
 pub use catalog::Filesystem;
 pub use error::SpecError;
-pub use features::features;
+pub use features::{features, journal_bytes};
 pub use fill::{Devices, fill, fill_word};
+pub use period::Period;
 pub use plan::Context;
 pub use spec::Spec;

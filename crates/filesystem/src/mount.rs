@@ -68,6 +68,20 @@ pub fn flag_named(name: &str) -> Option<Flag> {
     FLAGS.iter().find(|flag| flag.name == name).copied()
 }
 
+/// What decides when the time of a file's last access is written: of these one holds.
+const ACCESS_TIMES: &[&str] =
+    &["atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime"];
+
+/// Whether two mount options speak of one matter, so that both together make no sense: `barrier=0` and
+/// `nobarrier`, `data=ordered` and `data=journal`, `strictatime` and `noatime`.
+pub fn same_matter(a: &str, b: &str) -> bool {
+    let name = |option: &str| option.split('=').next().unwrap_or_default().to_string();
+    let (a, b) = (name(a), name(b));
+    let access = ACCESS_TIMES.contains(&a.as_str()) && ACCESS_TIMES.contains(&b.as_str());
+    let opposite = |a: &str, b: &str| a.strip_prefix("no") == Some(b);
+    access || a == b || opposite(&a, &b) || opposite(&b, &a)
+}
+
 /// Parts comma-separated mount options; a comma inside double quotes does not part two.
 ///
 /// # Errors
@@ -131,6 +145,21 @@ mod tests {
         assert_eq!(bits(&split("noatime,atime").unwrap().0), 0);
         assert_eq!(bits(&split("rw,ro").unwrap().0), 1);
         assert_eq!(bits(&split("defaults").unwrap().0), 0);
+    }
+
+    #[test]
+    fn options_of_one_matter_are_known_by_name_by_no_and_by_access_times() {
+        for (a, b) in [
+            ("barrier=0", "nobarrier"),
+            ("data=ordered", "data=journal"),
+            ("strictatime", "noatime"),
+            ("nodelalloc", "delalloc"),
+        ] {
+            assert!(same_matter(a, b) && same_matter(b, a), "{a} {b}");
+        }
+        for (a, b) in [("barrier=0", "data=journal"), ("noatime", "nodiratime"), ("notail", "t")] {
+            assert!(!same_matter(a, b), "{a} {b}");
+        }
     }
 
     #[test]

@@ -182,6 +182,22 @@ impl Known {
         Ok(())
     }
 
+    /// Takes out what does not go with something else: whole options, and entries of lists, by the
+    /// names that `excluded` has for them (`-J size`, `-O ^has_journal`).
+    pub fn drop_entries(&self, items: &mut Vec<Item>, excluded: &BTreeMap<String, String>) {
+        items.retain_mut(|Item { option, value }| {
+            let Some(list) = value.as_mut().filter(|_| self.lists.contains_key(option)) else {
+                return !excluded.contains_key(option);
+            };
+            let name = |entry: &str| entry.split('=').next().unwrap_or_default().to_string();
+            let kept = list
+                .split(',')
+                .filter(|entry| !excluded.contains_key(&format!("{option} {}", name(entry))));
+            *list = kept.collect::<Vec<_>>().join(",");
+            !list.is_empty()
+        });
+    }
+
     /// The lab's own options with the user's: a user's value takes the place of the lab's, a user's
     /// list goes into the lab's list name by name, and an option without a value stands once.
     pub fn merge(&self, own: Vec<Item>, user: Vec<Item>) -> Vec<Item> {

@@ -5,6 +5,7 @@ use fsdyno_record::suggest;
 
 use crate::catalog::{Addition, Filesystem, Journal};
 use crate::options::{self, Item, Known};
+use crate::period::Then;
 use crate::{Spec, SpecError, mount, version};
 
 /// Where the commands will run.
@@ -31,31 +32,51 @@ impl Filesystem {
         context: Context,
         tool: Option<&str>,
     ) -> Result<FilesystemPlan, SpecError> {
+        self.plan_as_then(spec, context, tool, None)
+    }
+
+    /// The same, with a period's settings under what the user typed.
+    ///
+    /// # Errors
+    /// As [`Filesystem::plan`].
+    pub fn plan_as_then(
+        &self,
+        spec: &Spec,
+        context: Context,
+        tool: Option<&str>,
+        then: Option<&Then<'_>>,
+    ) -> Result<FilesystemPlan, SpecError> {
         let outer = self.outer_journal(spec, context)?;
-        let mkfs = self.mkfs_items(spec, context, tool, outer)?;
+        let mkfs = self.mkfs_items(spec, context, tool, outer, then)?;
+        let mut env = self.env.clone();
+        env.extend(then.iter().flat_map(|then| then.settings.env.clone()));
         Ok(FilesystemPlan {
             kind: self.name.clone(),
             spec: spec.unlabelled(),
             journal: outer.map(|outer| outer.plan(&mkfs)),
             mkfs: self.mkfs_command(mkfs),
-            env: self.env.clone(),
+            env,
             mount_type: self.mount.kind.clone(),
-            mount_options: self.mount_options(spec, outer)?,
+            mount_options: self.mount_options(spec, outer, then)?,
             check: self.check_command(outer),
             check_clean: self.check.clean.clone(),
             features: self.features.argv.clone(),
             feature_keys: self.features.keys.clone(),
             modules: self.modules.clone(),
+            feature_words: self.features.words.clone(),
+            journal_bytes: self.features.journal_bytes.clone(),
+            period: then.map(|then| then.period.name.clone()),
         })
     }
 
-    /// The options of mkfs: the catalog's own with the user's merged in.
+    /// The options of mkfs: the catalog's own, with the period's merged in and over them the user's.
     fn mkfs_items(
         &self,
         spec: &Spec,
         context: Context,
         tool: Option<&str>,
         outer: Option<&Journal>,
+        then: Option<&Then<'_>>,
     ) -> Result<Vec<Item>, SpecError> {
         let known = self.known();
         let (program, own, _) = self.mkfs_words();
@@ -66,6 +87,15 @@ impl Filesystem {
         let user = known.read(program, &spec.mkfs)?;
         known.check(program, &user)?;
         self.check_journal(&user, &spec.mount, outer)?;
+        for options in then.iter().flat_map(|then| then.mkfs()) {
+            let mut period = known.read(program, options)?;
+            known.check(program, &period)?;
+            period.retain(|item| !then.is_some_and(|then| then.gives_way(item, &user)));
+            if let Some(outer) = outer {
+                known.drop_entries(&mut period, &outer.excludes);
+            }
+            items = known.merge(items, period);
+        }
         let mut items = known.merge(items, user);
         for (option, usual) in outer.iter().flat_map(|outer| &outer.shared) {
             if !items.iter().any(|item| item.option == *option) {
@@ -93,13 +123,22 @@ impl Filesystem {
         command
     }
 
-    fn mount_options(&self, spec: &Spec, outer: Option<&Journal>) -> Result<String, SpecError> {
-        for option in &spec.mount {
+    fn mount_options(
+        &self,
+        spec: &Spec,
+        outer: Option<&Journal>,
+        then: Option<&Then<'_>>,
+    ) -> Result<String, SpecError> {
+        let period = then.map(|then| then.settings.mount.as_slice()).unwrap_or_default();
+        for option in period.iter().chain(&spec.mount) {
             self.check_mount_option(self.known(), option)?;
         }
         let own = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
         let own = own.into_iter().flatten().filter(|options| !options.is_empty());
-        let all: Vec<&str> = own.chain(&spec.mount).map(String::as_str).collect();
+        let period = period
+            .iter()
+            .filter(|option| !spec.mount.iter().any(|typed| mount::same_matter(option, typed)));
+        let all: Vec<&str> = own.chain(period).chain(&spec.mount).map(String::as_str).collect();
         Ok(all.join(","))
     }
 

@@ -166,6 +166,27 @@ pub struct FilesystemPlan {
     /// How its journal or log on a second disk is made and looked at, where the spec puts it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<OuterJournalPlan>,
+    /// Features that no tool prints, read from where the format keeps them on the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feature_words: Vec<FeatureWord>,
+    /// Features whose product is the size in bytes of the journal in use; none where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub journal_bytes: Vec<String>,
+    /// The period whose settings stand under what the user typed (`--period`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<String>,
+}
+
+/// A number that a file system keeps at a fixed place of its device, little-endian.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureWord {
+    /// What it is called among the features.
+    pub key: String,
+    /// Where it lies, in bytes from the device's beginning.
+    pub at: u64,
+    /// How many of its bits count, the lowest ones; 32 at most.
+    pub bits: u32,
 }
 
 /// How a journal or log on a second disk is made and looked at; `{journal}` is that disk, here and

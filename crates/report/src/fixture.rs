@@ -175,6 +175,9 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             feature_keys: vec!["Filesystem features".into()],
             modules: vec![kind.into()],
             journal: None,
+            feature_words: vec![],
+            journal_bytes: vec![],
+            period: None,
         }),
         medium: MediumPlan::Lab(LabPlan {
             size: Some(Bytes(8 << 30)),

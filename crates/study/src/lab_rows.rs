@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fsdyno_disk::spec::SCHEDULERS;
+use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
+use fsdyno_filesystem::period::{self, Then};
 use fsdyno_filesystem::{Context, Spec};
 use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{Bytes, suggest};
@@ -61,8 +62,15 @@ struct Disk {
 }
 
 impl Disk {
-    fn plan(&self) -> Result<DiskPlan, MatrixError> {
-        let spec = serde_json::to_value(&self.spec)
+    fn plan(&self, then: Option<&Then<'_>>) -> Result<DiskPlan, MatrixError> {
+        let mut spec = self.spec.clone();
+        if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
+            // A device that answers at once has no cache that could be turned off.
+            let known = [WriteCache::WriteBack, WriteCache::WriteThrough];
+            let named = known.into_iter().find(|known| known.name() == cache);
+            spec.queue.write_cache = named.unwrap_or(spec.queue.write_cache);
+        }
+        let spec = serde_json::to_value(&spec)
             .map_err(|error| MatrixError::Wrong(format!("disk '{}': {error}", self.name)))?;
         Ok(DiskPlan { name: self.name.clone(), spec })
     }
@@ -108,8 +116,6 @@ fn lab_row(
     let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
         .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
     let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
-    let version = question.tool_versions.get(&spec.kind).map(String::as_str);
-    let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
     if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
         return Err(MatrixError::Wrong(format!(
             "disk '{}' answers at once and without a server, and cannot be in a RAID here; take a \
@@ -142,14 +148,19 @@ fn lab_row(
             spec.kind, filesystem.minimum_size
         )));
     }
+    let version = question.tool_versions.get(&spec.kind).map(String::as_str);
+    let then = then(question, spec, room)?;
+    let plan = filesystem
+        .plan_as_then(spec, Context::Lab, version, then.as_ref())
+        .map_err(MatrixError::spec(text))?;
     let second = spec.names_second_disk();
     Ok(Row {
         label: spec.name(),
         filesystem: Some(plan),
         medium: MediumPlan::Lab(LabPlan {
-            disk: disk.plan()?,
+            disk: disk.plan(then.as_ref())?,
             raid: lab.raid,
-            journal: second.then(|| journal.plan()).transpose()?,
+            journal: second.then(|| journal.plan(then.as_ref())).transpose()?,
             journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
             size: Some(room),
             ram: lab.ram,
@@ -163,6 +174,25 @@ fn lab_row(
         room: Some(room),
         skip: skip.map(|error| error.to_string()),
     })
+}
+
+/// What the question's period says of a file system, where it names a period.
+fn then<'a>(
+    question: &'a Question,
+    spec: &Spec,
+    size: Bytes,
+) -> Result<Option<Then<'a>>, MatrixError> {
+    let Some(name) = &question.period else { return Ok(None) };
+    let period = period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
+    let Some(then) = period.then(&spec.kind, size) else {
+        let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
+        return Err(MatrixError::Wrong(format!(
+            "--period {name} knows no {}; it has {}: leave out the one or the other",
+            spec.kind,
+            kinds.join(", ")
+        )));
+    };
+    Ok(Some(then))
 }
 
 /// Less RAM than this does not hold the guest's initramfs beside its kernel.

@@ -20,7 +20,7 @@ use crate::settings::{Settings, settings};
 /// The first thing that cannot be meant.
 pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixError> {
     let works = works(question)?;
-    let sysctls = sysctls(&question.sysctls)?;
+    let sysctls = sysctls(question)?;
     let rows = rows(question, place)?;
     issuers(question, place, &works)?;
     let mut cells = Vec::new();
@@ -240,15 +240,25 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
     Ok(())
 }
 
-fn sysctls(typed: &[String]) -> Result<BTreeMap<String, String>, MatrixError> {
+/// The period's sysctls with what is typed in their place.
+fn sysctls(question: &Question) -> Result<BTreeMap<String, String>, MatrixError> {
     let mut sysctls = BTreeMap::new();
-    for text in typed {
+    if let Some(name) = &question.period {
+        let period = fsdyno_filesystem::period::get(name)
+            .map_err(|error| MatrixError::Wrong(error.to_string()))?;
+        sysctls.extend(period.sysctls.clone());
+    }
+    for text in &question.sysctls {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         match text.split_once('=') {
             // The key becomes a path below /proc/sys in the guest.
             Some((key, value))
                 if key.contains('.') && key.bytes().all(plain) && !key.contains("..") =>
             {
+                // Of a limit in percent and the same in bytes the kernel keeps what is set last.
+                if let Some(matter) = key.trim().strip_suffix("_bytes") {
+                    sysctls.remove(&format!("{matter}_ratio"));
+                }
                 sysctls.insert(key.trim().to_string(), value.trim().to_string());
             }
             _ => {
@@ -465,9 +475,42 @@ mod tests {
 
     #[test]
     fn a_sysctl_that_could_leave_proc_sys_is_refused() {
+        let read = |typed: &str, period: Option<&str>| {
+            let (sysctls, period) = (vec![typed.to_string()], period.map(String::from));
+            super::sysctls(&Question { sysctls, period, ..Question::default() })
+        };
         for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
-            assert!(sysctls(&[bad.to_string()]).is_err(), "{bad}");
+            assert!(read(bad, None).is_err(), "{bad}");
         }
-        assert_eq!(sysctls(&["vm.dirty_ratio=10".into()]).unwrap()["vm.dirty_ratio"], "10");
+        assert_eq!(read("vm.dirty_ratio=10", None).unwrap()["vm.dirty_ratio"], "10");
+        let then = read("vm.dirty_ratio=11", Some("2004")).unwrap();
+        assert_eq!(then["vm.dirty_ratio"], "11", "what is typed wins");
+        assert_eq!(then["vm.dirty_background_ratio"], "10");
+        let bytes = read("vm.dirty_bytes=9000000", Some("2004")).unwrap();
+        assert!(!bytes.contains_key("vm.dirty_ratio"), "{bytes:?}");
+    }
+
+    #[test]
+    fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
+        let then = |name: &str, filesystems: &[&str]| {
+            let question =
+                Question { period: Some(name.into()), ..ask(&["dirops"], filesystems) };
+            matrix(&question, &Place::Lab(lab()))
+        };
+        let cells = then("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
+        let plan = |at: usize| cells[at].plan.filesystem.as_ref().unwrap();
+        assert_eq!(plan(0).period.as_deref(), Some("2004"));
+        assert_eq!(plan(0).mount_options, "barrier=0,noatime");
+        assert!(plan(1).mkfs.join(" ").contains("size=16m"), "a log for 32 GiB");
+        let cache = |at: usize| {
+            let spec = &cells[at].plan.lab().unwrap().disk.spec;
+            spec["queue"]["write_cache"].as_str().unwrap().to_string()
+        };
+        assert_eq!((cache(0), cache(1)), ("write back".into(), "write through".into()));
+        assert_eq!(cells[0].plan.sysctls["vm.dirty_ratio"], "40");
+        let text = then("2004", &["btrfs"]).unwrap_err().to_string();
+        assert!(text.contains("--period 2004 knows no btrfs; it has ext2, ext3"), "{text}");
+        let text = then("2005", &["ext3"]).unwrap_err().to_string();
+        assert!(text.contains("no period '2005'"), "{text}");
     }
 }

@@ -37,6 +37,8 @@ pub struct Question {
     pub deadline: Nanos,
     /// The files that workloads work on, by [`crate::read_inputs`].
     pub inputs: Inputs,
+    /// The period whose settings stand under what is typed, by name.
+    pub period: Option<String>,
 }
 
 /// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_engine::clock;
 use fsdyno_filesystem::{Devices, fill, mount};
-use fsdyno_record::plan::{FilesystemPlan, RaidPlan};
+use fsdyno_record::plan::{FeatureWord, FilesystemPlan, RaidPlan};
 use fsdyno_record::trial::{Conditions, Device, DiskRole, Setup};
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::GapKind;
@@ -146,6 +147,10 @@ impl Formatted {
         conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
         let mut unread = Vec::new();
         unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
+        for word in &self.plan.feature_words {
+            let value = feature_word(&self.device_path(), word)?;
+            conditions.features.insert(word.key.clone(), value.to_string());
+        }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.features.is_empty()) {
             let shown = process::run(&self.filled(&journal.features), &self.plan.env)?;
             let found = fsdyno_filesystem::features(&shown.output, &journal.feature_keys);
@@ -153,6 +158,9 @@ impl Formatted {
             conditions.features.extend(named);
             unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
         }
+        let bytes =
+            fsdyno_filesystem::journal_bytes(&conditions.features, &self.plan.journal_bytes);
+        conditions.features.extend(bytes.map(|bytes| ("journal bytes".into(), bytes.to_string())));
         let note = |said| format!("the features in effect could not be read back: {said}");
         conditions.notes.extend(unread.into_iter().map(note));
         Ok(())
@@ -207,6 +215,14 @@ impl Formatted {
     }
 }
 
+/// What a file system keeps at a fixed place of its device.
+fn feature_word(device: &Path, word: &FeatureWord) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    File::open(device)?.read_exact_at(&mut bytes, word.at)?;
+    let mask = u32::MAX.checked_shr(32u32.saturating_sub(word.bits)).unwrap_or(0);
+    Ok(u32::from_le_bytes(bytes) & mask)
+}
+
 impl Target for Formatted {
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         let started = clock::now();
@@ -221,6 +237,8 @@ impl Target for Formatted {
         let at = self.mount_point.to_string_lossy();
         conditions.mount = mount_info::in_effect(&Mount::At(&at))?
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
+        let all = mount_info::all_options(self.device_name());
+        conditions.features.extend(all.map(|options| ("mount options".into(), options)));
         Ok(())
     }
 
