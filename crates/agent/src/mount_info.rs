@@ -26,9 +26,9 @@ pub fn all_options(device: &str) -> Option<String> {
     let mut drivers: Vec<_> =
         fs::read_dir("/proc/fs").ok()?.flatten().map(|entry| entry.path()).collect();
     drivers.sort();
-    let options = drivers.iter().find_map(|driver| {
-        fs::read_to_string(driver.join(device).join("options")).ok()
-    })?;
+    let options = drivers
+        .iter()
+        .find_map(|driver| fs::read_to_string(driver.join(device).join("options")).ok())?;
     Some(options.lines().map(str::trim).collect::<Vec<_>>().join(","))
 }
 

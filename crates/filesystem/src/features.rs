@@ -118,7 +118,8 @@ log      =internal log           bsize=4096   blocks=16384, version=2
             pairs.iter().map(|(key, value)| pair(key, value)).collect()
         };
         let keys = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
-        let reiserfs = found(&[("Size", "8193 blocks (including 1 for the header)"), ("B", "4096")]);
+        let reiserfs =
+            found(&[("Size", "8193 blocks (including 1 for the header)"), ("B", "4096")]);
         assert_eq!(journal_bytes(&reiserfs, &keys("Size,B")), Some(8193 * 4096));
         let outer = found(&[("B", "1024"), ("journal: N", "16384"), ("journal: B", "4096")]);
         assert_eq!(journal_bytes(&outer, &keys("N,B")), Some(64 << 20));

@@ -27,9 +27,9 @@ pub enum Command {
     Merge(Merge),
     /// Show stored results again
     Report(Report),
-    /// List what there is: workloads, file systems, disks, kernels
+    /// List what there is: workloads, file systems, disks, kernels, periods
     List(List),
-    /// Show one workload, file system or disk with all its parameters, or a log of requests
+    /// Show one workload, file system, disk or period with all its parameters, or a log of requests
     Show(Show),
     /// Learn a real disk's law by reading it, and write a disk's file for the lab
     Fit(Fit),
@@ -48,6 +48,7 @@ Examples:
   fsdyno run tarball --set files=20000 --fs ext4 --fs 'small=ext4 -I 128' --repeat 5
   fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
   fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
+  fsdyno run tarball --fs ext3 --fs ext4 --period 2008 --disk ide-2008
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
   fsdyno run dirops tarball --fs ext4 --dry-run
 
@@ -82,6 +83,10 @@ pub struct Run {
     /// repeated [default: what `fsdyno doctor` shows]
     #[arg(long = "kernel", value_name = "WHICH")]
     pub kernels: Vec<String>,
+    /// As in a year: the options of mkfs and mount, the sysctls and the disk's cache of then, under what
+    /// you type, which wins; see `fsdyno list periods`
+    #[arg(long, value_name = "YEAR")]
+    pub period: Option<String>,
     /// A parameter of a workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub sets: Vec<String>,
@@ -225,6 +230,7 @@ Examples:
   fsdyno show workload tarball
   fsdyno show filesystem ext4
   fsdyno show disk hdd-7200
+  fsdyno show period 2008
   fsdyno show disk ./my-disk.toml
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
@@ -317,6 +323,8 @@ pub enum Listable {
     Disks,
     /// The kernels that the lab can run without a download
     Kernels,
+    /// The years whose settings `run --period` brings back
+    Periods,
 }
 
 /// What can be shown.
@@ -328,6 +336,8 @@ pub enum Showable {
     Filesystem,
     /// A disk
     Disk,
+    /// A period, with where each setting comes from and what no setting brings back
+    Period,
     /// A log of requests, by its file (`run --keep-log` writes them to logs/)
     Log,
 }

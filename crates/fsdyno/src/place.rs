@@ -50,6 +50,7 @@ pub fn question(run: &Run) -> Question {
         verify: run.verify,
         tool_versions,
         inputs: Inputs::default(),
+        period: run.period.clone(),
     }
 }
 
@@ -130,6 +131,7 @@ fn directory(run: &Run) -> Result<Place, Failure> {
         ("--size", run.size.is_some()),
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
+        ("--period", run.period.is_some()),
     ] {
         if given {
             return Err(Failure::wrong(format!(

@@ -7,6 +7,7 @@ mod logs;
 pub mod matrix;
 pub mod merge;
 pub mod question;
+mod refused;
 pub mod run;
 pub mod schedule;
 pub mod settings;

@@ -493,8 +493,7 @@ mod tests {
     #[test]
     fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
         let then = |name: &str, filesystems: &[&str]| {
-            let question =
-                Question { period: Some(name.into()), ..ask(&["dirops"], filesystems) };
+            let question = Question { period: Some(name.into()), ..ask(&["dirops"], filesystems) };
             matrix(&question, &Place::Lab(lab()))
         };
         let cells = then("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();

@@ -11,6 +11,7 @@ use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock, ground};
 
 use crate::question::Cell;
+use crate::refused::Refused;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
@@ -110,6 +111,7 @@ pub fn run(
         steps: &steps,
         next: AtomicUsize::new(0),
         store: Mutex::new(store),
+        refused: Mutex::default(),
         summary: Mutex::new(Summary { skipped, there, ..Summary::default() }),
         error: Mutex::new(None),
     };
@@ -169,17 +171,21 @@ fn steps(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<Step>, usize)
             steps.push(Step::Run(job, *slot));
             continue;
         };
-        let said = |known: &Trial| {
-            known.outcome == Outcome::Skipped
-                && (&known.trial_id, &known.plan.label) == (&job.trial_id, &job.plan.label)
-                && known.reason.as_ref() == Some(reason)
-        };
-        match store.trials().iter().any(said) {
+        match said(store.trials(), &job, reason) {
             true => skipped += 1,
             false => steps.push(Step::Skip(job, reason.clone())),
         }
     }
     (steps, skipped)
+}
+
+/// Whether it is stored already that a job is skipped for this reason.
+fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
+    stored.iter().any(|known| {
+        known.outcome == Outcome::Skipped
+            && (&known.trial_id, &known.plan.label) == (&job.trial_id, &job.plan.label)
+            && known.reason.as_deref() == Some(reason)
+    })
 }
 
 /// Results of two labs in one folder would be taken for repeats of one.
@@ -249,6 +255,7 @@ struct Floor<'a> {
     steps: &'a [Step],
     next: AtomicUsize,
     store: Mutex<&'a mut Store>,
+    refused: Mutex<Refused>,
     summary: Mutex<Summary>,
     error: Mutex<Option<RunError>>,
 }
@@ -262,12 +269,16 @@ impl Floor<'_> {
         while !self.stopped() {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(step) = self.steps.get(at) else { return };
-            let (job, slot) = match step {
-                Step::Run(job, slot) => (job, slot),
-                Step::Skip(job, reason) => match self.skip(job, reason) {
+            let refused = match step {
+                Step::Run(job, _) => lock(&self.refused).reason(job).cloned(),
+                Step::Skip(_, reason) => Some(reason.clone()),
+            };
+            let (Step::Run(job, slot), None) = (step, &refused) else {
+                let (Step::Run(job, _) | Step::Skip(job, _)) = step;
+                match self.skip(job, &refused.unwrap_or_default()) {
                     Ok(()) => continue,
                     Err(error) => return self.fail(error.into()),
-                },
+                }
             };
             self.observer.started(worker, &job.plan, slot);
             let started = clock::now();
@@ -286,6 +297,7 @@ impl Floor<'_> {
                     identified(without_report(job, error.to_string(), host), identity)
                 }
             };
+            lock(&self.refused).note(&trial);
             if let Err(error) = self.keep(worker, trial) {
                 return self.fail(error.into());
             }
@@ -293,6 +305,10 @@ impl Floor<'_> {
     }
 
     fn skip(&self, job: &Job, reason: &str) -> Result<(), StoreError> {
+        if said(lock(&self.store).trials(), job, reason) {
+            lock(&self.summary).skipped += 1;
+            return Ok(());
+        }
         let host = Host { started: clock::now(), ..Host::default() };
         let mut trial = without_report(job, reason.to_string(), host);
         trial.outcome = Outcome::Skipped;
@@ -517,6 +533,47 @@ mod tests {
             store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
         assert_eq!(skipped.len(), 3);
         assert_eq!(skipped[0].reason.as_deref(), Some("Linux 6.13 no longer has it"));
+    }
+
+    #[test]
+    fn a_row_that_mkfs_refuses_is_tried_once_and_what_else_fails_again_and_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let mut cells = cells();
+        for cell in &mut cells {
+            cell.plan.filesystem = Some(filesystem(&cell.plan.label));
+        }
+        let refuse = |job: &Job| {
+            let mut report = AgentReport::default();
+            report.conditions.mkfs = vec!["mke2fs".into(), "/dev/nbd0".into()];
+            report.reason = Some(match job.plan.label.as_str() {
+                "a" => "prepare: mke2fs /dev/nbd0 failed (exit code 1): too small".into(),
+                _ => "prepare: no memory".into(),
+            });
+            Ok(report)
+        };
+        for _ in 0..2 {
+            let (order, stop) = (schedule(2, 3, 1), AtomicBool::new(false));
+            let summary =
+                run(&order, &cells, &Fake(refuse), &mut store, 1, &stop, &Silent).unwrap();
+            assert_eq!(summary, Summary { failed: 4, skipped: 2, ..Summary::default() });
+        }
+        let skipped: Vec<&Trial> =
+            store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
+        assert_eq!(skipped.len(), 2, "said once, however often it is tried");
+        let reason = skipped[0].reason.as_deref().unwrap();
+        assert!(
+            reason.starts_with("not run: trial ") && reason.ends_with(": too small"),
+            "{reason}"
+        );
+    }
+
+    /// A file system of this name; nothing is made of it here.
+    fn filesystem(kind: &str) -> fsdyno_record::plan::FilesystemPlan {
+        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
+        let ext4 = fsdyno_filesystem::catalog::get("ext4").unwrap();
+        let plan = ext4.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
+        fsdyno_record::plan::FilesystemPlan { kind: kind.into(), ..plan }
     }
 
     #[test]

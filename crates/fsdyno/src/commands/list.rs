@@ -15,6 +15,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Filesystems => filesystems(),
         Listable::Disks => disks()?,
         Listable::Kernels => kernels(),
+        Listable::Periods => periods(),
     };
     match list.format {
         DataFormat::Text => output::data(&table.text())?,
@@ -114,6 +115,14 @@ fn disks() -> Result<Table, Failure> {
         rows.push(vec![name.to_string(), spec.capacity.to_string(), spec.about]);
     }
     Ok(Table { heads: &["name", "capacity", "about"], rows, empty: "" })
+}
+
+fn periods() -> Table {
+    let rows = fsdyno_filesystem::period::all().iter().map(|period| {
+        let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
+        vec![period.name.clone(), period.disk.clone(), kinds.join(" "), period.about.clone()]
+    });
+    Table { heads: &["name", "disk", "file systems", "about"], rows: rows.collect(), empty: "" }
 }
 
 fn kernels() -> Table {

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod show;
 mod show_log;
+mod show_period;
 
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};

@@ -8,7 +8,7 @@ use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, Show, Showable};
-use crate::commands::show_log;
+use crate::commands::{show_log, show_period};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -19,6 +19,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Workload => workload(&show.name)?,
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Disk => disk(&show.name)?,
+        Showable::Period => show_period::period(&show.name)?,
     };
     match show.format {
         DataFormat::Text => output::data(&text)?,
@@ -130,6 +131,8 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
         vec!["smallest".into(), kind.minimum_size.to_string()],
         vec!["longest name".into(), format!("{} bytes", kind.longest_name)],
     ]));
+    let limits = kind.limits.as_ref().map(limits);
+    text.push_str(limits.as_ref().map_or("", |(text, _)| text));
     text.push_str("\nexit codes of the check:\n");
     for (code, meaning) in &kind.check.codes {
         text.push_str(&format!("  {code}  {meaning}\n"));
@@ -141,9 +144,33 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
         "mkfs": kind.mkfs.argv, "mount_type": kind.mount.kind, "mount_options": kind.mount.options,
         "check": kind.check.argv, "check_codes": kind.check.codes, "check_clean": kind.check.clean,
         "minimum_size": kind.minimum_size, "longest_name": kind.longest_name,
+        "limits": limits.map(|(_, value)| value),
         "notes": kind.notes.trim(),
     });
     Ok((text, value))
+}
+
+/// How large it can get, for people and for programs.
+fn limits(limits: &fsdyno_filesystem::catalog::Limits) -> (String, Value) {
+    let said = [
+        ("file", Some(&limits.file)),
+        ("filesystem", Some(&limits.filesystem)),
+        ("files", Some(&limits.files)),
+        ("directory", limits.directory.as_ref()),
+    ];
+    let mut text = "\nlimits (the catalog's file has where they come from):\n".to_string();
+    let mut value = serde_json::Map::new();
+    for (name, limit) in said.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
+        let head = match name {
+            "file" => "largest file",
+            "filesystem" => "largest file system",
+            "files" => "most files",
+            _ => "in a directory",
+        };
+        text.push_str(&output::indented(&format!("{head}: {limit}"), 2));
+        value.insert(name.to_string(), json!(limit));
+    }
+    (text, value.into())
 }
 
 fn options(options: &str) -> String {

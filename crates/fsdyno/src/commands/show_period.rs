@@ -1,0 +1,72 @@
+//! `fsdyno show period`: a year's settings, where each comes from, and what no setting brings back.
+
+use fsdyno_filesystem::period::{self, Period, Settings};
+use fsdyno_record::shell::quote;
+use serde_json::Value;
+
+use crate::exit::Failure;
+use crate::output;
+
+/// The period of this name, for people and for programs.
+pub fn period(name: &str) -> Result<(String, Value), Failure> {
+    let period = period::get(name).map_err(|error| Failure::wrong(error.to_string()))?;
+    let value = serde_json::to_value(period)
+        .map_err(|error| Failure::wrong(format!("period '{name}': {error}")))?;
+    Ok((text(period), value))
+}
+
+fn text(period: &Period) -> String {
+    let mut text = format!("{}: {}\n\n", period.name, period.about);
+    let sysctls: Vec<String> =
+        period.sysctls.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    text.push_str(&output::columns(&[
+        vec!["kernel of then".into(), period.kernel.clone()],
+        vec!["tools of then".into(), period.tools.clone()],
+        vec!["disk of then".into(), format!("--disk {} (yours to name)", period.disk)],
+        vec!["sysctls".into(), sysctls.join(" ")],
+    ]));
+    text.push_str("\nunder what you type, by file system:\n");
+    for (kind, settings) in &period.filesystem {
+        text.push_str(&output::indented(&format!("{kind}: {}", typed(settings)), 2));
+        for from in &settings.from {
+            let line = format!("from {} on: {}", from.size, words(&from.mkfs));
+            text.push_str(&output::indented(&line, 6));
+        }
+        for (name, value) in &settings.env {
+            text.push_str(&output::indented(&format!("with {name}={value}"), 6));
+        }
+        if let Some(cache) = &settings.write_cache {
+            text.push_str(&output::indented(&format!("the disk's write cache: {cache}"), 6));
+        }
+    }
+    text.push_str("\nwhat no setting brings back:\n");
+    for lost in &period.lost {
+        text.push_str(&output::indented(lost, 2));
+    }
+    for (kind, settings) in &period.filesystem {
+        for lost in &settings.lost {
+            text.push_str(&output::indented(&format!("{kind}: {lost}"), 2));
+        }
+    }
+    text.push_str("\nwhere the settings come from ([MEM]: from memory, unconfirmed):\n");
+    for source in &period.source {
+        text.push_str(&output::indented(&source.what, 2));
+        text.push_str(&output::indented(&source.from, 6));
+    }
+    text
+}
+
+/// The settings as they would be typed in a spec.
+fn typed(settings: &Settings) -> String {
+    let mount = match settings.mount.is_empty() {
+        true => None,
+        false => Some(format!("@ {}", settings.mount.join(","))),
+    };
+    let parts = [Some(words(&settings.mkfs)).filter(|words| !words.is_empty()), mount];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "as today".into() } else { parts.join(" ") }
+}
+
+fn words(options: &[String]) -> String {
+    options.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+}
