@@ -9,79 +9,13 @@ mod common;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
+use common::lab::{fsdyno, lab, ours, run, skipped, trials};
 use common::{code, stderr, wait_until};
-use fsdyno_lab::user_cache;
 use serde_json::Value;
 
 const KINDS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs", "jfs"];
-
-/// Words as a shell would split them: at spaces, but for what stands in single quotes.
-fn split(words: &str) -> Vec<&str> {
-    let parts = words.split('\'').enumerate();
-    parts
-        .flat_map(
-            |(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() },
-        )
-        .collect()
-}
-
-fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
-    let mut command = Command::new(program);
-    command
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        // The kernel is found once, in the user's own cache, and every test uses that.
-        .env("XDG_CACHE_HOME", user_cache().parent().unwrap())
-        .args(split(words));
-    command
-}
-
-/// The program that `make build` built, put aside by `make test`, or cargo's own for the tests.
-fn ours() -> &'static Path {
-    static OURS: OnceLock<PathBuf> = OnceLock::new();
-    OURS.get_or_init(|| {
-        let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
-        built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
-    })
-}
-
-/// A folder for a test, or none, said aloud, where the lab cannot run.
-fn lab() -> Option<tempfile::TempDir> {
-    static MISSING: OnceLock<Option<String>> = OnceLock::new();
-    let missing = MISSING.get_or_init(|| {
-        let seen = fsdyno(ours(), Path::new("/"), "doctor").output().unwrap();
-        (!seen.status.success()).then(|| String::from_utf8_lossy(&seen.stdout).into_owned())
-    });
-    match missing {
-        None => Some(tempfile::tempdir().unwrap()),
-        Some(why) => {
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "CI has to run the lab; here it lacks\n{why}"
-            );
-            skipped("the lab cannot run here; fsdyno doctor says why");
-            None
-        }
-    }
-}
-
-/// Says so past the harness, which keeps to itself what a test that passed has printed.
-fn skipped(why: &str) {
-    let test = std::thread::current().name().unwrap_or_default().to_string();
-    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
-}
-
-fn run(folder: &Path, words: &str) -> std::process::Output {
-    fsdyno(ours(), folder, &format!("run {words}")).output().unwrap()
-}
-
-fn trials(results: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// The bytes of `measured` in each line, by trial.
 fn measured(results: &Path) -> Vec<(String, String)> {

@@ -1,0 +1,77 @@
+//! What the tests that run the lab share.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use fsdyno_lab::user_cache;
+use serde_json::Value;
+
+/// Words as a shell would split them: at spaces, but for what stands in single quotes.
+pub fn split(words: &str) -> Vec<&str> {
+    let parts = words.split('\'').enumerate();
+    parts
+        .flat_map(
+            |(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() },
+        )
+        .collect()
+}
+
+/// A program with these words, in a folder, with the user's own cache.
+pub fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        // The kernel is found once, in the user's own cache, and every test uses that.
+        .env("XDG_CACHE_HOME", user_cache().parent().unwrap())
+        .args(split(words));
+    command
+}
+
+/// The program that `make build` built, put aside by `make test`, or cargo's own for the tests.
+pub fn ours() -> &'static Path {
+    static OURS: OnceLock<PathBuf> = OnceLock::new();
+    OURS.get_or_init(|| {
+        let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+        built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
+    })
+}
+
+/// A folder for a test, or none, said aloud, where the lab cannot run.
+pub fn lab() -> Option<tempfile::TempDir> {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| {
+        let seen = fsdyno(ours(), Path::new("/"), "doctor").output().unwrap();
+        (!seen.status.success()).then(|| String::from_utf8_lossy(&seen.stdout).into_owned())
+    });
+    match missing {
+        None => Some(tempfile::tempdir().unwrap()),
+        Some(why) => {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "CI has to run the lab; here it lacks\n{why}"
+            );
+            skipped("the lab cannot run here; fsdyno doctor says why");
+            None
+        }
+    }
+}
+
+/// Says so past the harness, which keeps to itself what a test that passed has printed.
+pub fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_string();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+}
+
+/// `fsdyno run` to its end.
+pub fn run(folder: &Path, words: &str) -> std::process::Output {
+    fsdyno(ours(), folder, &format!("run {words}")).output().unwrap()
+}
+
+/// The records of a result folder.
+pub fn trials(results: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

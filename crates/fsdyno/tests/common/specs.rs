@@ -1,0 +1,151 @@
+//! Every spec that docs/filesystems.md promises, in one table: what is typed, and what must then be read
+//! back from the file system. A file system's options belong here before they are called supported.
+
+/// One spec and its effect.
+pub struct Row {
+    /// As it is typed after `--fs`.
+    pub spec: &'static str,
+    /// What must be read back.
+    pub effects: &'static [Effect],
+    /// Whether CI runs it too, and not the long tests alone.
+    pub ci: bool,
+}
+
+/// What must be in a line that was read back.
+pub enum Effect {
+    /// In the feature of this name these words stand.
+    Has(&'static str, &'static str),
+    /// In the feature of this name none of these words stands.
+    Lacks(&'static str, &'static str),
+    /// Among the mount options in effect these stand.
+    Mounted(&'static str),
+}
+
+use Effect::{Has, Lacks, Mounted};
+
+const EXT: &str = "Filesystem features";
+const JOURNAL: &str = "journal bytes";
+
+const fn row(spec: &'static str, effects: &'static [Effect]) -> Row {
+    Row { spec, effects, ci: false }
+}
+
+/// The same, in CI too.
+const fn ci(spec: &'static str, effects: &'static [Effect]) -> Row {
+    Row { spec, effects, ci: true }
+}
+
+/// In the order of the catalog.
+pub const ROWS: &[Row] = &[
+    row("ext2", &[Has(EXT, "dir_index"), Lacks(EXT, "has_journal extent")]),
+    ci("ext2 -O ^dir_index", &[Lacks(EXT, "dir_index has_journal")]),
+    row("ext2 -b 1024 -i 4096 -I 128", &[Has("Block size", "1024"), Has("Inode size", "128")]),
+    row("ext2 @ barrier=0", &[Mounted("nobarrier")]),
+    row(
+        "ext3",
+        &[Has(EXT, "has_journal dir_index"), Lacks(EXT, "extent"), Mounted("data=ordered")],
+    ),
+    row("ext3 -O ^dir_index", &[Lacks(EXT, "dir_index")]),
+    row("ext3 -J size=16", &[Has(JOURNAL, "16777216")]),
+    row("ext3 -J size=64", &[Has(JOURNAL, "67108864")]),
+    row("ext3 -J size=256 -T news", &[Has(JOURNAL, "268435456"), Has("Inode count", "2097152")]),
+    row("ext3 -J device={journal}", &[Has(JOURNAL, "268435456")]),
+    row("ext3 @ data=writeback", &[Mounted("data=writeback")]),
+    ci(
+        "ext3 -J size=16 -T news @ data=journal,commit=30",
+        &[
+            Has(JOURNAL, "16777216"),
+            Has("Inode count", "2097152"),
+            Mounted("data=journal commit=30"),
+        ],
+    ),
+    row("ext3 @ barrier=0,strictatime", &[Mounted("nobarrier")]),
+    row(
+        "ext4",
+        &[
+            Has(EXT, "extent flex_bg huge_file metadata_csum 64bit dir_index"),
+            Has("Inode size", "256"),
+            Mounted("delalloc barrier data=ordered commit=5"),
+        ],
+    ),
+    row("ext4 -I 128", &[Has("Inode size", "128")]),
+    row("ext4 -I 512", &[Has("Inode size", "512")]),
+    row("ext4 -O ^extent,^64bit", &[Lacks(EXT, "extent 64bit")]),
+    row("ext4 -O ^flex_bg", &[Lacks(EXT, "flex_bg")]),
+    row("ext4 -O ^metadata_csum,uninit_bg", &[Has(EXT, "uninit_bg"), Lacks(EXT, "metadata_csum")]),
+    row("ext4 -O ^huge_file", &[Lacks(EXT, "huge_file")]),
+    row("ext4 -O ^metadata_csum", &[Lacks(EXT, "metadata_csum uninit_bg")]),
+    row("ext4 -O ^dir_index", &[Lacks(EXT, "dir_index")]),
+    row("ext4 -O ^has_journal", &[Lacks(EXT, "has_journal")]),
+    row("ext4 -O bigalloc", &[Has(EXT, "bigalloc")]),
+    ci("ext4 -O fast_commit", &[Has(EXT, "fast_commit"), Has("Fast commit length", "256")]),
+    ci(
+        "ext4 -O inline_data -J size=16 @ nodelalloc,commit=60,nobarrier",
+        &[
+            Has(EXT, "inline_data"),
+            Has(JOURNAL, "16777216"),
+            Mounted("nodelalloc commit=60 nobarrier"),
+        ],
+    ),
+    row("ext4 -J size=16", &[Has(JOURNAL, "16777216")]),
+    row("ext4 -J size=64", &[Has(JOURNAL, "67108864")]),
+    row("ext4 -J size=256", &[Has(JOURNAL, "268435456")]),
+    row("ext4 -J size=1024", &[Has(JOURNAL, "1073741824")]),
+    row("ext4 -J device={journal}", &[Has(JOURNAL, "268435456")]),
+    row("ext4 -E stride=16,stripe_width=48", &[Has("RAID stripe width", "48")]),
+    row("ext4 @ nodelalloc", &[Mounted("nodelalloc")]),
+    row("ext4 @ data=journal", &[Mounted("data=journal")]),
+    row("ext4 @ data=writeback,noatime", &[Mounted("data=writeback noatime")]),
+    row("xfs", &[Has("meta-data crc", "1"), Has("data bsize", "4096"), Mounted("logbufs=8")]),
+    row("xfs -m crc=0", &[Has("meta-data crc", "0"), Has("meta-data isize", "256")]),
+    row("xfs -b size=1024", &[Has("data bsize", "1024")]),
+    ci(
+        "xfs -m crc=0 -d su=16k,sw=3 -l size=64m,version=2 @ logbsize=256k",
+        &[
+            Has("meta-data crc", "0"),
+            Has("data sunit", "4"),
+            Has("data swidth", "12"),
+            Has(JOURNAL, "67108864"),
+            Mounted("logbsize=256k"),
+        ],
+    ),
+    row("xfs -m crc=0 -l version=1", &[Has("log version", "1")]),
+    row("xfs -l size=128m", &[Has(JOURNAL, "134217728")]),
+    row("xfs -l logdev={journal}", &[Has(JOURNAL, "268435456"), Mounted("logdev=/dev/nbd1")]),
+    row(
+        "xfs -m crc=0 -b size=1024 -d su=16k,sw=3 -l logdev={journal},size=64m",
+        &[Has("data sunit", "16"), Has("data swidth", "48"), Has(JOURNAL, "67108864")],
+    ),
+    row(
+        "xfs -i size=1024 -n size=8k",
+        &[Has("meta-data isize", "1024"), Has("naming bsize", "8192")],
+    ),
+    row(
+        "xfs -m reflink=0,finobt=0",
+        &[Has("meta-data reflink", "0"), Has("meta-data finobt", "0")],
+    ),
+    row("btrfs", &[Has("Metadata", "DUP"), Has("Data", "single"), Has("Checksum", "crc32c")]),
+    row("btrfs -m single -d single", &[Has("Metadata", "single"), Has("Data", "single")]),
+    row("btrfs -m dup -d dup", &[Has("Metadata", "DUP"), Has("Data", "DUP")]),
+    row("btrfs -n 4k --csum xxhash", &[Has("Node size", "4096"), Has("Checksum", "xxhash64")]),
+    ci("btrfs -m single @ compress=zstd", &[Has("Metadata", "single"), Mounted("compress=zstd:3")]),
+    row("btrfs @ compress=lzo", &[Mounted("compress=lzo")]),
+    row("btrfs @ compress=zlib", &[Mounted("compress=zlib:3")]),
+    row("btrfs @ compress-force=zstd:1", &[Mounted("compress-force=zstd:1")]),
+    row("btrfs @ nodatacow", &[Mounted("nodatacow nodatasum")]),
+    row("reiserfs", &[Has(JOURNAL, "33558528"), Has("Hash function used to sort names", "\"r5\"")]),
+    ci(
+        "reiserfs -s 1024 -t 256 -h tea @ notail",
+        &[
+            Has(JOURNAL, "4194304"),
+            Has("Hash function used to sort names", "\"tea\""),
+            Mounted("notail"),
+        ],
+    ),
+    row("reiserfs -j {journal}", &[Has("Reiserfs super block", "non-standard")]),
+    row("reiserfs @ data=writeback,barrier=none", &[Mounted("data=writeback barrier=none")]),
+    row("reiserfs @ data=journal", &[Mounted("data=journal")]),
+    row("jfs", &[Has("JFS flags", "JFS_INLINELOG"), Has(JOURNAL, "33554432")]),
+    ci("jfs -s 8 @ nointegrity", &[Has(JOURNAL, "8388608"), Mounted("nointegrity")]),
+    row("jfs -j {journal}", &[Lacks("JFS flags", "JFS_INLINELOG"), Has(JOURNAL, "134217728")]),
+];
