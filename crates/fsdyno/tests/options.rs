@@ -66,7 +66,7 @@ fn wrong(row: &Row, trial: &Value) -> Vec<String> {
 /// Runs workloads on the rows of one kind; the trials.
 fn ran(folder: &Path, rows: &[&Row], words: &str, out: &str) -> Vec<Value> {
     let specs: Vec<String> = rows.iter().map(|row| format!("--fs '{}'", row.spec)).collect();
-    let words = format!("{words} {SIZE} {} --boot snapshot --jobs 2 --out {out}", specs.join(" "));
+    let words = format!("{words} {SIZE} {} --jobs 2 --out {out}", specs.join(" "));
     let output = run(folder, &words);
     assert!([0, 4].contains(&code(&output)), "{}", stderr(&output));
     trials(&folder.join(out))
@@ -151,7 +151,7 @@ fn every_option_holds_under_three_workloads() {
         return;
     }
     let Some(folder) = lab() else { return };
-    let words = "dirops fdtree postmark --set dirops.files=200 --set fdtree.levels=2 \
+    let words = "dirops fdtree postmark --boot snapshot --set dirops.files=200 --set fdtree.levels=2 \
         --set fdtree.dirs=3 --set fdtree.files=4 --set postmark.number=100 \
         --set postmark.transactions=200";
     let kind = |row: &Row| row.spec.split(' ').next().unwrap_or_default();

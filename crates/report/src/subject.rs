@@ -23,7 +23,7 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
 fn lab(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rams, mut schedulers) = (Vec::new(), Vec::new());
-    let (mut cpus, mut boots) = (Vec::new(), Vec::new());
+    let (mut cpus, mut boots, mut periods) = (Vec::new(), Vec::new(), Vec::new());
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
         let LabPlan { size, ram, scheduler, kernel, .. } = lab;
@@ -36,6 +36,8 @@ fn lab(trials: &[Trial]) -> Option<String> {
         put(&mut rams, format!("{ram}{}", cacheable.unwrap_or_default()));
         put(&mut cpus, lab.cpu.to_string());
         put(&mut boots, lab.boot.name().to_string());
+        let period = trial.plan.filesystem.as_ref().and_then(|plan| plan.period.as_deref());
+        put(&mut periods, period.unwrap_or("today").to_string());
         scheduler.iter().for_each(|scheduler| put(&mut schedulers, scheduler.clone()));
     }
     let mut parts = vec![
@@ -50,6 +52,9 @@ fn lab(trials: &[Trial]) -> Option<String> {
     }
     if boots != ["cold"] {
         parts.push(format!("boot {}", boots.join(", ")));
+    }
+    if periods != ["today"] {
+        parts.push(format!("settings as in {}", periods.join(", ")));
     }
     let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
     parts.extend(settings(&in_lab));

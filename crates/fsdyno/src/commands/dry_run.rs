@@ -88,6 +88,18 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             };
             text.push_str(&format!("   mount: -t {}{options}\n", filesystem.mount_type));
             text.push_str(&format!("   check: {}\n", filesystem.check.join(" ")));
+            if let Some(period) = &filesystem.period {
+                let cache = plan.lab().map(|lab| &lab.disk.spec["queue"]["write_cache"]);
+                let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("as it is");
+                text.push_str(&format!(
+                    "   as in {period}: options as above, write cache of the disk: {cache}\n"
+                ));
+            }
+        }
+        if !plan.sysctls.is_empty() {
+            let sysctls: Vec<String> =
+                plan.sysctls.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            text.push_str(&format!("   sysctls: {}\n", sysctls.join(" ")));
         }
         if plan.threads != 1 || plan.issuer != IssuerPlan::Sync {
             text.push_str(&format!("   threads: {}, issued by {}\n", plan.threads, plan.issuer));

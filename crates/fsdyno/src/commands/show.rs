@@ -134,7 +134,9 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
     let limits = kind.limits.as_ref().map(limits);
     text.push_str(limits.as_ref().map_or("", |(text, _)| text));
     text.push_str("\nexit codes of the check:\n");
-    for (code, meaning) in &kind.check.codes {
+    let mut codes: Vec<_> = kind.check.codes.iter().collect();
+    codes.sort_by_key(|(code, _)| code.parse::<i32>().unwrap_or(i32::MAX));
+    for (code, meaning) in codes {
         text.push_str(&format!("  {code}  {meaning}\n"));
     }
     text.push_str(&format!("\n{}\n", kind.notes.trim()));
