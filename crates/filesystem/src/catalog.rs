@@ -305,6 +305,18 @@ mod tests {
     }
 
     #[test]
+    fn words_of_features_fit_their_field_and_the_journals_size_is_a_product_of_what_is_read() {
+        for filesystem in all() {
+            let Features { keys, words, journal_bytes, .. } = &filesystem.features;
+            assert!(words.iter().all(|word| (1..=32).contains(&word.bits)), "{}", filesystem.name);
+            for key in journal_bytes {
+                let known = keys.contains(key) || words.iter().any(|word| word.key == *key);
+                assert!(known, "{}: nothing reads '{key}'", filesystem.name);
+            }
+        }
+    }
+
+    #[test]
     fn a_wrong_name_gets_the_nearest_right_one() {
         assert_eq!(get("xfs").unwrap().name, "xfs");
         assert!(source("xfs").unwrap().contains("name = \"xfs\""));

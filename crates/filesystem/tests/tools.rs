@@ -10,7 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fsdyno_filesystem::{Context, Devices, Filesystem, Spec, catalog, features, fill};
+use fsdyno_filesystem::{Context, Devices, Filesystem, Period, Spec, catalog, features, fill};
+use fsdyno_record::Bytes;
 use fsdyno_record::plan::FilesystemPlan;
 
 const MIB: u64 = 1 << 20;
@@ -51,6 +52,11 @@ fn on(device: &str) -> Devices<'_> {
 
 /// Makes the file system of a spec, or says why it cannot be made here.
 fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
+    make_as_then(spec, context, size, None)
+}
+
+/// The same, with a period's settings under the spec.
+fn make_as_then(spec: &str, context: Context, size: u64, period: Option<&Period>) -> Option<Image> {
     let spec = Spec::parse(spec).unwrap();
     let filesystem = catalog::get(&spec.kind).unwrap();
     if let Some(missing) = filesystem.tools.iter().find(|tool| !installed(tool)) {
@@ -61,7 +67,8 @@ fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
     let device = folder.path().join("disk.img");
     File::create(&device).unwrap().set_len(size).unwrap();
     let version = text(&run(&filesystem.version, &filesystem.env));
-    let plan = filesystem.plan(&spec, context, Some(&version)).unwrap();
+    let then = period.map(|period| period.then(&spec.kind, Bytes(size)).unwrap());
+    let plan = filesystem.plan_as_then(&spec, context, Some(&version), then.as_ref()).unwrap();
     let made = run(&fill(&plan.mkfs, on(&device.to_string_lossy()), 7), &plan.env);
     assert!(made.status.success(), "{:?}: {}", plan.mkfs, text(&made));
     Some(Image { plan, made, device, _folder: folder })
@@ -86,7 +93,14 @@ impl Image {
             true => text(&self.made),
             false => text(&self.run(&self.plan.features)),
         };
-        features(&output, &self.plan.feature_keys)
+        let mut found = features(&output, &self.plan.feature_keys);
+        for word in &self.plan.feature_words {
+            let mut bytes = [0; 4];
+            File::open(&self.device).unwrap().read_exact_at(&mut bytes, word.at).unwrap();
+            let value = u32::from_le_bytes(bytes) & (u32::MAX >> (32 - word.bits));
+            found.insert(word.key.clone(), value.to_string());
+        }
+        found
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -165,6 +179,7 @@ fn features_in_effect_are_read_back() {
         ("btrfs --csum=xxhash", "Checksum", "xxhash64"),
         ("reiserfs -h tea", "Hash function used to sort names", "\"tea\""),
         ("jfs", "Aggregate block size", "4096 bytes"),
+        ("jfs -s 8", "Log size", "2048"),
     ] {
         let Some(image) = make(spec, Context::Lab, 320 * MIB) else { continue };
         let found = image.features();
@@ -202,6 +217,32 @@ fn the_tools_take_the_options_that_the_catalog_lets_through() {
         if let Some(image) = make(spec, Context::Lab, 2048 * MIB) {
             let (code, output) = image.checked();
             assert!(image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
+        }
+    }
+}
+
+#[test]
+fn the_tools_of_today_make_what_was_usual_in_every_period() {
+    for period in fsdyno_filesystem::period::all() {
+        for kind in period.filesystem.keys() {
+            let Some(image) = make_as_then(kind, Context::Lab, 4096 * MIB, Some(period)) else {
+                continue;
+            };
+            let found = image.features();
+            let is = |key: &str, value: &str| {
+                assert_eq!(found.get(key).map(String::as_str), Some(value), "{}", period.name);
+            };
+            let features = found.get("Filesystem features").map_or("", String::as_str);
+            for today in ["metadata_csum", "64bit"] {
+                assert!(!features.contains(today), "{} of {}: {features}", kind, period.name);
+            }
+            if kind == "xfs" {
+                is("meta-data crc", "0");
+                is("naming ftype", "0");
+                is("log blocks", "2560");
+            }
+            let (code, output) = image.checked();
+            assert!(image.plan.check_clean.contains(&code), "{kind} of {}: {output}", period.name);
         }
     }
 }

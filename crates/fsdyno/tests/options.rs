@@ -171,6 +171,40 @@ fn every_option_holds_under_three_workloads() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+#[test]
+fn every_file_system_of_every_period_is_made_mounted_and_checked() {
+    if !full() {
+        skipped("it runs every file system of five periods (make test-full)");
+        return;
+    }
+    let Some(folder) = lab() else { return };
+    for period in fsdyno_filesystem::period::all() {
+        let (name, disk) = (&period.name, &period.disk);
+        let kinds: Vec<String> =
+            period.filesystem.keys().map(|kind| format!("--fs {kind}")).collect();
+        let words = format!(
+            "dirops --set files=100 --period {name} --disk {disk} --boot snapshot {} --out {name}",
+            kinds.join(" ")
+        );
+        let output = run(folder.path(), &words);
+        assert_eq!(code(&output), 0, "{name}: {}", stderr(&output));
+        for trial in trials(&folder.path().join(name)) {
+            assert_eq!(trial["plan"]["filesystem"]["period"], name.as_str());
+            let options = mounted(&trial);
+            let settings =
+                &period.filesystem[trial["plan"]["filesystem"]["kind"].as_str().unwrap()];
+            // barrier=0 is shown as nobarrier; that time of access is written is shown by silence.
+            let silent = ["barrier=0", "strictatime", "nospace_cache"];
+            for option in settings.mount.iter().filter(|option| !silent.contains(&option.as_str()))
+            {
+                assert!(options.contains(option), "{name}: no {option} in {options:?}");
+            }
+            let then = settings.mount.iter().any(|option| option == "strictatime");
+            assert_eq!(options.iter().any(|option| option == "relatime"), !then, "{options:?}");
+        }
+    }
+}
+
 fn docs() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/filesystems.md")
 }
