@@ -536,47 +536,6 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_mkfs_refuses_is_tried_once_and_what_else_fails_again_and_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path()).unwrap();
-        let mut cells = cells();
-        for cell in &mut cells {
-            cell.plan.filesystem = Some(filesystem(&cell.plan.label));
-        }
-        let refuse = |job: &Job| {
-            let mut report = AgentReport::default();
-            report.conditions.mkfs = vec!["mke2fs".into(), "/dev/nbd0".into()];
-            report.reason = Some(match job.plan.label.as_str() {
-                "a" => "prepare: mke2fs /dev/nbd0 failed (exit code 1): too small".into(),
-                _ => "prepare: no memory".into(),
-            });
-            Ok(report)
-        };
-        for _ in 0..2 {
-            let (order, stop) = (schedule(2, 3, 1), AtomicBool::new(false));
-            let summary =
-                run(&order, &cells, &Fake(refuse), &mut store, 1, &stop, &Silent).unwrap();
-            assert_eq!(summary, Summary { failed: 4, skipped: 2, ..Summary::default() });
-        }
-        let skipped: Vec<&Trial> =
-            store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
-        assert_eq!(skipped.len(), 2, "said once, however often it is tried");
-        let reason = skipped[0].reason.as_deref().unwrap();
-        assert!(
-            reason.starts_with("not run: trial ") && reason.ends_with(": too small"),
-            "{reason}"
-        );
-    }
-
-    /// A file system of this name; nothing is made of it here.
-    fn filesystem(kind: &str) -> fsdyno_record::plan::FilesystemPlan {
-        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
-        let ext4 = fsdyno_filesystem::catalog::get("ext4").unwrap();
-        let plan = ext4.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
-        fsdyno_record::plan::FilesystemPlan { kind: kind.into(), ..plan }
-    }
-
-    #[test]
     fn one_worker_stores_the_trials_in_the_order_of_the_schedule_those_that_are_skipped_too() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();

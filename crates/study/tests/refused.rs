@@ -1,0 +1,94 @@
+//! A row whose options mkfs does not take: tried once, told for the others.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::sync::atomic::AtomicBool;
+
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::trial::{AgentReport, Host, Outcome, Trial};
+use fsdyno_record::{Bytes, Job, Plan};
+use fsdyno_study::{
+    Cell, LabPlace, Observer, Place, Question, Size, Slot, Store, Summary, USUAL_DEADLINE, matrix,
+    run, schedule,
+};
+use fsdyno_venue::venue::Identity;
+use fsdyno_venue::{Ran, Venue, VenueError, Watch};
+
+/// A lab in which mke2fs refuses, the kernel refuses a mount of xfs, and jfs has no memory.
+struct Refusing;
+
+impl Venue for Refusing {
+    fn identity(&self, _: &Plan) -> Result<Option<Identity>, VenueError> {
+        Ok(None)
+    }
+
+    fn run(&self, job: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let mut report = AgentReport::default();
+        report.conditions.mkfs = vec!["mke2fs".into(), "/dev/nbd0".into()];
+        let reason = match job.plan.filesystem.as_ref().unwrap().kind.as_str() {
+            "ext4" => "prepare: mke2fs /dev/nbd0 failed (exit code 1): too small",
+            "xfs" => "prepare: mount -t xfs -o 'x' /dev/nbd0: Invalid argument (os error 22)",
+            _ => "prepare: no memory",
+        };
+        report.reason = Some(reason.into());
+        Ok(Ran { report, host: Host::default(), identity: None })
+    }
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn started(&self, _: usize, _: &Plan, _: &Slot) {}
+    fn progress(&self, _: usize, _: &Progress) {}
+    fn ended(&self, _: usize, _: &Trial) {}
+}
+
+fn cells() -> Vec<Cell> {
+    let question = Question {
+        deadline: USUAL_DEADLINE,
+        workloads: vec!["dirops".into(), "tarball".into()],
+        filesystems: ["ext4 -I 128", "xfs", "jfs"].map(String::from).into(),
+        threads: 1,
+        ..Question::default()
+    };
+    let lab = LabPlace {
+        disks: vec!["hdd-7200".into()],
+        kernels: vec!["6.1.0".into()],
+        found: true,
+        raid: None,
+        journal_disk: None,
+        journal_size: None,
+        ram: Bytes(1 << 30),
+        cacheable: None,
+        cpu: Default::default(),
+        boot: Default::default(),
+        scheduler: None,
+        size: Size::Usual,
+    };
+    matrix(&question, &Place::Lab(lab)).unwrap()
+}
+
+#[test]
+fn a_refused_row_is_tried_once_and_what_fails_otherwise_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let cells = cells();
+    // The second round is the same command again: what is stored as skipped is not said twice.
+    for _ in 0..2 {
+        let (order, stop) = (schedule(cells.len(), 2, 1), AtomicBool::new(false));
+        let summary = run(&order, &cells, &Refusing, &mut store, 1, &stop, &Silent).unwrap();
+        // Two workloads under two seeds: of ext4 and xfs one each, of jfs all four.
+        assert_eq!(summary, Summary { failed: 6, skipped: 6, ..Summary::default() });
+    }
+    let skipped: Vec<&Trial> =
+        store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
+    assert_eq!(skipped.len(), 6, "said once, however often it is tried");
+    for trial in skipped {
+        let reason = trial.reason.as_deref().unwrap();
+        let words = match trial.plan.label.as_str() {
+            "xfs" => "Invalid argument (os error 22)",
+            _ => "failed (exit code 1): too small",
+        };
+        assert!(reason.starts_with("not run: trial ") && reason.ends_with(words), "{reason}");
+    }
+}
