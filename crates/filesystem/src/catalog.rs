@@ -11,7 +11,8 @@ use crate::options::Known;
 use crate::{SpecError, version};
 
 /// Every file system in the order of `fsdyno list filesystems`: the ext family by age, then the
-/// others by what is most in use. Adding one is adding its file and its row here.
+/// others by what is most in use, then what lies on no device or in no kernel. Adding one is adding
+/// its file and its row here.
 const FILES: &[(&str, &str)] = &[
     ("ext2", include_str!("../../../catalog/filesystems/ext2.toml")),
     ("ext3", include_str!("../../../catalog/filesystems/ext3.toml")),
@@ -20,6 +21,14 @@ const FILES: &[(&str, &str)] = &[
     ("btrfs", include_str!("../../../catalog/filesystems/btrfs.toml")),
     ("reiserfs", include_str!("../../../catalog/filesystems/reiserfs.toml")),
     ("jfs", include_str!("../../../catalog/filesystems/jfs.toml")),
+    ("f2fs", include_str!("../../../catalog/filesystems/f2fs.toml")),
+    ("nilfs2", include_str!("../../../catalog/filesystems/nilfs2.toml")),
+    ("vfat", include_str!("../../../catalog/filesystems/vfat.toml")),
+    ("reiser4", include_str!("../../../catalog/filesystems/reiser4.toml")),
+    ("tmpfs", include_str!("../../../catalog/filesystems/tmpfs.toml")),
+    ("overlayfs", include_str!("../../../catalog/filesystems/overlayfs.toml")),
+    ("fuse2fs", include_str!("../../../catalog/filesystems/fuse2fs.toml")),
+    ("fuse", include_str!("../../../catalog/filesystems/fuse.toml")),
 ];
 
 /// One file system: how it is made, mounted, looked at and checked.
@@ -34,34 +43,53 @@ pub struct Filesystem {
     pub since: String,
     /// Last Linux release that has it; none if it is still there.
     pub until: Option<String>,
+    /// What brings a kernel that has it, where no distribution's has.
+    pub kernel_hint: Option<String>,
+    /// What it lies on.
+    #[serde(default)]
+    pub lies_on: Ground,
     /// Kernel modules to load, before their dependencies are resolved.
     pub modules: Vec<String>,
-    /// The Debian and Ubuntu package that brings its tools.
+    /// The Debian and Ubuntu package that brings its tools; empty where it needs none.
+    #[serde(default)]
     pub package: String,
-    /// All programs that a venue must have: those of mkfs, check and features.
+    /// All programs that a venue must have: those of mkfs, mount, check and features.
+    #[serde(default)]
     pub tools: Vec<String>,
     /// Files that the tools read; where the host has them, the lab's guest gets them too, and they
     /// are part of the lab's identity.
     #[serde(default)]
     pub files: Vec<String>,
-    /// A command that prints the version of mkfs, on standard output or error.
+    /// More files that the tools read in the guest: path and contents, the same on every host.
+    #[serde(default)]
+    pub own_files: BTreeMap<String, String>,
+    /// A command that prints the version of mkfs, on standard output or error; empty where there is
+    /// none.
+    #[serde(default)]
     pub version: Vec<String>,
     /// Smallest device that mkfs takes with its own defaults.
-    #[serde(deserialize_with = "size")]
+    #[serde(default, deserialize_with = "size")]
     pub minimum_size: Bytes,
     /// Longest name of a file, in bytes.
     pub longest_name: usize,
     /// Environment of all its commands beside `PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// How it is made.
+    /// How it is made; no command where nothing is.
+    #[serde(default)]
     pub mkfs: Mkfs,
     /// How it is mounted.
     pub mount: Mount,
-    /// How it is checked.
+    /// How it is checked; no command where nothing checks it.
+    #[serde(default)]
     pub check: Check,
     /// How its features in effect are read back.
+    #[serde(default)]
     pub features: Features,
+    /// What it cannot do, in a sentence: `op link` for a kind of op, `workload maildir` for a workload,
+    /// `overlayfs` for lying under one. Work that needs it is refused before it begins.
+    #[serde(default)]
+    pub lacks: BTreeMap<String, String>,
     /// How its journal or log is put on a second disk; none where it cannot be.
     pub journal: Option<Journal>,
     /// The file system whose `known` table this one shares: one mkfs and one driver serve both.
@@ -88,8 +116,23 @@ pub struct Limits {
     pub directory: Option<String>,
 }
 
+/// What a file system lies on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ground {
+    /// A device, of which it is made anew.
+    #[default]
+    Device,
+    /// Memory: there is no device, and an unmount loses all.
+    Memory,
+    /// Another file system, which its spec names.
+    Filesystem,
+    /// Whatever its own command makes of the device; the spec is that command.
+    Command,
+}
+
 /// How a file system is made.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mkfs {
     /// The command; the user's options come where `{options}` stands.
@@ -122,10 +165,17 @@ pub struct Mount {
     /// Options before the user's, comma-separated.
     #[serde(default)]
     pub options: String,
+    /// The command that mounts it in place of mount(2), for a file system whose work a process does
+    /// (FUSE): `{mount}` is where, and `-o` with the mount options comes where `{options}` stands.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// The options that this command knows, where they are not those of `known`.
+    #[serde(default)]
+    pub known: Vec<String>,
 }
 
 /// How a file system is checked without repairing it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// The command.
@@ -167,7 +217,7 @@ pub struct Journal {
 }
 
 /// How the features in effect are read back; see [`crate::features`].
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Features {
     /// The command; empty where mkfs itself prints them.
@@ -233,6 +283,11 @@ impl Filesystem {
         self.known.as_ref().or_else(shared).unwrap_or_else(|| NONE.get_or_init(Known::default))
     }
 
+    /// Whether a process does its work, and not the kernel.
+    pub fn in_user_space(&self) -> bool {
+        !self.mount.command.is_empty() || self.lies_on == Ground::Command
+    }
+
     /// Whether Linux of this release (`uname -r`) can have it at all.
     ///
     /// # Errors
@@ -294,6 +349,7 @@ mod tests {
                 [journal.make.first(), journal.features.as_ref().and_then(|f| f.argv.first())]
             });
             let own = commands.iter().map(|argv| argv.first());
+            let own = own.chain([filesystem.mount.command.first()]);
             for program in own.chain(outer).flatten() {
                 assert!(filesystem.tools.contains(program), "{}: {program}", filesystem.name);
             }
@@ -323,6 +379,32 @@ mod tests {
         let error = get("riserfs").unwrap_err().to_string();
         assert_eq!(error, "there is no file system 'riserfs'; did you mean 'reiserfs'?");
         assert!(get("postgresql").unwrap_err().hint.contains("ext2, ext3, ext4, xfs"));
+    }
+
+    #[test]
+    fn what_a_file_system_lacks_is_said_of_things_that_there_are() {
+        use fsdyno_record::OpKind;
+        for filesystem in all() {
+            for (what, why) in &filesystem.lacks {
+                let known = match what.split_once(' ') {
+                    Some(("op", op)) => OpKind::ALL.iter().any(|kind| kind.name() == op),
+                    Some(("workload", name)) => !name.is_empty(),
+                    _ => what == "overlayfs",
+                };
+                assert!(known && !why.is_empty(), "{}: {what}", filesystem.name);
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_lies_on_a_device_is_made_of_one() {
+        for filesystem in all() {
+            let device = filesystem.lies_on == Ground::Device;
+            assert_eq!(device, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
+            assert_eq!(device, filesystem.minimum_size > Bytes(0), "{}", filesystem.name);
+            assert_eq!(filesystem.package.is_empty(), filesystem.tools.is_empty());
+        }
+        assert!(get("fuse2fs").unwrap().in_user_space() && !get("ext4").unwrap().in_user_space());
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Devices and the seed's draws in a command: `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`,
-//! `{uuid:NAME}`.
+//! `{volume_id}`, `{uuid:NAME}`.
 
 use fsdyno_record::seed;
 
@@ -13,7 +13,8 @@ pub struct Devices<'a> {
 }
 
 /// The command with every placeholder filled in. What is arbitrary in life comes from the seed:
-/// `{uuid}` and `{hash_seed}` are draws of these names, `{uuid:NAME}` is a draw called `uuid:NAME`.
+/// `{uuid}` and `{hash_seed}` are draws of these names, `{volume_id}` is one of 32 bits, `{uuid:NAME}` is a
+/// draw called `uuid:NAME`.
 /// Braces around anything else, such as `{journal}` where there is none, stay as they are.
 pub fn fill(argv: &[String], devices: Devices<'_>, seed: u64) -> Vec<String> {
     argv.iter().map(|word| fill_word(word, devices, seed)).collect()
@@ -46,6 +47,8 @@ fn draw(name: &str, devices: Devices<'_>, seed: u64) -> Option<String> {
         "device" => Some(devices.device.to_string()),
         "journal" => devices.journal.map(String::from),
         "uuid" | "hash_seed" => Some(seed::uuid(seed, name)),
+        // The first of a UUID's groups: 8 hexadecimal digits.
+        "volume_id" => seed::uuid(seed, name).split('-').next().map(String::from),
         _ => name.strip_prefix("uuid:").map(|_| seed::uuid(seed, name)),
     }
 }
@@ -74,6 +77,7 @@ mod tests {
     #[test]
     fn every_draw_is_its_own_and_follows_the_seed() {
         assert_ne!(filled("{uuid}"), filled("{hash_seed}"));
+        assert_eq!(filled("{volume_id}").len(), 8);
         assert_ne!(filled("{uuid:log}"), filled("{uuid:data}"));
         assert_ne!(fill_word("{uuid}", ONE, 7), fill_word("{uuid}", ONE, 8));
     }

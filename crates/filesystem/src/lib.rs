@@ -29,7 +29,7 @@ mod spec;
 mod version;
 mod words;
 
-pub use catalog::Filesystem;
+pub use catalog::{Filesystem, Ground};
 pub use error::SpecError;
 pub use features::{features, journal_bytes};
 pub use fill::{Devices, fill, fill_word};

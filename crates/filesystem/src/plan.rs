@@ -1,9 +1,9 @@
 //! From a spec and the catalog to the commands of a trial.
 
-use fsdyno_record::plan::{FilesystemPlan, OuterJournalPlan};
+use fsdyno_record::plan::{BelowPlan, FilesystemPlan, OuterJournalPlan};
 use fsdyno_record::suggest;
 
-use crate::catalog::{Addition, Filesystem, Journal};
+use crate::catalog::{self, Addition, Filesystem, Ground, Journal};
 use crate::options::{self, Item, Known};
 use crate::period::Then;
 use crate::{Spec, SpecError, mount, version};
@@ -20,8 +20,9 @@ pub enum Context {
 impl Filesystem {
     /// The commands for this spec: the catalog's options with the user's merged in.
     ///
-    /// `tool` is what the [`Filesystem::version`] command printed (its first line is enough). Without
-    /// it the oldest supported version is assumed, which only makes mkfs do more work.
+    /// `tool` is what the [`Filesystem::version`] command of the file system that is made printed (its
+    /// first line is enough). Without it the oldest supported version is assumed, which only makes mkfs
+    /// do more work.
     ///
     /// # Errors
     /// An option, a name in an option's list or a mount option that does not exist or cannot be
@@ -46,6 +47,12 @@ impl Filesystem {
         tool: Option<&str>,
         then: Option<&Then<'_>>,
     ) -> Result<FilesystemPlan, SpecError> {
+        if let Some(below) = &spec.below {
+            return self.over(spec, below, context, tool);
+        }
+        if self.lies_on == Ground::Command {
+            return self.by_command(spec);
+        }
         let outer = self.outer_journal(spec, context)?;
         let mkfs = self.mkfs_items(spec, context, tool, outer, then)?;
         let mut env = self.env.clone();
@@ -58,6 +65,8 @@ impl Filesystem {
             env,
             mount_type: self.mount.kind.clone(),
             mount_options: self.mount_options(spec, outer, then)?,
+            mount_command: self.mount_command(spec),
+            below: None,
             check: self.check_command(outer),
             check_clean: self.check.clean.clone(),
             features: self.features.argv.clone(),
@@ -67,6 +76,100 @@ impl Filesystem {
             journal_bytes: self.features.journal_bytes.clone(),
             period: then.map(|then| then.period.name.clone()),
         })
+    }
+
+    /// The commands of the file system below, and this one mounted over it.
+    fn over(
+        &self,
+        spec: &Spec,
+        below: &Spec,
+        context: Context,
+        tool: Option<&str>,
+    ) -> Result<FilesystemPlan, SpecError> {
+        let unknown = |error: catalog::Unknown| {
+            SpecError::new(format!("there is no file system '{}'", error.name), error.hint)
+        };
+        let ground = catalog::get(&below.kind).map_err(unknown)?;
+        if let Some(why) = ground.lacks.get(&self.name) {
+            let problem = format!("{} cannot lie over {}: {why}", self.name, below.kind);
+            return Err(SpecError::new(problem, "take another, such as ext4, below"));
+        }
+        let made = ground.plan(below, context, tool)?;
+        let below = BelowPlan {
+            kind: made.kind,
+            mount_type: made.mount_type,
+            mount_options: made.mount_options,
+        };
+        Ok(FilesystemPlan {
+            kind: self.name.clone(),
+            spec: spec.unlabelled(),
+            mount_type: self.mount.kind.clone(),
+            mount_options: self.mount_options(spec, None, None)?,
+            below: Some(below),
+            modules: made.modules.iter().chain(&self.modules).cloned().collect(),
+            ..made
+        })
+    }
+
+    /// What a spec that is a command says: `[MKFS... ;] MOUNT...`.
+    fn by_command(&self, spec: &Spec) -> Result<FilesystemPlan, SpecError> {
+        let parts: Vec<&[String]> = spec.mkfs.split(|word| word == ";").collect();
+        let (mkfs, mount) = match parts[..] {
+            [mount] => (&[][..], mount),
+            [mkfs, mount] => (mkfs, mount),
+            _ => {
+                let hint = "write one that makes it, a ';' and one that mounts it";
+                return Err(SpecError::new("there are more than two commands", hint));
+            }
+        };
+        let wrong = |problem: &str| {
+            SpecError::new(problem, "write it as in 'fuse: fuse2fs {device} {mount} -f'")
+        };
+        let names = |command: &[String], what: &str| command.iter().any(|word| word.contains(what));
+        if mkfs.is_empty() && parts.len() == 2 || mount.is_empty() {
+            return Err(wrong("a command is empty"));
+        }
+        if !names(mount, "{mount}") {
+            return Err(wrong("the command that mounts does not say where: {mount}"));
+        }
+        if names(mkfs, "{mount}") || parts.len() == 2 && !names(mkfs, "{device}") {
+            return Err(wrong("the command that makes it is told {device}, and not {mount}"));
+        }
+        if spec.names_second_disk() {
+            return Err(wrong("a FUSE file system has one device, {device}, and no {journal}"));
+        }
+        Ok(FilesystemPlan {
+            kind: self.name.clone(),
+            spec: spec.unlabelled(),
+            mkfs: mkfs.to_vec(),
+            env: self.env.clone(),
+            mount_type: self.mount.kind.clone(),
+            mount_options: String::new(),
+            mount_command: mount.to_vec(),
+            below: None,
+            journal: None,
+            check: Vec::new(),
+            check_clean: Vec::new(),
+            features: Vec::new(),
+            feature_keys: Vec::new(),
+            modules: self.modules.clone(),
+            feature_words: Vec::new(),
+            journal_bytes: Vec::new(),
+            period: None,
+        })
+    }
+
+    /// The command that mounts it, where mount(2) does not.
+    fn mount_command(&self, spec: &Spec) -> Vec<String> {
+        let mut command = self.mount.command.clone();
+        if let Some(place) = command.iter().position(|word| word == "{options}") {
+            let options = match spec.mount.is_empty() {
+                true => vec![],
+                false => vec!["-o".to_string(), spec.mount.join(",")],
+            };
+            command.splice(place..=place, options);
+        }
+        command
     }
 
     /// The options of mkfs: the catalog's own, with the period's merged in and over them the user's.
@@ -80,6 +183,15 @@ impl Filesystem {
     ) -> Result<Vec<Item>, SpecError> {
         let known = self.known();
         let (program, own, _) = self.mkfs_words();
+        if self.mkfs.argv.is_empty() {
+            return match spec.mkfs.first() {
+                None => Ok(Vec::new()),
+                Some(word) => {
+                    let problem = format!("'{word}' is for an mkfs, and {} has none", self.name);
+                    Err(SpecError::new(problem, "write its mount options behind an '@'"))
+                }
+            };
+        }
         let mut items = known.read(program, own)?;
         for addition in self.mkfs.add.iter().filter(|addition| holds(addition, context, tool)) {
             items = known.merge(items, known.read(program, &addition.options)?);
@@ -117,6 +229,9 @@ impl Filesystem {
 
     fn mkfs_command(&self, items: Vec<Item>) -> Vec<String> {
         let (program, _, after) = self.mkfs_words();
+        if self.mkfs.argv.is_empty() {
+            return Vec::new();
+        }
         let mut command = vec![program.to_string()];
         command.extend(options::write(items));
         command.extend(after.iter().cloned());
@@ -220,11 +335,12 @@ impl Filesystem {
         if mount::flag_named(option).is_some() {
             return Ok(());
         }
-        if SECURITY.contains(&name) || known.mount.iter().any(|have| have == name) {
+        let own = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
+        if SECURITY.contains(&name) || own.iter().any(|have| have == name) {
             return known.check_device(&format!("mount {name}"), value);
         }
         let names = mount::FLAGS.iter().map(|flag| flag.name);
-        let names: Vec<&str> = known.mount.iter().map(String::as_str).chain(names).collect();
+        let names: Vec<&str> = own.iter().map(String::as_str).chain(names).collect();
         let problem = format!("{} has no mount option '{name}'", self.name);
         Err(SpecError::new(problem, suggest::hint(name, names)))
     }
@@ -292,7 +408,7 @@ mod tests {
 
     #[test]
     fn every_file_systems_own_options_are_among_those_it_knows() {
-        for filesystem in catalog::all() {
+        for filesystem in catalog::all().iter().filter(|kind| !kind.mkfs.argv.is_empty()) {
             let spec = Spec::parse(&filesystem.name).unwrap();
             for context in [Context::Lab, Context::Host] {
                 let plan = filesystem.plan(&spec, context, Some("x 99.9")).unwrap();
@@ -429,6 +545,67 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_over_another_is_made_as_that_one_and_mounted_over_it() {
+        let over = plan("overlayfs,volatile:ext4 -I 128 @ noatime").unwrap();
+        let alone = plan("ext4 -I 128 @ noatime").unwrap();
+        assert_eq!((over.kind.as_str(), over.made_kind()), ("overlayfs", "ext4"));
+        assert_eq!((&over.mkfs, &over.check), (&alone.mkfs, &alone.check));
+        assert_eq!(
+            (over.mount_type.as_str(), over.mount_options.as_str()),
+            ("overlay", "volatile")
+        );
+        assert_eq!(over.below.unwrap().mount_options, "noatime");
+        assert_eq!(over.modules, ["ext4", "overlay"]);
+        assert!(plan("overlayfs:tmpfs @ size=10%").unwrap().mkfs.is_empty());
+    }
+
+    #[test]
+    fn what_needs_no_mkfs_has_none_and_takes_no_options_for_one() {
+        let tmpfs = plan("tmpfs @ size=256m,noatime").unwrap();
+        assert!(tmpfs.mkfs.is_empty() && tmpfs.check.is_empty());
+        assert_eq!(tmpfs.mount_options, "size=256m,noatime");
+        assert!(plan("nilfs2").unwrap().check.is_empty());
+    }
+
+    #[test]
+    fn a_process_is_mounted_by_its_command() {
+        let ours = plan("fuse2fs -I 128 @ kernel_cache,noatime").unwrap();
+        let words = "fuse2fs {device} {mount} -f -o kernel_cache,noatime";
+        assert_eq!(ours.mount_command.join(" "), words);
+        assert!(ours.in_user_space() && ours.mkfs.join(" ").ends_with("-I 128 {device}"));
+        assert_eq!(plan("fuse2fs").unwrap().mount_command.join(" "), "fuse2fs {device} {mount} -f");
+        let any = plan("fuse: mkfs.ntfs -Q {device} ; ntfs-3g {device} {mount}").unwrap();
+        assert_eq!(any.mkfs.join(" "), "mkfs.ntfs -Q {device}");
+        assert_eq!(any.mount_command.join(" "), "ntfs-3g {device} {mount}");
+        assert!(any.check.is_empty() && any.in_user_space());
+    }
+
+    #[test]
+    fn what_cannot_be_put_together_is_refused() {
+        for (text, expected) in [
+            ("tmpfs -I 128", "'-I' is for an mkfs, and tmpfs has none; write its mount"),
+            ("tmpfs @ sise=1m", "tmpfs has no mount option 'sise'; did you mean 'size'?"),
+            ("overlayfs:vfat", "overlayfs cannot lie over vfat: overlayfs refuses"),
+            ("overlayfs:fuse2fs", "overlayfs cannot lie over fuse2fs"),
+            ("overlayfs:ext5", "there is no file system 'ext5'; did you mean 'ext"),
+            ("overlayfs:ext4 -Z", "mke2fs has no option -Z"),
+            ("overlayfs,volatil:ext4", "overlayfs has no mount option 'volatil'; did you mean"),
+            ("overlayfs,upperdir=/x:ext4", "the mount option 'upperdir' cannot be used here"),
+            ("fuse2fs @ data=journal", "fuse2fs has no mount option 'data'"),
+            ("fuse2fs -J device={journal}", "fuse2fs has no journal that a second disk"),
+            ("fuse: bindfs /home {device}", "the command that mounts does not say where"),
+            ("fuse: mkfs.x ; x {mount}", "the command that makes it is told {device}"),
+            ("fuse: ; x {mount}", "a command is empty"),
+            ("fuse: a {device} ; b ; c {mount}", "there are more than two commands"),
+            ("vfat --offset=3", "mkfs.vfat --offset cannot be used here"),
+            ("nilfs2 @ cp=3", "the mount option 'cp' cannot be used here"),
+        ] {
+            let error = plan(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn what_people_really_type_is_taken() {
         for text in [
             "ext2 -O ^dir_index -b 1024 -i 4096 -N 100000 -m 0",
@@ -441,6 +618,10 @@ mod tests {
              @ compress=zstd:1,nodatacow,space_cache=v2,ssd,commit=120,noacl",
             "reiserfs -b 4096 -s 513 -t 256 @ notail,data=writeback,barrier=flush",
             "jfs -s 64 -O @ iocharset=utf8,nointegrity,errors=continue",
+            "f2fs -o 5 -O extra_attr,inode_checksum @ background_gc=off,fsync_mode=strict",
+            "nilfs2 -b 1024 -B 2048 -m 10 @ order=strict,nobarrier",
+            "vfat -F 16 -s 64 -n STICK @ flush,utf8,tz=UTC",
+            "reiser4 -o create=ccreg40 @ noatime,txmod=wa",
         ] {
             assert!(plan(text).is_ok(), "{text}: {}", plan(text).unwrap_err());
         }

@@ -1,10 +1,14 @@
 //! What a user types for a file system: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
+//!
+//! Two kinds are typed otherwise, with a colon behind their name: one that lies over another,
+//! `overlayfs[,option...]:SPEC`, and one that is a command, `fuse: [MKFS... ;] COMMAND...`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::catalog::{self, Ground};
 use crate::words::{self, Word};
-use crate::{SpecError, catalog, mount};
+use crate::{SpecError, mount};
 
 /// A file system as it was typed, such as `far=ext4 -J size=64 @ data=writeback,noatime`.
 ///
@@ -17,10 +21,12 @@ pub struct Spec {
     pub label: Option<String>,
     /// The name in the catalog.
     pub kind: String,
-    /// Options for mkfs, one word each, as typed.
+    /// Options for mkfs, one word each, as typed; of a file system that is a command all its words.
     pub mkfs: Vec<String>,
     /// Mount options, one each; a comma inside double quotes does not part two.
     pub mount: Vec<String>,
+    /// The file system that this one lies over.
+    pub below: Option<Box<Spec>>,
 }
 
 impl Spec {
@@ -34,15 +40,16 @@ impl Spec {
             let kinds = catalog::names().join(", ");
             return Err(SpecError::at(1, "an empty spec", format!("there are: {kinds}")));
         };
-        let (label, kind) = head(first)?;
-        let end = rest.iter().position(|word| word.at_sign).unwrap_or(rest.len());
-        let (mkfs, mount) = rest.split_at(end);
-        Ok(Spec {
-            label,
-            kind,
-            mkfs: mkfs.iter().map(|word| word.text.clone()).collect(),
-            mount: mount_options(mount)?,
-        })
+        let (label, word) = label(first)?;
+        if let Some((head, behind)) = word.text.split_once(':') {
+            let column = word.column + head.chars().count() + 1;
+            let behind = Word { text: behind.to_string(), column, at_sign: false };
+            let behind = Some(behind).filter(|word| !word.text.is_empty());
+            let words: Vec<Word> = behind.into_iter().chain(rest.iter().cloned()).collect();
+            let head = Word { text: head.to_string(), ..word };
+            return Ok(Spec { label, ..with_colon(&head, &words)? });
+        }
+        Ok(Spec { label, ..plain(&word, rest)? })
     }
 
     /// The name in tables: the label, or else the spec itself.
@@ -52,12 +59,27 @@ impl Spec {
 
     /// Whether it names the second disk, `{journal}`.
     pub fn names_second_disk(&self) -> bool {
-        self.mkfs.iter().chain(&self.mount).any(|word| word.contains("{journal}"))
+        let made = self.made();
+        made.mkfs.iter().chain(&made.mount).any(|word| word.contains("{journal}"))
+    }
+
+    /// The spec of the file system that is made: the one below, where this one lies over another.
+    pub fn made(&self) -> &Spec {
+        self.below.as_deref().map_or(self, Spec::made)
     }
 
     /// The spec as a user would type it without a label.
     pub fn unlabelled(&self) -> String {
         let mut text = self.kind.clone();
+        if let Some(below) = &self.below {
+            for option in &self.mount {
+                text.push_str(&format!(",{option}"));
+            }
+            return format!("{}:{}", words::quote(&text), below.unlabelled());
+        }
+        if is_command(&self.kind) {
+            text.push(':');
+        }
         for word in &self.mkfs {
             text.push(' ');
             text.push_str(&words::quote(word));
@@ -87,21 +109,95 @@ impl fmt::Display for Spec {
     }
 }
 
-/// The first word: `KIND` or `NAME=KIND`.
-fn head(word: &Word) -> Result<(Option<String>, String), SpecError> {
-    let (label, kind) = match word.text.split_once('=') {
-        Some((label, kind)) => (Some(label), kind),
-        None => (None, word.text.as_str()),
-    };
-    if let Some(label) = label {
-        check_label(label, word.column)?;
+/// The first word parted: `NAME=` if it begins so, and the rest of it. Behind a comma or a colon an
+/// equals sign belongs to an option.
+fn label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
+    let before = word.text.find([',', ':']).unwrap_or(word.text.len());
+    match word.text.split_once('=') {
+        Some((label, rest)) if label.len() < before => {
+            check_label(label, word.column)?;
+            Ok((Some(label.to_string()), Word { text: rest.to_string(), ..word.clone() }))
+        }
+        _ => Ok((None, word.clone())),
     }
+}
+
+/// `KIND [mkfs options...] [@ mount,options]`.
+fn plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
+    let kind = kind(head)?;
+    for (ground, right) in [
+        (Ground::Filesystem, format!("write what it lies over, as in '{kind}:ext4 -I 256'")),
+        (
+            Ground::Command,
+            format!("write its command, as in '{kind}: fuse2fs {{device}} {{mount}}'"),
+        ),
+    ] {
+        if ground_of(&kind) == Some(ground) {
+            return Err(SpecError::at(head.column, format!("'{kind}' alone"), right));
+        }
+    }
+    let end = rest.iter().position(|word| word.at_sign).unwrap_or(rest.len());
+    let (mkfs, mount) = rest.split_at(end);
+    let mkfs = mkfs.iter().map(|word| word.text.clone()).collect();
+    Ok(Spec { label: None, kind, mkfs, mount: mount_options(mount)?, below: None })
+}
+
+/// `KIND[,option...]` before a colon, and what stands behind it.
+fn with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
+    let (name, options) = match head.text.split_once(',') {
+        Some((name, options)) => (name, Some(options)),
+        None => (head.text.as_str(), None),
+    };
+    let kind = kind(&Word { text: name.to_string(), ..head.clone() })?;
+    let column = head.column + kind.chars().count() + 1;
+    let empty = |what: &str, right: &str| {
+        SpecError::at(head.column, format!("no {what} behind '{}:'", head.text), right)
+    };
+    let mut spec = Spec { label: None, kind, mkfs: vec![], mount: vec![], below: None };
+    match ground_of(&spec.kind) {
+        Some(Ground::Filesystem) => {
+            let hint = "write them with commas and without blanks, as in 'overlayfs,volatile:ext4'";
+            let items = options.map(mount::items).transpose();
+            let items =
+                items.map_err(|problem| SpecError::at(column, problem.to_string(), hint))?;
+            spec.mount = items.unwrap_or_default();
+            let (first, rest) = rest.split_first().ok_or_else(|| {
+                empty("file system", "write the one below, as in 'overlayfs:ext4'")
+            })?;
+            spec.below = Some(Box::new(plain(first, rest)?));
+        }
+        Some(Ground::Command) if options.is_none() => {
+            spec.mkfs = rest.iter().map(|word| word.text.clone()).collect();
+            if spec.mkfs.is_empty() {
+                return Err(empty("command", "write it, as in 'fuse: fuse2fs {device} {mount}'"));
+            }
+        }
+        _ => {
+            let problem = format!("'{}:' does not begin a spec", head.text);
+            let hint = "a colon stands behind overlayfs[,option...] and behind fuse only";
+            return Err(SpecError::at(head.column, problem, hint));
+        }
+    }
+    Ok(spec)
+}
+
+/// The name of a kind, whether there is one or not.
+fn kind(word: &Word) -> Result<String, SpecError> {
+    let kind = word.text.as_str();
     if !is_name(kind) || kind.starts_with('-') {
         let problem = format!("'{kind}' is no name of a file system");
         let hint = "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]";
         return Err(SpecError::at(word.column, problem, hint));
     }
-    Ok((label.map(String::from), kind.to_string()))
+    Ok(kind.to_string())
+}
+
+fn ground_of(kind: &str) -> Option<Ground> {
+    catalog::get(kind).ok().map(|filesystem| filesystem.lies_on)
+}
+
+fn is_command(kind: &str) -> bool {
+    ground_of(kind) == Some(Ground::Command)
 }
 
 fn check_label(label: &str, column: usize) -> Result<(), SpecError> {
@@ -153,7 +249,7 @@ mod tests {
     fn the_examples_of_the_design_are_read() {
         assert_eq!(
             spec("ext4"),
-            Spec { label: None, kind: "ext4".into(), mkfs: vec![], mount: vec![] }
+            Spec { label: None, kind: "ext4".into(), mkfs: vec![], mount: vec![], below: None }
         );
         assert_eq!(spec("ext4 -I 128").mkfs, ["-I", "128"]);
         let both = spec("ext3 -J size=64 @ data=writeback,noatime");
@@ -176,6 +272,27 @@ mod tests {
     }
 
     #[test]
+    fn one_lies_over_another_with_options_of_its_own() {
+        let over = spec("u=overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
+        assert_eq!((over.label.as_deref(), over.kind.as_str()), (Some("u"), "overlayfs"));
+        assert_eq!(over.mount, ["metacopy=on", "volatile"]);
+        assert_eq!(over.made(), &spec("ext4 -I 128 @ noatime"));
+        assert_eq!(over.unlabelled(), "overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
+        assert_eq!(spec("overlayfs: xfs").made().kind, "xfs");
+        assert_eq!(spec("overlayfs:tmpfs @ size=1g").to_string(), "overlayfs:tmpfs @ size=1g");
+        assert!(spec("overlayfs:ext4 -J device={journal}").names_second_disk());
+    }
+
+    #[test]
+    fn one_is_a_command_with_all_its_words() {
+        let fuse = spec("n=fuse: mkfs.x -L 'a b' {device} ; x {device} {mount} -o a=b");
+        assert_eq!(fuse.kind, "fuse");
+        assert_eq!(fuse.mkfs[..3], ["mkfs.x", "-L", "a b"]);
+        assert_eq!(fuse.mkfs.last().map(String::as_str), Some("a=b"));
+        assert_eq!(Spec::parse(&fuse.to_string()), Ok(fuse));
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_column() {
         for (text, column, part) in [
             ("", 1, "ext4"),
@@ -188,6 +305,15 @@ mod tests {
             ("ext4 @ a,,b", 8, "empty"),
             ("ext4 @ a @ b", 10, "after the mount"),
             ("ext4 -L \"x", 9, "never closed"),
+            ("overlayfs", 1, "write what it lies over, as in 'overlayfs:ext4"),
+            ("a=overlayfs:", 1, "no file system behind 'overlayfs:'"),
+            ("overlayfs,a,,b:ext4", 11, "empty"),
+            ("overlayfs:-I 128", 11, "no name of a file system"),
+            ("overlayfs:overlayfs:ext4", 11, "no name of a file system"),
+            ("overlayfs:fuse x", 11, "'fuse' alone"),
+            ("fuse:", 1, "no command"),
+            ("fuse,x: y", 1, "does not begin a spec"),
+            ("ext4:xfs", 1, "a colon stands behind"),
         ] {
             let error = Spec::parse(text).unwrap_err();
             assert_eq!(error.column, Some(column), "{text}: {error}");
@@ -210,7 +336,7 @@ mod tests {
             mkfs in proptest::collection::vec("[ -~é@]{0,8}", 0..4),
             mount in proptest::collection::vec("[!#-+--~ ]{1,8}", 0..4),
         ) {
-            let spec = Spec { label, kind, mkfs, mount };
+            let spec = Spec { label, kind, mkfs, mount, below: None };
             prop_assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
         }
     }

@@ -57,6 +57,9 @@ fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
 
 /// The same, with a period's settings under the spec.
 fn make_as_then(spec: &str, context: Context, size: u64, period: Option<&Period>) -> Option<Image> {
+    if catalog::get(spec).is_ok_and(|kind| kind.mkfs.argv.is_empty()) {
+        return None; // nothing is made
+    }
     let spec = Spec::parse(spec).unwrap();
     let filesystem = catalog::get(&spec.kind).unwrap();
     if let Some(missing) = filesystem.tools.iter().find(|tool| !installed(tool)) {
@@ -79,13 +82,18 @@ impl Image {
         run(&fill(argv, on(&self.device.to_string_lossy()), 7), &self.plan.env)
     }
 
+    /// Exit code and words of its check; none where there is no check.
+    fn check(&self) -> Option<(i32, String)> {
+        (!self.plan.check.is_empty()).then(|| self.checked())
+    }
+
     fn checked(&self) -> (i32, String) {
         let output = self.run(&self.plan.check);
         (output.status.code().unwrap(), text(&output))
     }
 
     fn is_clean(&self) -> bool {
-        self.plan.check_clean.contains(&self.checked().0)
+        self.check().is_none_or(|(code, _)| self.plan.check_clean.contains(&code))
     }
 
     fn features(&self) -> BTreeMap<String, String> {
@@ -136,7 +144,7 @@ fn a_fresh_file_system_is_clean_and_a_check_that_does_not_write_leaves_it_as_it_
     each(|filesystem, spec, context| {
         let Some(image) = make(spec, context, 320 * MIB) else { return };
         let before = image.bytes();
-        let (code, output) = image.checked();
+        let Some((code, output)) = image.check() else { return };
         assert!(image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
         let unchanged = before == image.bytes();
         assert!(unchanged || filesystem.check.writes, "the check of {spec} wrote to the image");
@@ -155,6 +163,12 @@ fn damaged_metadata_is_found_with_a_code_that_the_catalog_explains() {
         ("reiserfs", 33_600_000 / 4096 * 4096, 40 * MIB),
         ("jfs", 36864, 49152),
         ("jfs", 49152, MIB),
+        ("f2fs", 2 * MIB, 4 * MIB),
+        ("f2fs", 12 * MIB, 60 * MIB),
+        ("vfat", 0, 4096),
+        ("vfat", 16384, 20480),
+        ("reiser4", 65536, 69632),
+        ("reiser4", 73728, 90112),
     ] {
         let Some(image) = make(spec, Context::Lab, 320 * MIB) else { continue };
         image.damage(from, to);
@@ -180,6 +194,10 @@ fn features_in_effect_are_read_back() {
         ("reiserfs -h tea", "Hash function used to sort names", "\"tea\""),
         ("jfs", "Aggregate block size", "4096 bytes"),
         ("jfs -s 8", "Log size", "2048"),
+        ("f2fs -s 2", "Info: Segments per section", "2"),
+        ("vfat -s 16", "filesystem has", "2 32-bit FATs and 16 sectors per cluster."),
+        ("reiser4", "blksize", "4096"),
+        ("fuse2fs -I 128", "Inode size", "128"),
     ] {
         let Some(image) = make(spec, Context::Lab, 320 * MIB) else { continue };
         let found = image.features();
@@ -191,6 +209,10 @@ fn features_in_effect_are_read_back() {
 #[test]
 fn every_key_but_a_few_that_depend_on_options_is_in_what_the_tools_print() {
     for filesystem in catalog::all() {
+        // nilfs-tune reads block devices only.
+        if filesystem.name == "nilfs2" {
+            continue;
+        }
         let Some(image) = make(&filesystem.name, Context::Lab, 320 * MIB) else { continue };
         let found = image.features();
         let missing: Vec<&String> =
@@ -213,9 +235,13 @@ fn the_tools_take_the_options_that_the_catalog_lets_through() {
         "btrfs -m single -d single -n 4k --checksum sha256 -O ^no-holes -R ^free-space-tree",
         "reiserfs -b 4096 -s 513 -t 256 --hash=rupasov -l label",
         "jfs -s 4 -O -L label",
+        "f2fs -o 10 -O extra_attr,inode_checksum,sb_checksum -l label",
+        "nilfs2 -b 2048 -B 1024 -m 10 -L label",
+        "vfat -F 16 -s 128 -n STICK",
+        "reiser4 -L label -o hash=tea_hash",
     ] {
         if let Some(image) = make(spec, Context::Lab, 2048 * MIB) {
-            let (code, output) = image.checked();
+            let Some((code, output)) = image.check() else { continue };
             assert!(image.plan.check_clean.contains(&code), "{spec}: {code}\n{output}");
         }
     }
@@ -250,6 +276,9 @@ fn the_tools_of_today_make_what_was_usual_in_every_period() {
 #[test]
 fn the_smallest_size_is_enough_for_mkfs() {
     for filesystem in catalog::all() {
+        if filesystem.minimum_size.0 == 0 {
+            continue;
+        }
         if let Some(image) = make(&filesystem.name, Context::Host, filesystem.minimum_size.0) {
             assert!(image.is_clean(), "{}", filesystem.name);
         }

@@ -65,9 +65,14 @@ impl LabPlan {
         self.data_disks() + u32::from(self.journal.is_some())
     }
 
-    /// How many disks the file system itself lies on.
+    /// How many disks the file system itself lies on; none, if it lies in memory.
     pub fn data_disks(&self) -> u32 {
-        self.raid.map_or(1, |raid| raid.disks)
+        if self.in_memory() { 0 } else { self.raid.map_or(1, |raid| raid.disks) }
+    }
+
+    /// Whether the file system lies in the guest's memory, and on no disk.
+    pub fn in_memory(&self) -> bool {
+        self.disk.name == DiskPlan::MEMORY
     }
 }
 
@@ -79,6 +84,16 @@ pub struct DiskPlan {
     pub name: String,
     /// The disk's file as JSON; the disk crate gives it meaning. Whole numbers and strings only.
     pub spec: Value,
+}
+
+impl DiskPlan {
+    /// The name of no disk at all: the file system lies in memory.
+    pub const MEMORY: &str = "memory";
+
+    /// No disk.
+    pub fn memory() -> DiskPlan {
+        DiskPlan { name: DiskPlan::MEMORY.into(), spec: Value::Null }
+    }
 }
 
 /// An md RAID over equal disks: `5x3` is level 5 over three, `5x3:64K` one with chunks of 64 KiB.

@@ -137,15 +137,15 @@ impl From<IssuerPlan> for String {
 
 /// How a file system is made, mounted, looked at and checked.
 ///
-/// In every argv `{device}`, `{journal}`, `{uuid}`, `{hash_seed}` and `{uuid:NAME}` are filled in by the agent
-/// from the seed.
+/// In every argv `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and `{uuid:NAME}` are filled
+/// in by the agent from the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FilesystemPlan {
     /// Its name in the catalog.
     pub kind: String,
     /// What the user typed, without the label.
     pub spec: String,
-    /// The mkfs command.
+    /// The mkfs command; empty where nothing is made.
     pub mkfs: Vec<String>,
     /// Environment of mkfs and check beside `PATH`.
     pub env: BTreeMap<String, String>,
@@ -153,7 +153,7 @@ pub struct FilesystemPlan {
     pub mount_type: String,
     /// Options of mount(2), comma-separated, as mount(8) takes them after `-o`.
     pub mount_options: String,
-    /// The read-only check.
+    /// The read-only check; empty where there is none.
     pub check: Vec<String>,
     /// Exit codes of the check that mean "clean".
     pub check_clean: Vec<i32>,
@@ -175,6 +175,36 @@ pub struct FilesystemPlan {
     /// The period whose settings stand under what the user typed (`--period`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
+    /// A command that mounts it in place of mount(2), of which a process stays that does its work
+    /// (FUSE); `{mount}` is where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mount_command: Vec<String>,
+    /// The file system that it lies over. All the commands above are then of that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<BelowPlan>,
+}
+
+impl FilesystemPlan {
+    /// The name in the catalog of the file system that is made: the one below, where there is one.
+    pub fn made_kind(&self) -> &str {
+        self.below.as_ref().map_or(&self.kind, |below| &below.kind)
+    }
+
+    /// Whether a process does its work, and not the kernel.
+    pub fn in_user_space(&self) -> bool {
+        !self.mount_command.is_empty()
+    }
+}
+
+/// A file system that is made and mounted so that another can lie over it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BelowPlan {
+    /// Its name in the catalog.
+    pub kind: String,
+    /// The type that mount(2) is given.
+    pub mount_type: String,
+    /// Options of mount(2), comma-separated.
+    pub mount_options: String,
 }
 
 /// A number that a file system keeps at a fixed place of its device, little-endian.

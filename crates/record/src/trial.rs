@@ -84,6 +84,9 @@ pub struct Conditions {
     pub mkfs_output: Vec<String>,
     /// Type and options of the mount in effect, from /proc/self/mountinfo.
     pub mount: String,
+    /// The same of the file system below, where one lies over another.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub below: String,
     /// What is mounted there, as the kernel names it; empty in the lab, whose disk is in the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
@@ -118,6 +121,10 @@ pub struct Conditions {
     pub device_size: Option<Bytes>,
     /// Memory that can cache files at the start of the first phase: free, plus page cache.
     pub cacheable_memory: Bytes,
+    /// Whether a process did the file system's work (FUSE), and not the kernel: no claim about a kernel
+    /// is judged by it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub userspace: bool,
     /// What a reader must know: something asked for that could not be done here, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -164,7 +171,7 @@ pub struct Measured {
     pub instrument: Instrument,
     /// What was read back and compared.
     pub verify: VerifyReport,
-    /// The file system's own check; none on a directory as it is.
+    /// The file system's own check; none on a directory as it is, and where there is none.
     pub check: Option<CheckReport>,
 }
 
@@ -207,7 +214,8 @@ pub struct Phase {
     pub system_ns: Nanos,
     /// How exact that split is.
     pub split: Split,
-    /// CPU time of kernel threads by work, to the durable (else the last) stamp.
+    /// CPU time of kernel threads by work, to the durable (else the last) stamp; as `fuse` that of the
+    /// process that does a FUSE file system's work.
     pub kernel_cpu_ns: BTreeMap<String, Nanos>,
     /// Time that the callers slept or computed between their ops, by the workload's own doing: part
     /// of `returned_ns`, summed over threads.

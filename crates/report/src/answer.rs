@@ -121,6 +121,7 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     let grave = [
         Flag::CheckFailed,
         Flag::NoCalls,
+        Flag::UserSpace,
         Flag::Cached,
         Flag::NotCold,
         Flag::TooShort,

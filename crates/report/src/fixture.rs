@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{
-    DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan,
+    BelowPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode,
+    WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
@@ -178,6 +179,8 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             feature_words: vec![],
             journal_bytes: vec![],
             period: None,
+            mount_command: Vec::new(),
+            below: None,
         }),
         medium: MediumPlan::Lab(LabPlan {
             size: Some(Bytes(8 << 30)),
@@ -229,6 +232,23 @@ pub fn on_several_disks() -> Trial {
         let device = phase.device.unwrap_or_default();
         phase.devices = (0..roles.len()).map(|at| (named(at), device)).collect();
     }
+    trial
+}
+
+/// A trial on a file system that lies over another, of which a process does the work.
+pub fn over_another_in_user_space() -> Trial {
+    let mut trial = trials().swap_remove(0);
+    if let Some(filesystem) = &mut trial.plan.filesystem {
+        filesystem.mount_command = vec!["fuse2fs".into(), "{device}".into(), "{mount}".into()];
+        filesystem.below = Some(BelowPlan {
+            kind: "ext4".into(),
+            mount_type: "ext4".into(),
+            mount_options: String::new(),
+        });
+    }
+    trial.conditions.below = "ext4 rw,relatime rw".into();
+    trial.conditions.userspace = true;
+    trial.measured.check = None;
     trial
 }
 

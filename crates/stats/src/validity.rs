@@ -28,6 +28,8 @@ pub enum Flag {
     CheckFailed,
     /// The ops were never issued: the times are the instrument's own.
     NoCalls,
+    /// A process did the file system's work, and not the kernel.
+    UserSpace,
     /// Work was done but the device saw none of it.
     Cached,
     /// The phase was to begin with cold caches and found warm ones.
@@ -47,6 +49,7 @@ impl Flag {
     pub const ALL: &[Flag] = &[
         Flag::CheckFailed,
         Flag::NoCalls,
+        Flag::UserSpace,
         Flag::Cached,
         Flag::NotCold,
         Flag::NotDurable,
@@ -60,6 +63,7 @@ impl Flag {
         match self {
             Flag::CheckFailed => "CHECK FAILED",
             Flag::NoCalls => "NO CALLS",
+            Flag::UserSpace => "USER SPACE",
             Flag::Cached => "CACHED",
             Flag::NotCold => "NOT COLD",
             Flag::NotDurable => "NOT DURABLE",
@@ -79,6 +83,10 @@ impl Flag {
             Flag::NoCalls => {
                 "The ops were made up but never issued (--issuer null): every time and rate here is \
                  the cost of the instrument itself, of no file system."
+            }
+            Flag::UserSpace => {
+                "A process did the file system's work (FUSE), and not the kernel: it is shown beside \
+                 the others, and no claim about a kernel is ever judged by it."
             }
             Flag::Cached => {
                 "The work never reached the device: no request was counted up to the last time \
@@ -126,6 +134,7 @@ pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
     let judge = |flag: &Flag| match flag {
         Flag::CheckFailed => check_failed(trial),
         Flag::NoCalls => trial.plan.issuer == IssuerPlan::Null,
+        Flag::UserSpace => trial.conditions.userspace,
         // What was never issued cannot reach a device.
         Flag::Cached => cached(phase) && trial.plan.issuer != IssuerPlan::Null,
         Flag::NotCold => not_cold(trial, phase),
