@@ -15,6 +15,9 @@ pub struct Instruments {
     pub servers: Vec<Pid>,
     /// The processes inside NBD_DO_IT, one for each disk.
     pub drivers: Vec<Pid>,
+    /// The processes that do a FUSE file system's work: no part of the instrument, and shown beside the
+    /// kernel's threads.
+    pub workers: Vec<Pid>,
 }
 
 /// Counters at one moment; a phase is the difference of two.
@@ -30,6 +33,8 @@ pub struct Account {
     pub kernel: BTreeMap<String, Nanos>,
     /// The same by thread, for a thread that ends takes its time with it.
     threads: BTreeMap<String, (Work, Nanos)>,
+    /// CPU time of the processes that do a FUSE file system's work, exact.
+    workers: Nanos,
     /// CPU time of the disks' servers.
     pub server: Nanos,
     /// CPU time of the block driver's own threads.
@@ -63,6 +68,11 @@ impl Account {
         Account {
             server: run_times(&instruments.servers),
             driver: run_times(&instruments.drivers),
+            workers: instruments
+                .workers
+                .iter()
+                .map(|pid| process_time(*pid))
+                .fold(Nanos(0), |a, b| a + b),
             threads: kernel_threads(),
             ..Account::default()
         }
@@ -78,6 +88,9 @@ impl Account {
             driver: self.driver - earlier.driver,
             ..Account::default()
         };
+        if self.workers > earlier.workers {
+            spent.kernel.insert("fuse".into(), self.workers - earlier.workers);
+        }
         for (pid, (work, time)) in &self.threads {
             let before = earlier.threads.get(pid).map_or(Nanos(0), |(_, time)| *time);
             // A number that was given to another thread meanwhile has less time than before.
@@ -107,6 +120,18 @@ fn usage() -> (Nanos, Nanos) {
 
 fn run_times(processes: &[Pid]) -> Nanos {
     processes.iter().map(|pid| run_time(*pid)).fold(Nanos(0), |sum, time| sum + time)
+}
+
+/// Time on a CPU of all threads of a process, those that have ended too.
+fn process_time(pid: Pid) -> Nanos {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both calls fill what they are given pointers to, which lives here.
+    let read = unsafe {
+        libc::clock_getcpuclockid(pid.as_raw_nonzero().get(), &mut clock) == 0
+            && libc::clock_gettime(clock, &mut time) == 0
+    };
+    if read { Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) } else { Nanos(0) }
 }
 
 /// Time on a CPU by /proc/PID/schedstat, exact to the nanosecond.

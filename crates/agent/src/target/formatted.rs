@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_engine::clock;
 use fsdyno_filesystem::{Devices, fill, mount};
-use fsdyno_record::plan::{FeatureWord, FilesystemPlan, RaidPlan};
+use fsdyno_record::plan::{BelowPlan, FeatureWord, FilesystemPlan, RaidPlan};
 use fsdyno_record::trial::{Conditions, Device, DiskRole, Setup};
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_workload::GapKind;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::userspace::{self, Workers};
 use super::{Medium, ModelledDisk, Target, array};
 use crate::account::{self, Instruments};
 use crate::block_queue;
@@ -40,6 +41,8 @@ pub struct Formatted {
     mount_point: PathBuf,
     root: Option<OwnedFd>,
     mounted: bool,
+    /// The processes that do its work, where the kernel does not.
+    workers: Workers,
     setup: Setup,
 }
 
@@ -54,7 +57,8 @@ impl Formatted {
         mount_point: PathBuf,
     ) -> Formatted {
         let (root, setup) = (None, Setup::default());
-        Formatted { plan, seed, disks, raid, scheduler, mount_point, root, mounted: false, setup }
+        let (mounted, workers) = (false, Workers::default());
+        Formatted { plan, seed, disks, raid, scheduler, mount_point, root, mounted, workers, setup }
     }
 
     /// The same, with how long it took until here.
@@ -78,8 +82,24 @@ impl Formatted {
         self.disks.iter().find(|disk| disk.role == DiskRole::Journal)
     }
 
+    /// Whether it lies in memory, where nothing is made, dropped or durable.
+    fn in_memory(&self) -> bool {
+        self.disks.is_empty()
+    }
+
+    /// Whether a sync that came back, and the device's cache emptied, make durable what was done: not
+    /// where a process may hold it, nor where overlayfs was told to sync nothing.
+    fn keeps_its_word(&self) -> bool {
+        let volatile = self.plan.below.is_some()
+            && self.plan.mount_options.split(',').any(|option| option == "volatile");
+        !self.in_memory() && !self.plan.in_user_space() && !volatile
+    }
+
     /// The devices that the file system writes to: its own, and that of its journal.
     fn paths(&self) -> Vec<PathBuf> {
+        if self.in_memory() {
+            return Vec::new();
+        }
         let journal = self.journal().map(ModelledDisk::path);
         [Some(self.device_path()), journal].into_iter().flatten().collect()
     }
@@ -114,6 +134,9 @@ impl Formatted {
                 members.map(|disk| disk.path().to_string_lossy().into_owned()).collect();
             array::create(raid, &members, self.seed, conditions)?;
         }
+        if self.in_memory() {
+            return Ok(());
+        }
         conditions.queue = block_queue::read_back(self.device_name());
         match self.disks.as_slice() {
             [one] => conditions.partition_start = Some(one.partition.start),
@@ -133,6 +156,9 @@ impl Formatted {
             let argv = self.filled(&journal.make);
             process::run(&argv, &self.plan.env)?.good(&argv)?;
             conditions.before_mkfs.push(argv);
+        }
+        if self.plan.mkfs.is_empty() {
+            return Ok(());
         }
         conditions.mkfs = self.filled(&self.plan.mkfs);
         let ran = process::run(&conditions.mkfs, &self.plan.env)?;
@@ -166,26 +192,51 @@ impl Formatted {
         Ok(())
     }
 
+    /// Whether no disk has anything in its cache.
+    fn caches_are_empty(&self) -> bool {
+        self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed)
+    }
+
+    /// What a reader of the record must know of such a file system.
+    fn note(&self, conditions: &mut Conditions) {
+        let kind = &self.plan.kind;
+        let mut note = |text: String| conditions.notes.push(text);
+        if self.plan.in_user_space() {
+            note(format!(
+                "{kind}: a process in user space did the file system's work; it is shown, and no claim \
+                 about a kernel is judged by it. What the process holds cannot be asked for, so nothing \
+                 is called durable; its CPU time is named 'fuse'"
+            ));
+        }
+        if self.in_memory() {
+            note(format!(
+                "{kind} lies in memory: nothing is dropped or mounted anew between phases, and nothing is \
+                 durable"
+            ));
+        } else if self.plan.check.is_empty() {
+            note(format!(
+                "{kind} has no check of its own here: what was compared are the names and bytes, after a \
+                 remount"
+            ));
+        }
+    }
+
     fn mount(&mut self) -> io::Result<()> {
-        let options = self.filled(std::slice::from_ref(&self.plan.mount_options)).concat();
-        let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
-        let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
-        rustix::mount::mount(
-            self.device_path(),
-            &self.mount_point,
-            self.plan.mount_type.as_str(),
-            MountFlags::from_bits_retain(mount::bits(&flags) as u32),
-            Some(data.as_c_str()),
-        )
-        .map_err(|error| {
-            io::Error::other(format!(
-                "mount -t {} -o '{}' {}: {error}{}",
-                self.plan.mount_type,
-                options,
-                self.device_path().display(),
-                crate::kernel_log::hint(),
-            ))
-        })?;
+        if self.plan.in_user_space() {
+            let place = self.mount_point.to_string_lossy();
+            let argv = self.filled(&self.plan.mount_command);
+            let argv: Vec<String> =
+                argv.iter().map(|word| word.replace("{mount}", &place)).collect();
+            self.workers = userspace::mount(&argv, &self.plan.env, &self.mount_point)?;
+        } else if let Some(below) = &self.plan.below {
+            self.mount_over(below)?;
+        } else {
+            self.mount_by_kernel(
+                &self.plan.mount_type,
+                &self.plan.mount_options,
+                &self.mount_point,
+            )?;
+        }
         self.mounted = true;
         let trial = self.mount_point.join("trial");
         if !trial.is_dir() {
@@ -196,11 +247,56 @@ impl Formatted {
         Ok(())
     }
 
+    /// Where the file system below another is mounted.
+    fn place_below(&self) -> PathBuf {
+        self.mount_point.with_extension("below")
+    }
+
+    /// Mounts the file system that was made, and the other over an empty and an upper layer on it.
+    fn mount_over(&self, below: &BelowPlan) -> io::Result<()> {
+        let place = self.place_below();
+        fs::create_dir_all(&place)?;
+        self.mount_by_kernel(&below.mount_type, &below.mount_options, &place)?;
+        let mut options = Vec::new();
+        for layer in ["lower", "upper", "work"] {
+            let path = place.join(layer);
+            fs::create_dir_all(&path)?;
+            options.push(format!("{layer}dir={}", path.display()));
+        }
+        options
+            .extend((!self.plan.mount_options.is_empty()).then(|| self.plan.mount_options.clone()));
+        self.mount_by_kernel(&self.plan.mount_type, &options.join(","), &self.mount_point)
+    }
+
+    fn mount_by_kernel(&self, kind: &str, options: &str, at: &Path) -> io::Result<()> {
+        let options = self.filled(&[options.to_string()]).concat();
+        let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
+        let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
+        let own = self.plan.below.as_ref().is_none_or(|below| below.mount_type == kind);
+        // What lies on no device is named after itself in /proc/mounts.
+        let source = match own && !self.in_memory() {
+            true => self.device_path(),
+            false => PathBuf::from(kind),
+        };
+        let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
+        rustix::mount::mount(&source, at, kind, bits, Some(data.as_c_str())).map_err(|error| {
+            io::Error::other(format!(
+                "mount -t {kind} -o '{options}' {}: {error}{}",
+                source.display(),
+                crate::kernel_log::hint(),
+            ))
+        })
+    }
+
     fn unmount(&mut self) -> io::Result<()> {
         self.root = None;
         if self.mounted {
             rustix::mount::unmount(&self.mount_point, UnmountFlags::empty())?;
             self.mounted = false;
+            self.workers.wait()?;
+            if self.plan.below.is_some() {
+                rustix::mount::unmount(self.place_below(), UnmountFlags::empty())?;
+            }
         }
         // The driver keeps the device open, so the kernel does not drop its page cache, where file
         // systems keep their metadata, by itself as it would after the last close.
@@ -239,6 +335,13 @@ impl Target for Formatted {
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
         let all = mount_info::all_options(self.device_name());
         conditions.features.extend(all.map(|options| ("mount options".into(), options)));
+        if self.plan.below.is_some() {
+            let below = self.place_below();
+            let below = mount_info::in_effect(&Mount::At(&below.to_string_lossy()))?;
+            conditions.below = below.unwrap_or_default();
+        }
+        conditions.userspace = self.plan.in_user_space();
+        self.note(conditions);
         Ok(())
     }
 
@@ -258,6 +361,11 @@ impl Target for Formatted {
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str> {
         match wanted {
             GapKind::None | GapKind::BackToBack => {}
+            // There, dropping keeps all and unmounting keeps nothing.
+            GapKind::Drop | GapKind::Remount if self.in_memory() => {
+                self.sync()?;
+                return Ok(GapKind::Sync.name());
+            }
             GapKind::Sync => self.sync()?,
             GapKind::Drop => {
                 self.sync()?;
@@ -287,7 +395,7 @@ impl Target for Formatted {
                 rustix::fs::fsync(&File::open(path)?)?;
             }
         }
-        Ok(self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed))
+        Ok(self.keeps_its_word() && self.caches_are_empty())
     }
 
     fn set_timed(&self, timed: bool) {
@@ -312,7 +420,8 @@ impl Target for Formatted {
     }
 
     fn instruments(&self) -> Instruments {
-        let mut instruments = Instruments::default();
+        let workers = self.workers.pids.clone();
+        let mut instruments = Instruments { workers, ..Instruments::default() };
         for disk in &self.disks {
             if let Medium::Served { device, .. } = &disk.medium {
                 instruments.servers.push(device.server);
@@ -325,7 +434,8 @@ impl Target for Formatted {
     /// As a shutdown does: what the file system has written leaves the drive's cache too.
     fn finish(&mut self) -> io::Result<()> {
         self.unmount()?;
-        match self.flush_device()? {
+        self.flush_device()?;
+        match self.caches_are_empty() {
             true => Ok(()),
             false => Err(io::Error::other("the disk answered a flush with its cache not empty")),
         }

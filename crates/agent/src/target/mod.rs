@@ -4,6 +4,7 @@ mod array;
 mod directory;
 mod disk;
 mod formatted;
+mod userspace;
 
 use std::collections::BTreeMap;
 use std::io;
