@@ -1,12 +1,12 @@
 //! The rows of a lab: kernels x disks x file systems, all that was typed of them checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, Then};
-use fsdyno_filesystem::{Context, Spec};
-use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, RaidPlan};
+use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog};
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{Bytes, suggest};
 
 use crate::matrix::Row;
@@ -32,8 +32,12 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     }
     let mut rows = Vec::new();
     for kernel in &lab.kernels {
-        for disk in &disks {
+        for (at, disk) in disks.iter().enumerate() {
             for known in &specs {
+                // What lies on no disk is the same work beside each of them.
+                if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Ground::Memory) {
+                    continue;
+                }
                 let journal = journal.as_ref().unwrap_or(disk);
                 rows.push(lab_row(question, lab, known, (disk, journal), kernel)?);
             }
@@ -113,9 +117,33 @@ fn lab_row(
     (disk, journal): (&Disk, &Disk),
     kernel: &str,
 ) -> Result<Row, MatrixError> {
-    let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
-        .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
-    let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
+    let unknown = |error: catalog::Unknown| MatrixError::Spec {
+        spec: text.clone(),
+        error: error.to_string(),
+    };
+    // That of the spec's own kind, and of the one below where it lies over another.
+    let top = catalog::get(&spec.kind).map_err(unknown)?;
+    let filesystem = made(spec).map_err(unknown)?;
+    let skip = top.check_kernel(kernel).and(filesystem.check_kernel(kernel));
+    let skip = skip.err().filter(|_| lab.found);
+    let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
+    let longest_name = Some(top.longest_name.min(filesystem.longest_name));
+    let lacks = lacks(top, filesystem);
+    if filesystem.lies_on == Ground::Memory {
+        then(question, spec, Bytes(0))?;
+        let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
+        let (filesystem, room) = in_memory(plan, spec, lab);
+        let medium = MediumPlan::Lab(LabPlan {
+            size: room,
+            cacheable: lab.cacheable,
+            cpu: lab.cpu,
+            boot: lab.boot,
+            ..LabPlan::new(DiskPlan::memory(), lab.ram, kernel)
+        });
+        let (label, skip) = (spec.name(), skip.map(|error| error.to_string()));
+        let filesystem = Some(filesystem);
+        return Ok(Row { label, filesystem, medium, longest_name, room, lacks, skip });
+    }
     if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
         return Err(MatrixError::Wrong(format!(
             "disk '{}' answers at once and without a server, and cannot be in a RAID here; take a \
@@ -148,9 +176,8 @@ fn lab_row(
             spec.kind, filesystem.minimum_size
         )));
     }
-    let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let then = then(question, spec, room)?;
-    let plan = filesystem
+    let plan = top
         .plan_as_then(spec, Context::Lab, version, then.as_ref())
         .map_err(MatrixError::spec(text))?;
     let second = spec.names_second_disk();
@@ -170,8 +197,9 @@ fn lab_row(
             cpu: lab.cpu,
             boot: lab.boot,
         }),
-        longest_name: Some(filesystem.longest_name),
+        longest_name,
         room: Some(room),
+        lacks,
         skip: skip.map(|error| error.to_string()),
     })
 }
@@ -193,6 +221,42 @@ fn then<'a>(
         )));
     };
     Ok(Some(then))
+}
+
+/// The file system that a spec has made.
+fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
+    catalog::get(&spec.made().kind)
+}
+
+/// What neither of two that lie over each other can do.
+fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
+    top.lacks.iter().chain(&below.lacks).map(|(what, why)| (what.clone(), why.clone())).collect()
+}
+
+/// The plan of a file system in memory with the size that --size says, where its own options say
+/// none; and that size, where it is known.
+fn in_memory(
+    mut plan: FilesystemPlan,
+    spec: &Spec,
+    lab: &LabPlace,
+) -> (FilesystemPlan, Option<Bytes>) {
+    let typed = spec.made().mount.iter().find_map(|option| option.strip_prefix("size="));
+    match (typed, lab.size) {
+        // A share of the RAM, for one, is the kernel's to work out.
+        (Some(typed), _) => (plan, typed.to_uppercase().parse().ok()),
+        // A size for the disks of its neighbours may be more than there is memory.
+        (None, Size::Exactly(size)) if size < lab.ram => {
+            let options = match &mut plan.below {
+                Some(below) => &mut below.mount_options,
+                None => &mut plan.mount_options,
+            };
+            let comma = if options.is_empty() { "" } else { "," };
+            options.push_str(&format!("{comma}size={}", size.0));
+            (plan, Some(size))
+        }
+        // The kernel's own: half of what RAM it has, which is less than the guest's.
+        (None, _) => (plan, None),
+    }
 }
 
 /// Less RAM than this does not hold the guest's initramfs beside its kernel.

@@ -43,7 +43,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 plan: plan.sealed(),
                 needs: work.needs,
                 phases: work.phases.clone(),
-                skip: row.skip.clone(),
+                skip: row.skip.clone().or_else(|| lacking(work, row)),
             });
         }
     }
@@ -192,6 +192,8 @@ pub struct Row {
     pub longest_name: Option<usize>,
     /// How much it holds, where that is known.
     pub room: Option<Bytes>,
+    /// What it cannot do → why, in the words of the catalog.
+    pub lacks: BTreeMap<String, String>,
     /// Why it cannot run here.
     pub skip: Option<String>,
 }
@@ -214,10 +216,22 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
             let (longest_name, room, skip) = (*longest_name, None, None);
-            Ok(vec![Row { label, filesystem: None, medium, longest_name, room, skip }])
+            let (filesystem, lacks) = (None, BTreeMap::new());
+            Ok(vec![Row { label, filesystem, medium, longest_name, room, lacks, skip }])
         }
         Place::Lab(lab) => lab_rows(question, lab),
     }
+}
+
+/// What the work does that the file system cannot, in a sentence.
+fn lacking(work: &Work, row: &Row) -> Option<String> {
+    let name = &work.plan.name;
+    let says = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
+    if let Some(why) = row.lacks.get(&format!("workload {name}")) {
+        return Some(says(why));
+    }
+    let mut ops = work.phases.iter().flat_map(|(_, counts)| counts).filter(|(_, n)| **n > 0);
+    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(says)
 }
 
 /// Whether the work fits what it runs on; a directory is asked itself, by the media crate.
@@ -352,6 +366,39 @@ mod tests {
         assert!(text.contains("leave one of them out"), "{text}");
         let text = curve(&["curve=10..5/1"]).unwrap_err().to_string();
         assert!(text.contains("FROM..TO/STEP"), "{text}");
+    }
+
+    #[test]
+    fn what_a_file_system_lacks_is_a_reason_to_skip_before_any_work() {
+        let skips = |work: &str, filesystem: &str| {
+            let cells = matrix(&ask(&[work], &[filesystem]), &Place::Lab(lab())).unwrap();
+            cells[0].skip.clone().unwrap_or_default()
+        };
+        assert!(skips("maildir", "vfat").contains("maildir' cannot run on vfat: names of a Mail"));
+        assert_eq!(skips("dirops", "vfat"), "");
+        assert_eq!(skips("maildir", "ext4"), "");
+        assert!(skips("source-tree", "overlayfs:ext4").is_empty());
+    }
+
+    #[test]
+    fn what_lies_in_memory_has_no_disk_and_one_row_beside_several() {
+        let disks = vec!["hdd-7200".to_string(), "instant".to_string()];
+        let size = Size::Exactly(Bytes(64 << 20));
+        let place = Place::Lab(LabPlace { disks, size, ..lab() });
+        let small = |filesystems: &[&str]| Question {
+            sets: vec!["files=100".into()],
+            ..ask(&["dirops"], filesystems)
+        };
+        let cells = matrix(&small(&["ext4", "tmpfs", "overlayfs:tmpfs"]), &place).unwrap();
+        let labels: Vec<&str> = cells.iter().map(|cell| cell.plan.label.as_str()).collect();
+        assert_eq!(labels, ["ext4", "tmpfs", "overlayfs:tmpfs", "ext4"]);
+        let lab = cells[1].plan.lab().unwrap();
+        assert!(lab.in_memory() && lab.disks() == 0);
+        let of = |at: usize| cells[at].plan.filesystem.clone().unwrap();
+        assert_eq!(of(1).mount_options, "size=67108864");
+        assert_eq!(of(2).below.unwrap().mount_options, "size=67108864");
+        let cells = matrix(&small(&["tmpfs @ size=1m"]), &place).unwrap();
+        assert_eq!(cells[0].plan.filesystem.as_ref().unwrap().mount_options, "size=1m");
     }
 
     #[test]
