@@ -38,6 +38,11 @@ need xfsprogs mkfs.xfs "makes and checks xfs"
 need btrfs-progs mkfs.btrfs "makes and checks btrfs"
 need reiserfsprogs mkreiserfs "makes and checks reiserfs"
 need jfsutils jfs_mkfs "makes and checks jfs"
+need f2fs-tools mkfs.f2fs "makes and checks f2fs"
+need nilfs-tools mkfs.nilfs2 "makes nilfs2"
+need dosfstools mkfs.vfat "makes and checks vfat"
+need fuse2fs fuse2fs "runs ext4 in user space"
+need reiser4progs mkfs.reiser4 "makes and checks reiser4"
 need mdadm mdadm "puts the lab's disks together as a RAID"
 
 # gcc alone has no C library to link with.

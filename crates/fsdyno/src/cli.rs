@@ -49,6 +49,7 @@ Examples:
   fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
   fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
   fsdyno run tarball --fs ext3 --fs ext4 --period 2008 --disk ide-2008
+  fsdyno run dirops --fs ext4 --fs 'overlayfs:ext4 @ noatime' --fs 'tmpfs @ size=256m' --fs fuse2fs
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
   fsdyno run dirops tarball --fs ext4 --dry-run
 
@@ -59,7 +60,8 @@ pub struct Run {
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
     /// A file system as you would type it, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
-    /// repeated [default in the lab: ext4]
+    /// repeated; 'overlayfs[,options]:SPEC' lies over another, 'fuse: [MKFS ... ;] COMMAND ... {device}
+    /// {mount}' is any FUSE file system by its command [default in the lab: ext4]
     #[arg(long = "fs", value_name = "[NAME=]SPEC")]
     pub filesystems: Vec<String>,
     /// Where: 'lab' (a guest in virtual time on a modelled disk) or a directory of this host

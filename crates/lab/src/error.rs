@@ -108,6 +108,11 @@ impl LabError {
                                    (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"
                     .into()
             }
+            NoModule { module, .. } if module == "reiser4" => {
+                "Linux never had reiser4, so no distribution's kernel has it: build one with its \
+                 patch and name it with --kernel IMAGE:MODULES"
+                    .into()
+            }
             NoModule { module, .. } => format!(
                 "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left \
                  Linux with 6.13)"
@@ -127,6 +132,11 @@ impl LabError {
 /// The Debian package of a program that the catalog of file systems, or an array, uses.
 fn package_of(tool: &str) -> Option<&'static str> {
     const PACKAGES: &[(&str, &[&str])] = &[
+        ("dosfstools", &["mkfs.vfat", "fsck.vfat"]),
+        ("f2fs-tools", &["mkfs.f2fs", "fsck.f2fs"]),
+        ("fuse2fs", &["fuse2fs"]),
+        ("nilfs-tools", &["mkfs.nilfs2", "nilfs-tune"]),
+        ("reiser4progs", &["mkfs.reiser4", "fsck.reiser4", "debugfs.reiser4"]),
         ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
         ("e2fsprogs", &["mke2fs", "e2fsck", "dumpe2fs", "tune2fs", "debugfs"]),
         ("jfsutils", &["jfs_mkfs", "mkfs.jfs", "jfs_fsck", "fsck.jfs", "jfs_tune"]),

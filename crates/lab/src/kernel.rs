@@ -58,6 +58,11 @@ pub fn here(cache: &Path) -> Vec<Kernel> {
     kernels
 }
 
+/// The kernel that [`find`] takes where none is named, if it needs no download.
+pub fn usual(cache: &Path) -> Option<Kernel> {
+    default(cache, true, &|_| ()).ok()
+}
+
 /// Where the user's kernels are kept: below the cache folder of the XDG Base Directory
 /// Specification.
 pub fn user_cache() -> PathBuf {

@@ -34,7 +34,8 @@ use fsdyno_record::plan::CpuPlan;
 
 pub use error::{LabError, RunError};
 pub use identity::lab_id;
-pub use kernel::{Kernel, here as kernels_here, user_cache};
+pub use kernel::{Kernel, here as kernels_here, user_cache, usual as usual_kernel};
+pub use modules::Modules;
 pub use probe::{Qemu, probe_qemu};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Cut, Finished, Watch};
@@ -43,7 +44,6 @@ pub use tools::find as find_program;
 
 use identity::Components;
 use initramfs::Archive;
-use modules::Modules;
 
 /// What a user can say about a lab.
 #[derive(Clone, Debug)]

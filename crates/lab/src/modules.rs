@@ -72,7 +72,7 @@ impl Modules {
     }
 
     /// The modules to load for `names`, each after what it needs. A module that is built into the
-    /// kernel is skipped; a soft dependency that this kernel does not have is left out, as
+    /// kernel is skipped, and so is a missing one whose name ends in `?`; a soft dependency that this kernel does not have is left out, as
     /// modprobe does.
     ///
     /// # Errors
@@ -80,9 +80,10 @@ impl Modules {
     pub fn resolve(&self, names: &[String]) -> Result<Vec<Module>, LabError> {
         let mut resolver = Resolver { modules: self, seen: BTreeSet::new(), order: Vec::new() };
         for name in names {
-            let name = underscored(name);
+            let wanted = name.strip_suffix('?');
+            let name = underscored(wanted.unwrap_or(name));
             let found = self.lookup(&name)?;
-            if found.is_empty() && !self.built_in.contains(&name) {
+            if found.is_empty() && wanted.is_none() && !self.built_in.contains(&name) {
                 return Err(self.unknown(&name));
             }
             for module in found {
@@ -96,6 +97,11 @@ impl Modules {
     pub fn has(&self, name: &str) -> bool {
         let name = underscored(name);
         self.files.contains_key(&name) || self.built_in.contains(&name)
+    }
+
+    /// Whether [`Modules::resolve`] would take such a name of a catalog.
+    pub fn takes(&self, name: &str) -> bool {
+        name.ends_with('?') || self.has(name)
     }
 
     fn unknown(&self, name: &str) -> LabError {

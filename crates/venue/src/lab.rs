@@ -47,8 +47,16 @@ pub struct LabVenue {
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
-/// What decides the parts of a guest: kernel, file system, what its disks are, CPU.
+/// What decides the parts of a guest: kernel, file system (and its programs, which a spec may name),
+/// what its disks are, CPU.
 type Key = (String, Option<String>, Hardware, String);
+
+/// A file system with the programs that its guest needs.
+fn programs_of(filesystem: &FilesystemPlan) -> String {
+    let programs = [filesystem.mkfs.first(), filesystem.mount_command.first()];
+    let programs: Vec<&str> = programs.into_iter().flatten().map(String::as_str).collect();
+    format!("{}:{} {}", filesystem.kind, filesystem.made_kind(), programs.join(" "))
+}
 
 /// What of the disks decides the parts of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +111,7 @@ impl LabVenue {
     fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = lab_plan.kernel.as_str();
-        let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.clone());
+        let kind = plan.filesystem.as_ref().map(programs_of);
         let cpu = lab_plan.cpu.to_string();
         let key = (kernel.to_string(), kind, hardware(lab_plan)?, cpu);
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,6 +152,9 @@ impl LabVenue {
         let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
             return Ok(None);
         };
+        if filesystem.check.is_empty() {
+            return Ok(None);
+        }
         let lab = job.plan.lab().ok_or_else(not_a_lab)?;
         let journal = match &lab.journal {
             Some(_) => Some(self.image(lab, lab.data_disks(), finished, &report.conditions)?),
@@ -223,8 +234,11 @@ impl LabVenue {
                 attach: fsdyno_lab::Attach::Nbd,
             },
         };
-        let data = region(&disk_of(&lab.disk)?, lab.size, stored);
-        let mut disks = vec![data; lab.data_disks() as usize];
+        let mut disks = Vec::new();
+        if !lab.in_memory() {
+            let data = region(&disk_of(&lab.disk)?, lab.size, stored);
+            disks.resize(lab.data_disks() as usize, data);
+        }
         if let Some(journal) = &lab.journal {
             // A block is stored twice at most: as the drive answers it, and as it is on the medium.
             let disk = disk_of(journal)?;
@@ -342,7 +356,10 @@ pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
 
 /// What a plan's disks need of a guest.
 fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
-    let mut disks = vec![disk_of(&lab.disk)?; lab.data_disks() as usize];
+    let mut disks = Vec::new();
+    if !lab.in_memory() {
+        disks.resize(lab.data_disks() as usize, disk_of(&lab.disk)?);
+    }
     disks.extend(lab.journal.as_ref().map(disk_of).transpose()?);
     let scheduler =
         |disk: &DiskSpec| lab.scheduler.clone().unwrap_or_else(|| disk.queue.scheduler.clone());
@@ -355,7 +372,7 @@ fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
 
 /// The versions of mkfs and of what puts arrays together, which the guest has from this host.
 fn tools_of(plan: &Plan) -> BTreeMap<String, String> {
-    let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
+    let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
     let line =
         |kind: &catalog::Filesystem| Some((kind.version.first()?.clone(), tools::version(kind)?));
     let raid = plan.lab().and_then(|lab| lab.raid);
@@ -413,13 +430,14 @@ fn parts(
     }
     let Some(filesystem) = filesystem else { return Ok(parts) };
     parts.modules.extend(filesystem.modules.iter().cloned());
-    let kind =
-        catalog::get(&filesystem.kind).map_err(|error| VenueError::Died(error.to_string()))?;
+    let kind = catalog::get(filesystem.made_kind())
+        .map_err(|error| VenueError::Died(error.to_string()))?;
     // The check runs on the host, so its tool stays out of the guest; that it is missing has to be
     // found before the work and not after the first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());
     let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
-    for argv in [&filesystem.mkfs, &filesystem.features].into_iter().chain(journal) {
+    let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
+    for argv in own.into_iter().chain(journal) {
         let tool = argv.first().filter(|tool| !parts.tools.contains(tool)).cloned();
         parts.tools.extend(tool);
     }
@@ -429,6 +447,8 @@ fn parts(
             parts.files.push((path.clone(), contents));
         }
     }
+    let own = kind.own_files.iter();
+    parts.files.extend(own.map(|(path, text)| (path.clone(), text.clone().into_bytes())));
     Ok(parts)
 }
 

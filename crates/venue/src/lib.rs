@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cut;
 pub mod error;
 pub mod ground;
+pub mod here;
 pub mod host;
 pub mod input;
 pub mod lab;

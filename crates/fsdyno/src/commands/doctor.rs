@@ -62,7 +62,9 @@ fn clean(directory: &Path) -> Result<Exit, Failure> {
 
 fn look() -> Vec<Finding> {
     let mut findings = vec![qemu(), kernel()];
-    findings.extend(fsdyno_filesystem::catalog::all().iter().map(tools));
+    findings.extend(
+        fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
+    );
     findings.extend([arrays(), kvm(), apt(), space(), leftovers()]);
     findings
 }

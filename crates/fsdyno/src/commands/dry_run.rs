@@ -81,13 +81,24 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             if let Some(journal) = journal {
                 text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
             }
-            text.push_str(&format!("   make:  {}\n", filesystem.mkfs.join(" ")));
-            let options = match filesystem.mount_options.as_str() {
-                "" => String::new(),
-                options => format!(" -o {options}"),
+            if !filesystem.mkfs.is_empty() {
+                text.push_str(&format!("   make:  {}\n", filesystem.mkfs.join(" ")));
+            }
+            let mount = |kind: &str, options: &str| match options {
+                "" => format!("   mount: -t {kind}\n"),
+                options => format!("   mount: -t {kind} -o {options}\n"),
             };
-            text.push_str(&format!("   mount: -t {}{options}\n", filesystem.mount_type));
-            text.push_str(&format!("   check: {}\n", filesystem.check.join(" ")));
+            if let Some(below) = &filesystem.below {
+                text.push_str(&mount(&below.mount_type, &below.mount_options));
+            }
+            match filesystem.mount_command.as_slice() {
+                [] => text.push_str(&mount(&filesystem.mount_type, &filesystem.mount_options)),
+                command => text.push_str(&format!("   mount: {}\n", command.join(" "))),
+            }
+            match filesystem.check.as_slice() {
+                [] => text.push_str("   check: there is none\n"),
+                check => text.push_str(&format!("   check: {}\n", check.join(" "))),
+            }
             if let Some(period) = &filesystem.period {
                 let cache = plan.lab().map(|lab| &lab.disk.spec["queue"]["write_cache"]);
                 let cache = cache.and_then(|cache| cache.as_str()).unwrap_or("as it is");

@@ -1,7 +1,6 @@
 //! `fsdyno list`: what there is, and whether it can run here.
 
-use fsdyno_filesystem::Filesystem;
-use fsdyno_venue::tools;
+use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, List, Listable};
@@ -12,7 +11,7 @@ use crate::output;
 pub fn run(list: &List) -> Result<Exit, Failure> {
     let table = match list.what {
         Listable::Workloads => workloads(),
-        Listable::Filesystems => filesystems(),
+        Listable::Filesystems => return filesystems(list.format),
         Listable::Disks => disks()?,
         Listable::Kernels => kernels(),
         Listable::Periods => periods(),
@@ -67,44 +66,49 @@ fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
     if shared { "any" } else { "fixed" }
 }
 
-fn filesystems() -> Table {
-    let qemu = fsdyno_lab::probe_qemu(None).is_ok();
-    let kernels = fsdyno_lab::kernels_here(&fsdyno_lab::user_cache());
-    let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
-    let rows = fsdyno_filesystem::catalog::all()
-        .iter()
-        .map(|kind| {
-            let tools = match tools::missing(kind).is_empty() {
-                true => "installed".to_string(),
-                false => format!("apt-get install {}", kind.package),
-            };
-            let lab = in_lab(kind, qemu, &releases);
-            vec![kind.name.clone(), lab, tools, on_this_host(&kind.mount.kind), kind.about.clone()]
-        })
-        .collect();
-    Table { heads: &["name", "lab", "tools", "this kernel", "about"], rows, empty: "" }
-}
-
-/// Whether it can run in the lab, or what keeps it from that.
-fn in_lab(kind: &Filesystem, qemu: bool, kernels: &[&str]) -> String {
-    if !qemu {
-        return "no: apt-get install qemu-system-x86".into();
+/// The table says where each can run; below it stand the reasons where it cannot.
+fn filesystems(format: DataFormat) -> Result<Exit, Failure> {
+    let here = Here::look();
+    let kinds = fsdyno_filesystem::catalog::all();
+    let places = kinds.iter().map(|kind| (kind, here.in_lab(kind), here.on_host(kind)));
+    if format == DataFormat::Json {
+        let value = |place: CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
+        let rows: Value = places
+            .map(|(kind, lab, host)| {
+                json!({
+                    "name": kind.name, "about": kind.about, "lies_on": here::ground(kind),
+                    "userspace": kind.in_user_space(), "since": kind.since, "until": kind.until,
+                    "lab": value(lab), "host": value(host),
+                })
+            })
+            .collect();
+        output::json(&rows)?;
+        return Ok(Exit::Good);
     }
-    if !tools::missing(kind).is_empty() {
-        return "no: tools".into();
+    let mut rows = vec![["NAME", "LAB", "HOST", "LIES ON", "ABOUT"].map(String::from).to_vec()];
+    let mut reasons = String::new();
+    for (kind, lab, host) in places {
+        let word = |place: &CanRun| if place.can { "yes" } else { "no" }.to_string();
+        let ground = here::ground(kind).to_string();
+        rows.push(vec![kind.name.clone(), word(&lab), word(&host), ground, kind.about.clone()]);
+        for (place, can) in [("in the lab", lab), ("on this host", host)] {
+            let Some(why) = can.why else { continue };
+            let cure = can.cure.map(|cure| format!("  ->  {cure}")).unwrap_or_default();
+            let line = format!("{} {place}: {why}{cure}", kind.name);
+            reasons.push_str(&output::indented(&line, 2));
+        }
     }
-    match kernels {
-        [] => "yes, kernel is brought".into(),
-        some if some.iter().any(|release| kind.check_kernel(release).is_ok()) => "yes".into(),
-        _ => "no: needs an older --kernel".into(),
+    let mut text = output::columns(&rows);
+    let kernel = here.lab_kernel().unwrap_or("the one that the first run brings");
+    text.push_str(&format!("\nlab: with its usual kernel, {kernel}; --kernel takes others\n"));
+    text.push_str(
+        "host: made and mounted by this host; --on DIR runs on whatever is mounted there\n",
+    );
+    if !reasons.is_empty() {
+        text.push_str(&format!("\n{reasons}"));
     }
-}
-
-/// Whether the kernel of this host drives it now; `--on DIR` runs on whatever is mounted.
-fn on_this_host(mount_type: &str) -> String {
-    let driven = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    let known = driven.lines().any(|line| line.split_whitespace().last() == Some(mount_type));
-    if known { "yes".into() } else { "not loaded".into() }
+    output::data(&text)?;
+    Ok(Exit::Good)
 }
 
 fn disks() -> Result<Table, Failure> {

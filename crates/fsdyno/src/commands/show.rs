@@ -116,34 +116,52 @@ fn filesystem(name: &str) -> Result<(String, Value), Failure> {
         Some(until) => format!("Linux {} to {until}", kind.since),
         None => format!("Linux {} and later", kind.since),
     };
-    let mkfs = kind.mkfs.argv.join(" ");
+    let command = |argv: &[String]| match argv {
+        [] => "(none)".to_string(),
+        argv => argv.join(" "),
+    };
+    let (mkfs, check) = (command(&kind.mkfs.argv), command(&kind.check.argv));
+    let mount = match kind.mount.command.as_slice() {
+        [] => format!("-t {} {}", kind.mount.kind, options(&kind.mount.options)),
+        argv => argv.join(" "),
+    };
+    let tools = match kind.tools.as_slice() {
+        [] => "(none)".to_string(),
+        tools => format!("{} (Debian package {})", tools.join(", "), kind.package),
+    };
     let mut text = format!("{}: {}\n\n", kind.name, kind.about);
     text.push_str(&output::columns(&[
         vec!["kernels".into(), kernels.clone()],
         vec!["modules".into(), kind.modules.join(", ")],
-        vec![
-            "tools".into(),
-            format!("{} (Debian package {})", kind.tools.join(", "), kind.package),
-        ],
+        vec!["tools".into(), tools],
         vec!["make".into(), mkfs.clone()],
-        vec!["mount".into(), format!("-t {} {}", kind.mount.kind, options(&kind.mount.options))],
-        vec!["check".into(), kind.check.argv.join(" ")],
+        vec!["mount".into(), mount],
+        vec!["check".into(), check],
         vec!["smallest".into(), kind.minimum_size.to_string()],
         vec!["longest name".into(), format!("{} bytes", kind.longest_name)],
     ]));
     let limits = kind.limits.as_ref().map(limits);
     text.push_str(limits.as_ref().map_or("", |(text, _)| text));
-    text.push_str("\nexit codes of the check:\n");
     let mut codes: Vec<_> = kind.check.codes.iter().collect();
     codes.sort_by_key(|(code, _)| code.parse::<i32>().unwrap_or(i32::MAX));
+    if !codes.is_empty() {
+        text.push_str("\nexit codes of the check:\n");
+    }
     for (code, meaning) in codes {
         text.push_str(&format!("  {code}  {meaning}\n"));
+    }
+    if !kind.lacks.is_empty() {
+        text.push_str("\nwhat it cannot do:\n");
+    }
+    for (what, why) in &kind.lacks {
+        text.push_str(&format!("  {what}: {why}\n"));
     }
     text.push_str(&format!("\n{}\n", kind.notes.trim()));
     let value = json!({
         "name": kind.name, "about": kind.about, "since": kind.since, "until": kind.until,
         "modules": kind.modules, "package": kind.package, "tools": kind.tools,
-        "mkfs": kind.mkfs.argv, "mount_type": kind.mount.kind, "mount_options": kind.mount.options,
+        "mkfs": kind.mkfs.argv, "mount_command": kind.mount.command, "lacks": kind.lacks,
+        "mount_type": kind.mount.kind, "mount_options": kind.mount.options,
         "check": kind.check.argv, "check_codes": kind.check.codes, "check_clean": kind.check.clean,
         "minimum_size": kind.minimum_size, "longest_name": kind.longest_name,
         "limits": limits.map(|(_, value)| value),

@@ -80,6 +80,17 @@ fn with_depmod_the_order_comes_from_its_files() {
 }
 
 #[test]
+fn a_module_that_may_be_missing_is_taken_where_it_is() {
+    let kernel = kernel();
+    assert_eq!(
+        names(kernel.path(), &["crc32c_generic?", "no_such?", "nbd"]),
+        ["crc32c_generic", "nbd"]
+    );
+    let modules = Modules::open(kernel.path(), "6.1").unwrap();
+    assert!(modules.resolve(&["no_such".to_string()]).is_err());
+}
+
+#[test]
 fn an_alias_finds_every_software_implementation_and_no_hardware_driver() {
     let kernel = kernel();
     assert_eq!(names(kernel.path(), &["crc32c"]), ["crc32c_generic", "crc32c_intel"]);

@@ -1,0 +1,244 @@
+//! Whether a file system can run, in the lab and on this host, and if not, what would bring it:
+//! found without starting anything.
+
+use std::fs;
+use std::path::Path;
+
+use fsdyno_filesystem::{Filesystem, Ground};
+use fsdyno_lab::Modules;
+
+use crate::tools;
+
+/// Whether a file system can run at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CanRun {
+    /// Whether it can.
+    pub can: bool,
+    /// What keeps it from that; what has to be known beside, where nothing does.
+    pub why: Option<String>,
+    /// The command or the option that brings it.
+    pub cure: Option<String>,
+}
+
+impl CanRun {
+    fn yes() -> CanRun {
+        CanRun { can: true, why: None, cure: None }
+    }
+
+    fn no(why: impl Into<String>, cure: impl Into<String>) -> CanRun {
+        CanRun { can: false, why: Some(why.into()), cure: Some(cure.into()) }
+    }
+}
+
+/// What is looked at once for all file systems.
+#[derive(Debug)]
+pub struct Here {
+    /// The lab's kernel, if it is here: its release and what modules it has.
+    kernel: Option<(String, Modules)>,
+    /// Other kernels that the lab could run without a download.
+    kernels: Vec<String>,
+    /// What the lab lacks for any file system, and what brings it.
+    no_lab: Option<(String, String)>,
+    /// /proc/filesystems.
+    driven: String,
+    /// This host's kernel, and its modules where they lie on disk.
+    host: (String, Option<Modules>),
+    root: bool,
+}
+
+impl Here {
+    /// Looks at QEMU, at the kernels that are here, and at this host.
+    pub fn look() -> Here {
+        let cache = fsdyno_lab::user_cache();
+        let usual = fsdyno_lab::usual_kernel(&cache);
+        let kernel = usual.and_then(|kernel| {
+            Some((kernel.release.clone(), Modules::open(&kernel.modules, &kernel.release).ok()?))
+        });
+        let kernels = fsdyno_lab::kernels_here(&cache).into_iter().map(|kernel| kernel.release);
+        let no_lab = fsdyno_lab::probe_qemu(None).err().map(|error| {
+            let cure = error.hint().unwrap_or_else(|| "fsdyno doctor".into());
+            ("no QEMU that can run it".to_string(), cure)
+        });
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let release = read("/proc/sys/kernel/osrelease").trim().to_string();
+        let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
+        Here {
+            kernel,
+            kernels: kernels.collect(),
+            no_lab,
+            driven: read("/proc/filesystems"),
+            host: (release, modules),
+            root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    /// The release of the kernel that the lab takes where none is named, if it is here.
+    pub fn lab_kernel(&self) -> Option<&str> {
+        self.kernel.as_ref().map(|(release, _)| release.as_str())
+    }
+
+    /// Whether the lab can run it, with the kernel that it takes where none is named.
+    pub fn in_lab(&self, kind: &Filesystem) -> CanRun {
+        if let Some((why, cure)) = &self.no_lab {
+            return CanRun::no(why, cure);
+        }
+        without_tools(kind).unwrap_or_else(|| self.by_lab_kernel(kind))
+    }
+
+    fn by_lab_kernel(&self, kind: &Filesystem) -> CanRun {
+        let Some((release, modules)) = &self.kernel else {
+            let why = "the first run brings a kernel".to_string();
+            return match &kind.kernel_hint {
+                Some(hint) => CanRun::no("no distribution's kernel has it", hint),
+                None => CanRun { why: Some(why), ..CanRun::yes() },
+            };
+        };
+        if let Err(error) = kind.check_kernel(release) {
+            let other = self.kernels.iter().find(|other| kind.check_kernel(other).is_ok());
+            let cure = match (other, &kind.until) {
+                (Some(other), _) => format!("--kernel {other}"),
+                (None, Some(until)) => format!("--kernel {until}"),
+                (None, None) => error.hint,
+            };
+            return CanRun::no(error.problem, cure);
+        }
+        match kind.modules.iter().find(|module| !modules.takes(module)) {
+            None => CanRun::yes(),
+            Some(module) => {
+                let cure =
+                    kind.kernel_hint.clone().unwrap_or("--kernel with one that has it".into());
+                CanRun::no(format!("kernel {release} has no module {module}"), cure)
+            }
+        }
+    }
+
+    /// Whether this host's own kernel can mount it, as root; `--on DIR` needs none of that, and runs on
+    /// whatever is mounted.
+    pub fn on_host(&self, kind: &Filesystem) -> CanRun {
+        let (release, modules) = &self.host;
+        let mount_type = kind.mount.kind.as_str();
+        let built_in =
+            self.driven.lines().any(|line| line.split_whitespace().last() == Some(mount_type));
+        let loadable = modules.as_ref().is_some_and(|modules| {
+            kind.modules.iter().all(|module| modules.takes(module)) && !kind.modules.is_empty()
+        });
+        if !built_in && !loadable {
+            let cure = match &kind.kernel_hint {
+                Some(hint) => hint.clone(),
+                None => "run it in the lab, or boot a kernel that has it".into(),
+            };
+            return CanRun::no(format!("this kernel ({release}) has no {mount_type}"), cure);
+        }
+        if let Some(no) = without_tools(kind) {
+            return no;
+        }
+        if kind.in_user_space() && !Path::new("/dev/fuse").exists() {
+            return CanRun::no("no /dev/fuse", "modprobe fuse");
+        }
+        if !self.root {
+            return CanRun::no(
+                "only root can make and mount it",
+                "sudo, or --on a directory of it",
+            );
+        }
+        CanRun::yes()
+    }
+}
+
+fn without_tools(kind: &Filesystem) -> Option<CanRun> {
+    let missing = tools::missing(kind);
+    let cure = || format!("apt-get install {}", kind.package);
+    (!missing.is_empty()).then(|| CanRun::no(format!("no {}", missing.join(", ")), cure()))
+}
+
+/// What a file system lies on, in a word or two.
+pub fn ground(kind: &Filesystem) -> &'static str {
+    match kind.lies_on {
+        Ground::Device => "a device",
+        Ground::Memory => "memory",
+        Ground::Filesystem => "another file system",
+        Ground::Command => "what its command takes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_filesystem::catalog;
+
+    use super::*;
+
+    fn bare(release: &str) -> Here {
+        Here {
+            kernel: None,
+            kernels: Vec::new(),
+            no_lab: None,
+            driven: "nodev\ttmpfs\n\text4\n".into(),
+            host: (release.into(), None),
+            root: true,
+        }
+    }
+
+    fn modules(release: &str, names: &[&str]) -> (tempfile::TempDir, (String, Modules)) {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            let path = folder.path().join("kernel/fs").join(format!("{name}.ko"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, b"").unwrap();
+        }
+        let opened = Modules::open(folder.path(), release).unwrap();
+        (folder, (release.to_string(), opened))
+    }
+
+    fn kind(name: &str) -> &'static Filesystem {
+        catalog::get(name).unwrap()
+    }
+
+    #[test]
+    fn the_lab_needs_the_module_of_its_kernel() {
+        let (_folder, kernel) = modules("6.1.0-56-amd64", &["ext4", "overlay", "f2fs"]);
+        let here = Here { kernel: Some(kernel), ..bare("6.1") };
+        for name in ["ext4", "overlayfs", "tmpfs", "f2fs"] {
+            assert_eq!(here.by_lab_kernel(kind(name)), CanRun::yes(), "{name}");
+        }
+        let fuse = here.by_lab_kernel(kind("fuse"));
+        assert_eq!(fuse.why.as_deref(), Some("kernel 6.1.0-56-amd64 has no module fuse"));
+        let reiser4 = here.by_lab_kernel(kind("reiser4"));
+        assert!(!reiser4.can && reiser4.cure.unwrap().contains("--kernel IMAGE:MODULES"));
+    }
+
+    #[test]
+    fn what_linux_lost_comes_with_an_older_kernel() {
+        let (_folder, kernel) = modules("6.13.2", &["reiserfs"]);
+        let here = Here { kernel: Some(kernel), ..bare("6.13") };
+        let no = here.by_lab_kernel(kind("reiserfs"));
+        assert_eq!(no.why.as_deref(), Some("Linux 6.13.2 no longer has reiserfs"));
+        assert_eq!(no.cure.as_deref(), Some("--kernel 6.12"));
+        let here = Here { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..here };
+        assert_eq!(here.by_lab_kernel(kind("reiserfs")).cure.as_deref(), Some("--kernel 6.1.0-9"));
+    }
+
+    #[test]
+    fn what_no_kernel_has_is_not_promised_with_the_first_one() {
+        let none = bare("6.1");
+        assert!(!none.by_lab_kernel(kind("reiser4")).can);
+        assert!(none.by_lab_kernel(kind("reiserfs")).why.unwrap().contains("brings a kernel"));
+    }
+
+    #[test]
+    fn a_host_needs_its_own_kernels_driver_and_root() {
+        let here = bare("6.18.4");
+        assert!(here.on_host(kind("tmpfs")).can);
+        let no = here.on_host(kind("f2fs"));
+        assert_eq!(no.why.as_deref(), Some("this kernel (6.18.4) has no f2fs"));
+        let user = Here { root: false, ..here };
+        assert!(user.on_host(kind("tmpfs")).why.unwrap().contains("only root"));
+    }
+
+    #[test]
+    fn without_qemu_there_is_no_lab() {
+        let no_lab = Some(("no QEMU".to_string(), "apt-get install qemu-system-x86".to_string()));
+        let here = Here { no_lab, ..bare("6.1") };
+        let no = here.in_lab(kind("ext4"));
+        assert_eq!(no.cure.as_deref(), Some("apt-get install qemu-system-x86"));
+    }
+}
