@@ -263,6 +263,12 @@ impl Formatted {
             fs::create_dir_all(&path)?;
             options.push(format!("{layer}dir={}", path.display()));
         }
+        // What `volatile` leaves behind forbids another mount, since after a crash the layers may be damaged
+        // (Documentation/filesystems/overlayfs.rst, "Volatile mount"). Here nothing crashed.
+        match fs::remove_dir_all(place.join("work/work/incompat/volatile")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         options
             .extend((!self.plan.mount_options.is_empty()).then(|| self.plan.mount_options.clone()));
         self.mount_by_kernel(&self.plan.mount_type, &options.join(","), &self.mount_point)
