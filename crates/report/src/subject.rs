@@ -54,7 +54,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
         parts.push(format!("boot {}", boots.join(", ")));
     }
     if periods != ["today"] {
-        parts.push(format!("settings as in {}", periods.join(", ")));
+        parts.push(format!("settings of {}", periods.join(", ")));
     }
     let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
     parts.extend(settings(&in_lab));
@@ -183,6 +183,19 @@ mod tests {
                 "far = ext4 -J device={journal}",
             ]
         );
+    }
+
+    #[test]
+    fn the_period_whose_settings_stand_is_told() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            if let Some(plan) = &mut trial.plan.filesystem {
+                plan.period = Some("2008".into());
+            }
+        }
+        assert!(lines(&trials)[0].contains("; settings of 2008; "), "{:?}", lines(&trials));
+        trials[0].plan.filesystem = None;
+        assert!(lines(&trials)[0].contains("; settings of today, 2008; "));
     }
 
     #[test]
