@@ -1,0 +1,105 @@
+//! What was counted, and what it is taken to cost: the whole of the model's processor time.
+//!
+//! One instruction is one nanosecond, as in the lab, which is about a CPU of 2001 to 2006. Nothing
+//! here was fitted to a published table.
+
+use fsdyno_record::Nanos;
+
+/// What a search and a change of a directory came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Entries whose name was compared.
+    pub entries: u64,
+    /// Entries that were only measured or walked over: for room, for the entry before.
+    pub measured: u64,
+    /// Blocks that were looked up in the cache.
+    pub blocks: u64,
+    /// Blocks changed (each change counts).
+    pub dirtied: u64,
+    /// Hashes of names.
+    pub hashes: u64,
+    /// Hashes in an index that were compared.
+    pub probes: u64,
+    /// Entries that were moved when a block was split.
+    pub moved: u64,
+}
+
+/// Comparing one entry's name: length, inode, the bytes up to the first that differs (five of a
+/// numbered name of eight), the step to the next. Estimate: some 25 instructions of ext2_find_entry
+/// with ext2_match and an inline memcmp.
+pub const ENTRY: Nanos = Nanos(25);
+
+/// Measuring one entry: its need and its length. Estimate: some 10 instructions.
+pub const MEASURE: Nanos = Nanos(10);
+
+/// Looking a block up in the page cache, and giving it back (ext2_get_page, ext2_put_page). Estimate:
+/// some 150 instructions.
+pub const BLOCK: Nanos = Nanos(150);
+
+/// Changing a block: marking it, its inode and times. Estimate: some 300 instructions.
+pub const DIRTY: Nanos = Nanos(300);
+
+/// Half-MD4 of a name of up to 32 bytes: 24 steps of 8 to 10 instructions. Estimate.
+pub const HASH: Nanos = Nanos(250);
+
+/// One comparison in an index. Estimate.
+pub const PROBE: Nanos = Nanos(8);
+
+/// Moving one entry at a split: its place in the order of hashes (some 8 comparisons), its copy.
+/// Estimate.
+pub const MOVE: Nanos = Nanos(100);
+
+/// What a call costs that searches nothing: the system call, the path, the dentry, the inode in memory.
+/// Measured in the lab on tmpfs, whose directories are not searched (/work/shared/lab.md of this
+/// project's first experiments: create and close 19.3 us, stat 4.0, unlink 9.4; Linux 6.1, one
+/// instruction a nanosecond). How create and close share theirs is an estimate; mkdir and rmdir are
+/// taken as create and unlink, opening a directory as stat.
+pub const CREATE: Nanos = Nanos(17_300);
+/// See [`CREATE`].
+pub const CLOSE: Nanos = Nanos(2_000);
+/// See [`CREATE`].
+pub const STAT: Nanos = Nanos(4_000);
+/// See [`CREATE`].
+pub const UNLINK: Nanos = Nanos(9_400);
+
+impl Ledger {
+    /// The processor time of all this.
+    pub fn time(&self) -> Nanos {
+        let each = [
+            (self.entries, ENTRY),
+            (self.measured, MEASURE),
+            (self.blocks, BLOCK),
+            (self.dirtied, DIRTY),
+            (self.hashes, HASH),
+            (self.probes, PROBE),
+            (self.moved, MOVE),
+        ];
+        Nanos(each.iter().map(|(count, cost)| count * cost.0).sum())
+    }
+
+    /// All of it by name, for the books of a phase.
+    pub fn books(&self) -> [(&'static str, u64); 7] {
+        [
+            ("entries examined", self.entries),
+            ("entries measured", self.measured),
+            ("blocks looked up", self.blocks),
+            ("blocks dirtied", self.dirtied),
+            ("hashes", self.hashes),
+            ("index probes", self.probes),
+            ("entries moved", self.moved),
+        ]
+    }
+
+    /// What came since `then`.
+    pub fn since(&self, then: &Ledger) -> Ledger {
+        Ledger {
+            entries: self.entries - then.entries,
+            measured: self.measured - then.measured,
+            blocks: self.blocks - then.blocks,
+            dirtied: self.dirtied - then.dirtied,
+            hashes: self.hashes - then.hashes,
+            probes: self.probes - then.probes,
+            moved: self.moved - then.moved,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Directory entries as they lie in a block (ext2_dir_entry_2 of Linux, include/linux/ext2_fs.h):
+//! inode, length of the record, length of the name, file type, name. The records of a block fill it
+//! without a gap; one whose inode is 0 is free.
+
+/// Bytes of an entry before its name.
+pub const HEAD: usize = 8;
+
+/// `file_type` of a regular file.
+pub const FILE: u8 = 1;
+
+/// `file_type` of a directory.
+pub const DIRECTORY: u8 = 2;
+
+/// Bytes that a name needs: the head and the name, in fours (EXT2_DIR_REC_LEN).
+pub const fn record_length(name: usize) -> usize {
+    (HEAD + name + 3) & !3
+}
+
+/// One entry of a block, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its inode; 0 is free.
+    pub inode: u32,
+    /// From its first byte to that of the next.
+    pub record: usize,
+    /// Its kind.
+    pub kind: u8,
+    /// Its name; of a free one what is left of it.
+    pub name: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Bytes that it has to keep.
+    pub fn needs(&self) -> usize {
+        if self.inode == 0 { 0 } else { record_length(self.name.len()) }
+    }
+}
+
+/// The entry at `offset`, which must be where one begins.
+#[inline]
+pub fn read(block: &[u8], offset: usize) -> Entry<'_> {
+    let at = &block[offset..];
+    let name = usize::from(at[6]).min(at.len() - HEAD);
+    let record = usize::from(u16::from_le_bytes([at[4], at[5]]));
+    Entry {
+        inode: u32::from_le_bytes([at[0], at[1], at[2], at[3]]),
+        // A length of nothing would never come to the end of the block.
+        record: record.max(HEAD),
+        kind: at[7],
+        name: &at[HEAD..HEAD + name],
+    }
+}
+
+/// Writes an entry of `record` bytes at `offset`.
+pub fn write(block: &mut [u8], offset: usize, record: usize, inode: u32, kind: u8, name: &[u8]) {
+    let at = &mut block[offset..];
+    at[..4].copy_from_slice(&inode.to_le_bytes());
+    at[4..6].copy_from_slice(&(record as u16).to_le_bytes());
+    (at[6], at[7]) = (name.len() as u8, kind);
+    at[HEAD..HEAD + name.len()].copy_from_slice(name);
+}
+
+fn set_record(block: &mut [u8], offset: usize, record: usize) {
+    block[offset + 4..offset + 6].copy_from_slice(&(record as u16).to_le_bytes());
+}
+
+/// An empty block: one free entry.
+pub fn empty(size: usize) -> Vec<u8> {
+    let mut block = vec![0; size];
+    set_record(&mut block, 0, size);
+    block
+}
+
+/// What came of a look through one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// Where the entry is, if it is there.
+    pub at: Option<usize>,
+    /// Entries that were examined.
+    pub entries: u64,
+}
+
+/// Looks for a name in a block, as ext2_find_entry does: no entry that begins where the name has no
+/// room is examined.
+pub fn find(block: &[u8], name: &[u8]) -> Looked {
+    let last = block.len().saturating_sub(record_length(name.len()));
+    let (mut offset, mut entries) = (0, 0);
+    while offset <= last {
+        entries += 1;
+        let entry = read(block, offset);
+        if entry.inode != 0 && entry.name == name {
+            return Looked { at: Some(offset), entries };
+        }
+        offset += entry.record;
+    }
+    Looked { at: None, entries }
+}
+
+/// Looks for room for a name in a block: the first free entry that is long enough, or the first that
+/// has so much behind its own name (ext2_add_link).
+pub fn find_room(block: &[u8], name: &[u8]) -> Looked {
+    let needs = record_length(name.len());
+    let last = block.len().saturating_sub(needs);
+    let (mut offset, mut entries) = (0, 0);
+    while offset <= last {
+        entries += 1;
+        let entry = read(block, offset);
+        if entry.record >= entry.needs() + needs {
+            return Looked { at: Some(offset), entries };
+        }
+        offset += entry.record;
+    }
+    Looked { at: None, entries }
+}
+
+/// Puts a name where [`find_room`] has found room: a used entry is shortened to what it needs.
+pub fn insert(block: &mut [u8], offset: usize, inode: u32, kind: u8, name: &[u8]) {
+    let old = read(block, offset);
+    let (record, needs) = (old.record, old.needs());
+    if needs > 0 {
+        set_record(block, offset, needs);
+    }
+    write(block, offset + needs, record - needs, inode, kind, name);
+}
+
+/// Removes the entry at `at`: it becomes part of the one before it, or free where it is the first of
+/// its block (ext2_delete_entry). The entries that were walked over to find the one before it.
+pub fn remove(block: &mut [u8], at: usize) -> u64 {
+    let (mut offset, mut before, mut walked) = (0, None, 0);
+    while offset < at {
+        walked += 1;
+        before = Some(offset);
+        offset += read(block, offset).record;
+    }
+    if let Some(before) = before {
+        let end = at + read(block, at).record;
+        set_record(block, before, end - before);
+    }
+    block[at..at + 4].fill(0);
+    walked
+}
+
+/// Every entry of a block with where it begins, free ones too.
+pub fn each(block: &[u8]) -> impl Iterator<Item = (usize, Entry<'_>)> {
+    let mut offset = 0;
+    std::iter::from_fn(move || {
+        (offset + HEAD <= block.len()).then(|| {
+            let (at, entry) = (offset, read(block, offset));
+            offset += entry.record;
+            (at, entry)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(block: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        each(block).filter(|(_, e)| e.inode > 0).map(|(_, e)| (e.record, e.name.to_vec())).collect()
+    }
+
+    #[test]
+    fn entries_fill_their_block_and_a_removed_one_is_the_room_of_the_one_before() {
+        let mut block = empty(64);
+        for (inode, name) in [(11, "one"), (12, "three"), (13, "x")] {
+            let room = find_room(&block, name.as_bytes()).at.unwrap();
+            insert(&mut block, room, inode, FILE, name.as_bytes());
+        }
+        assert_eq!(
+            names(&block),
+            [(12, b"one".to_vec()), (16, b"three".to_vec()), (36, b"x".to_vec())]
+        );
+        let at = find(&block, b"three");
+        assert_eq!(at, Looked { at: Some(12), entries: 2 });
+        assert_eq!(remove(&mut block, 12), 1);
+        assert_eq!(names(&block), [(28, b"one".to_vec()), (36, b"x".to_vec())]);
+        assert_eq!(find_room(&block, b"seven").at, Some(0), "the first with room");
+        assert_eq!(remove(&mut block, 0), 0);
+        assert_eq!(read(&block, 0).record, 28, "free, and as long as it was");
+        assert_eq!(find(&block, b"one").at, None, "a free entry is not found by its old name");
+        let needs: usize = each(&block).map(|(_, entry)| entry.record).sum();
+        assert_eq!(needs, 64);
+    }
+
+    #[test]
+    fn a_name_of_eight_bytes_takes_sixteen() {
+        assert_eq!([1, 2, 4, 5, 8, 9, 255].map(record_length), [12, 12, 12, 16, 16, 20, 264]);
+    }
+}

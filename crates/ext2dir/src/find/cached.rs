@@ -1,0 +1,38 @@
+//! Ext2 of 2.4.13: a search begins at the block where the last one found its entry
+//! (i_dir_start_lookup). One that finds nothing leaves the place as it was; adding a name does not use
+//! it.
+
+use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
+use crate::blocks::Blocks;
+
+/// The row of the table.
+pub const VARIANT: Variant = Variant {
+    name: "cached-ext2",
+    about: "ext2 of Linux 2.4.13: a search begins at the block where the last one found its entry",
+    make: |_| Box::new(Cached { start: 0 }),
+    index: false,
+};
+
+/// Remembers one block.
+#[derive(Clone, Copy, Debug)]
+struct Cached {
+    start: usize,
+}
+
+impl FindEntry for Cached {
+    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found> {
+        let found = scan(blocks, self.start, name)?;
+        self.start = found.block;
+        Some(found)
+    }
+
+    fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full> {
+        add_anywhere(blocks, inode, kind, name);
+        Ok(())
+    }
+
+    /// The place is in the inode in memory only.
+    fn forget(&mut self) {
+        self.start = 0;
+    }
+}

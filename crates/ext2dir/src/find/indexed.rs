@@ -1,0 +1,318 @@
+//! Phillips's index (HTree), as it came into ext3: a directory of one block is searched as before;
+//! when that is full, its first block becomes the root of an index of hashes, one or two levels above
+//! blocks of entries. A full block is split at its middle hash, by number of entries. Blocks are never
+//! joined again.
+
+use super::{FindEntry, Found, Full, Variant, add_to, scan};
+use crate::blocks::Blocks;
+use crate::dirent;
+use crate::hash::half_md4;
+
+/// The row of the table.
+pub const VARIANT: Variant = Variant {
+    name: "indexed-ext2",
+    about: "ext2 with Phillips's index of hashes (HTree, half-MD4) for directories above one block",
+    make: |seed| Box::new(Indexed { seed, index: false }),
+    index: true,
+};
+
+/// Number of half-MD4 in a root (DX_HASH_HALF_MD4).
+const HALF_MD4: u8 = 1;
+
+/// Where a root keeps how many levels of nodes are below it (dx_root_info.indirect_levels).
+const LEVELS: usize = 30;
+
+/// Where the entries of a root begin, behind "." and ".." and the root's own information.
+const IN_ROOT: usize = 32;
+
+/// Where those of another node begin, behind one free directory entry.
+const IN_NODE: usize = 8;
+
+/// An index entry: a hash and a block. Of the first one of a node the hash is the least of all, and
+/// its place holds limit and count.
+const ENTRY: usize = 8;
+
+struct Indexed {
+    seed: [u32; 4],
+    /// Whether the directory has its index yet.
+    index: bool,
+}
+
+/// A node of the index on the way to a block, and which of its entries leads there.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    block: usize,
+    entries: usize,
+    at: usize,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |it| u32::from_le_bytes([it[0], it[1], it[2], it[3]]))
+}
+
+fn put(bytes: &mut [u8], at: usize, word: u32) {
+    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+}
+
+impl Frame {
+    fn limit_and_count(&self, bytes: &[u8]) -> (usize, usize) {
+        let word = word(bytes, self.entries);
+        ((word & 0xffff) as usize, (word >> 16) as usize)
+    }
+
+    fn set_limit_and_count(&self, bytes: &mut [u8], limit: usize, count: usize) {
+        put(bytes, self.entries, limit as u32 | (count as u32) << 16);
+    }
+
+    fn hash(&self, bytes: &[u8], at: usize) -> u32 {
+        if at == 0 { 0 } else { word(bytes, self.entries + ENTRY * at) }
+    }
+
+    fn below(&self, bytes: &[u8], at: usize) -> usize {
+        word(bytes, self.entries + ENTRY * at + 4) as usize
+    }
+
+    fn is_full(&self, blocks: &Blocks) -> bool {
+        let (limit, count) = self.limit_and_count(blocks.bytes(self.block));
+        count >= limit
+    }
+
+    /// A block behind the entry that led here (dx_insert_block).
+    fn insert(&self, blocks: &mut Blocks, hash: u32, block: usize) {
+        blocks.change(self.block, |bytes| {
+            let (limit, count) = self.limit_and_count(bytes);
+            let at = self.entries + ENTRY * (self.at + 1);
+            bytes.copy_within(at..self.entries + ENTRY * count, at + ENTRY);
+            put(bytes, at, hash);
+            put(bytes, at + 4, block as u32);
+            self.set_limit_and_count(bytes, limit, count + 1);
+        });
+    }
+}
+
+impl Indexed {
+    fn hash(&self, blocks: &mut Blocks, name: &[u8]) -> u32 {
+        blocks.ledger.hashes += 1;
+        half_md4(name, self.seed)
+    }
+
+    /// The nodes from the root to the one that leads to the block of a hash (dx_probe).
+    fn probe(&self, blocks: &mut Blocks, hash: u32) -> Vec<Frame> {
+        let mut frames = Vec::with_capacity(2);
+        let mut frame = Frame { block: 0, entries: IN_ROOT, at: 0 };
+        let mut levels = blocks.look(0).get(LEVELS).copied().unwrap_or(0);
+        loop {
+            let bytes = blocks.bytes(frame.block);
+            let (_, count) = frame.limit_and_count(bytes);
+            let (mut low, mut high, mut probes) = (1, count, 0);
+            while low < high {
+                probes += 1;
+                let middle = low + (high - 1 - low) / 2;
+                if frame.hash(bytes, middle) > hash { high = middle } else { low = middle + 1 }
+            }
+            frame.at = low - 1;
+            let below = frame.below(bytes, frame.at);
+            blocks.ledger.probes += probes;
+            frames.push(frame);
+            if levels == 0 {
+                return frames;
+            }
+            levels -= 1;
+            blocks.look(below);
+            frame = Frame { block: below, entries: IN_NODE, at: 0 };
+        }
+    }
+
+    /// Whether the entries of one hash go on in the next block; the frames then lead there
+    /// (ext3_htree_next_block).
+    fn goes_on(&self, blocks: &mut Blocks, frames: &mut [Frame], hash: u32) -> bool {
+        let more = |frame: &Frame, blocks: &Blocks| {
+            frame.at + 1 < frame.limit_and_count(blocks.bytes(frame.block)).1
+        };
+        let Some(level) = (0..frames.len()).rev().find(|at| more(&frames[*at], blocks)) else {
+            return false;
+        };
+        frames[level].at += 1;
+        let frame = frames[level];
+        if frame.hash(blocks.bytes(frame.block), frame.at) != hash | 1 {
+            return false;
+        }
+        for at in level + 1..frames.len() {
+            let above = frames[at - 1];
+            let block = above.below(blocks.bytes(above.block), above.at);
+            blocks.look(block);
+            frames[at] = Frame { block, entries: IN_NODE, at: 0 };
+        }
+        true
+    }
+
+    fn leaf(&self, blocks: &Blocks, frames: &[Frame]) -> usize {
+        frames.last().map_or(0, |last| last.below(blocks.bytes(last.block), last.at))
+    }
+
+    /// The only block is full: its entries move to a second one, and it becomes the root
+    /// (make_indexed_dir).
+    fn make_root(&mut self, blocks: &mut Blocks) {
+        let size = blocks.size();
+        let parent = dirent::read(blocks.bytes(0), 12).inode;
+        let old: Vec<(u32, u8, Vec<u8>)> = entries(blocks.bytes(0)).skip(2).collect();
+        let leaf = blocks.append();
+        blocks.ledger.moved += old.len() as u64;
+        blocks.change(leaf, |bytes| fill(bytes, &old));
+        blocks.change(0, |bytes| {
+            bytes[12..].fill(0);
+            dirent::write(bytes, 12, size - 12, parent, dirent::DIRECTORY, b"..");
+            (bytes[28], bytes[29]) = (HALF_MD4, 8);
+            let root = Frame { block: 0, entries: IN_ROOT, at: 0 };
+            root.set_limit_and_count(bytes, (size - IN_ROOT) / ENTRY, 1);
+            put(bytes, IN_ROOT + 4, leaf as u32);
+        });
+        self.index = true;
+    }
+
+    /// Splits a full block of entries; the one of the two in which a name of this hash belongs
+    /// (do_split).
+    fn split(&self, blocks: &mut Blocks, frame: Frame, leaf: usize, hash: u32) -> usize {
+        let mut all: Vec<(u32, (u32, u8, Vec<u8>))> = Vec::new();
+        for entry in entries(blocks.bytes(leaf)) {
+            all.push((half_md4(&entry.2, self.seed), entry));
+        }
+        blocks.ledger.hashes += all.len() as u64;
+        all.sort_by_key(|(hash, _)| *hash);
+        let middle = all.len() / 2;
+        let from = all.get(middle).map_or(hash, |(hash, _)| *hash);
+        // Where the middle falls between two of one hash, its lowest bit says so.
+        let continued = middle > 0 && all[middle - 1].0 == from;
+        let (low, high): (Vec<_>, Vec<_>) = {
+            let high = all.split_off(middle);
+            (
+                all.into_iter().map(|(_, entry)| entry).collect(),
+                high.into_iter().map(|(_, e)| e).collect(),
+            )
+        };
+        blocks.ledger.moved += (low.len() + high.len()) as u64;
+        let new = blocks.append();
+        blocks.change(leaf, |bytes| fill(bytes, &low));
+        blocks.change(new, |bytes| fill(bytes, &high));
+        frame.insert(blocks, from | u32::from(continued), new);
+        if hash >= from { new } else { leaf }
+    }
+
+    /// Makes room for one more block in the lowest node on the way to a hash (ext3_dx_add_entry).
+    fn make_room(&self, blocks: &mut Blocks, frames: &[Frame]) -> Result<(), Full> {
+        let (Some(root), Some(last)) = (frames.first(), frames.last()) else { return Err(Full) };
+        if !last.is_full(blocks) {
+            return Ok(());
+        }
+        let size = blocks.size();
+        let limit = (size - IN_NODE) / ENTRY;
+        let node = |block| Frame { block, entries: IN_NODE, at: 0 };
+        if frames.len() == 1 {
+            // A level more: all entries of the root go to a node of their own.
+            let new = blocks.append();
+            let (_, count) = root.limit_and_count(blocks.bytes(0));
+            let old = blocks.bytes(0)[IN_ROOT..IN_ROOT + ENTRY * count].to_vec();
+            blocks.change(new, |bytes| {
+                bytes[IN_NODE..IN_NODE + old.len()].copy_from_slice(&old);
+                node(new).set_limit_and_count(bytes, limit, count);
+            });
+            blocks.change(0, |bytes| {
+                let (limit, _) = root.limit_and_count(bytes);
+                bytes[IN_ROOT..].fill(0);
+                root.set_limit_and_count(bytes, limit, 1);
+                put(bytes, IN_ROOT + 4, new as u32);
+                bytes[LEVELS] = 1;
+            });
+            return Ok(());
+        }
+        if root.is_full(blocks) {
+            return Err(Full);
+        }
+        let (_, count) = last.limit_and_count(blocks.bytes(last.block));
+        let stay = count / 2;
+        let hash = last.hash(blocks.bytes(last.block), stay);
+        let from = IN_NODE + ENTRY * stay;
+        let moved = blocks.bytes(last.block)[from..IN_NODE + ENTRY * count].to_vec();
+        let new = blocks.append();
+        blocks.change(new, |bytes| {
+            bytes[IN_NODE..IN_NODE + moved.len()].copy_from_slice(&moved);
+            node(new).set_limit_and_count(bytes, limit, count - stay);
+        });
+        blocks.change(last.block, |bytes| last.set_limit_and_count(bytes, limit, stay));
+        root.insert(blocks, hash, new);
+        Ok(())
+    }
+}
+
+/// The used entries of a block: inode, kind, name.
+fn entries(block: &[u8]) -> impl Iterator<Item = (u32, u8, Vec<u8>)> + '_ {
+    let used = dirent::each(block).filter(|(_, entry)| entry.inode != 0);
+    used.map(|(_, entry)| (entry.inode, entry.kind, entry.name.to_vec()))
+}
+
+/// Fills a block with entries, each as short as can be, the last to the end.
+fn fill(block: &mut [u8], entries: &[(u32, u8, Vec<u8>)]) {
+    let size = block.len();
+    block.fill(0);
+    block.copy_from_slice(&dirent::empty(size));
+    let mut at = 0;
+    for (number, (inode, kind, name)) in entries.iter().enumerate() {
+        let last = number + 1 == entries.len();
+        let record = if last { size - at } else { dirent::record_length(name.len()) };
+        dirent::write(block, at, record, *inode, *kind, name);
+        at += record;
+    }
+}
+
+impl FindEntry for Indexed {
+    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found> {
+        if !self.index {
+            return scan(blocks, 0, name);
+        }
+        let hash = self.hash(blocks, name);
+        let mut frames = self.probe(blocks, hash);
+        loop {
+            let block = self.leaf(blocks, &frames);
+            let looked = dirent::find(blocks.look(block), name);
+            blocks.ledger.entries += looked.entries;
+            if let Some(offset) = looked.at {
+                return Some(Found { block, offset });
+            }
+            if !self.goes_on(blocks, &mut frames, hash) {
+                return None;
+            }
+        }
+    }
+
+    fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full> {
+        if !self.index {
+            if add_to(blocks, 0, inode, kind, name) {
+                return Ok(());
+            }
+            self.make_root(blocks);
+        }
+        let hash = self.hash(blocks, name);
+        loop {
+            let frames = self.probe(blocks, hash);
+            let leaf = self.leaf(blocks, &frames);
+            if add_to(blocks, leaf, inode, kind, name) {
+                return Ok(());
+            }
+            self.make_room(blocks, &frames)?;
+            let frames = self.probe(blocks, hash);
+            let Some(frame) = frames.last() else { return Err(Full) };
+            let half = self.split(blocks, *frame, leaf, hash);
+            if add_to(blocks, half, inode, kind, name) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn mounted(&mut self, index: bool) {
+        self.index = index;
+    }
+
+    fn has_index(&self) -> bool {
+        self.index
+    }
+}

@@ -1,0 +1,372 @@
+//! One trial in the model: the workload's own ops, phase by phase, in the model's time.
+
+use std::collections::BTreeMap;
+
+use fsdyno_disk::{DiskSpec, Partition};
+use fsdyno_engine::Recorder;
+use fsdyno_record::trial::{
+    AgentReport, CheckReport, Conditions, Gap, Measured, Outcome, Phase, Split, VerifyReport,
+};
+use fsdyno_record::{Bytes, Job, Nanos, OpKind, seed};
+use fsdyno_workload::{
+    Call, DirSlot, Expect, ExpectedKind, GapKind, Op, PhaseSpec, Share, Tree, Workload,
+};
+
+use crate::cost;
+use crate::device::Device;
+use crate::dirent;
+use crate::ext2::{Error, Ext2};
+use crate::find::{self, Variant};
+use crate::image;
+use crate::volume::{Layout, ROOT};
+
+/// What the model is, in the words of the conditions.
+pub const WHAT_IT_IS: &str = "a model in this program, no kernel: directories and inodes of ext2 as in \
+     2001, without file data; counts are exact, processor time is counts times stated costs, most of \
+     them estimates (docs/classic-ext2.md)";
+
+/// kupdate's moment is drawn from the seed.
+const PHASE: &str = "kupdate";
+
+/// What a trial needs beside its job.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    /// How directories are searched.
+    pub variant: &'static Variant,
+    /// The disk.
+    pub disk: &'a DiskSpec,
+    /// The volume on it.
+    pub partition: Partition,
+    /// Bytes of a block.
+    pub block_size: u64,
+}
+
+/// Whether the model has all that a workload does.
+///
+/// # Errors
+/// The first op that it has not, and in which phase.
+pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
+    for (index, phase) in workload.phases().iter().enumerate() {
+        if workload.limit(index).is_some() {
+            return Err(format!(
+                "phase {} ends by time, and the model by its work only",
+                phase.name
+            ));
+        }
+        let mut ops = workload.ops(index, Share::WHOLE);
+        let mut op = Op::default();
+        while ops.next(&mut op) {
+            if let Some(what) = lacks(&op) {
+                return Err(format!("its phase {} {what}", phase.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an op has that the model lacks.
+fn lacks(op: &Op) -> Option<String> {
+    if op.think.0 | op.compute.0 | op.due.0 != 0 {
+        return Some("has callers that think".into());
+    }
+    match op.call {
+        Call::Mkdir { .. }
+        | Call::OpenDir { .. }
+        | Call::CloseDir { .. }
+        | Call::Create { .. }
+        | Call::Open { .. }
+        | Call::Close { .. }
+        | Call::Stat { .. }
+        | Call::Unlink { .. }
+        | Call::Rmdir { .. } => None,
+        _ => {
+            let kind = op.call.kind().map_or("removes, copies or packs whole trees", OpKind::name);
+            Some(match op.call.kind() {
+                Some(_) => format!("calls {kind}"),
+                None => kind.to_string(),
+            })
+        }
+    }
+}
+
+/// Runs a job. `watch` is told how many ops of which phase are done, every few thousand; it says
+/// whether to go on.
+///
+/// None where it was told to stop.
+pub fn run(
+    job: &Job,
+    workload: &dyn Workload,
+    setting: Setting<'_>,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Option<AgentReport> {
+    let Setting { variant, disk, partition, block_size } = setting;
+    let mut draws = seed::stream(job.seed, "hash_seed");
+    let hash_seed = [0; 4].map(|_: u32| draws.draw() as u32);
+    let layout = Layout::new(block_size, partition.size.0);
+    let device = Device::new(disk, job.seed, partition, block_size);
+    let phase = Nanos(seed::stream(job.seed, PHASE).draw());
+    let mut trial = Trial {
+        ext2: Ext2::new(variant, layout, hash_seed, device, phase),
+        slots: vec![ROOT],
+        measured: Measured::default(),
+        ops: 0,
+    };
+    let ended = trial.run(workload, watch);
+    let reason = match ended {
+        Ok(true) => None,
+        Ok(false) => return None,
+        Err(reason) => Some(reason),
+    };
+    let conditions = Conditions {
+        venue: "model".into(),
+        kernel: "none".into(),
+        cpu: "modelled, one instruction a nanosecond".into(),
+        mount: format!("{} (model)", variant.name),
+        features: [
+            ("block size".to_string(), block_size.to_string()),
+            ("inode size".to_string(), "128".to_string()),
+            ("hash".to_string(), if variant.index { "half_md4" } else { "none" }.to_string()),
+        ]
+        .into(),
+        partition_start: Some(partition.start),
+        device_size: Some(Bytes(layout.blocks() * block_size)),
+        notes: vec![format!("{} is {WHAT_IT_IS}", variant.name)],
+        ..Conditions::default()
+    };
+    let outcome = if reason.is_none() { Outcome::Ok } else { Outcome::Failed };
+    Some(AgentReport { outcome, reason, conditions, measured: trial.measured })
+}
+
+struct Trial {
+    ext2: Ext2,
+    /// Inodes of open directories by slot.
+    slots: Vec<u32>,
+    measured: Measured,
+    ops: u64,
+}
+
+impl Trial {
+    /// False where it was told to stop.
+    fn run(
+        &mut self,
+        workload: &dyn Workload,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<bool, String> {
+        let phases = workload.phases();
+        for (index, spec) in phases.iter().enumerate() {
+            self.gap(spec);
+            if !self.phase(workload, index, spec, watch)? {
+                return Ok(false);
+            }
+            if spec.verify {
+                self.verify(workload.tree(index).as_ref())?;
+            }
+        }
+        let problems = image::check(&self.ext2);
+        let argv = vec!["the model's own check of its entries and indexes".to_string()];
+        let clean = problems.is_empty();
+        let output = problems.clone();
+        self.measured.check = Some(CheckReport { argv, exit: None, clean, output });
+        match problems.first() {
+            Some(first) => Err(format!("the model's directories are not in order: {first}")),
+            None => Ok(true),
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.ext2.device().now()
+    }
+
+    fn gap(&mut self, spec: &PhaseSpec) {
+        let from = self.now();
+        match spec.gap {
+            GapKind::None | GapKind::BackToBack => {}
+            GapKind::Sync => self.ext2.sync(),
+            GapKind::Drop | GapKind::Remount => self.ext2.remount(),
+        }
+        let name = spec.gap.name().to_string();
+        self.measured.gaps.push(Gap {
+            before: spec.name.to_string(),
+            wanted: name.clone(),
+            done: if spec.gap == GapKind::Drop { GapKind::Remount.name().into() } else { name },
+            elapsed_ns: self.now().since(from),
+        });
+    }
+
+    fn phase(
+        &mut self,
+        workload: &dyn Workload,
+        index: usize,
+        spec: &PhaseSpec,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<bool, String> {
+        let mut recorder = Recorder::new();
+        let (started, cpu) = (self.now(), self.ext2.cpu);
+        let (ledger, device) = (self.ext2.ledger, self.ext2.device().counters());
+        let mut ops = workload.ops(index, Share::WHOLE);
+        let (mut op, mut last) = (Op::default(), started);
+        while ops.next(&mut op) {
+            self.issue(&op).map_err(|why| format!("phase {}: {why}", spec.name))?;
+            let now = self.now();
+            if let Some(kind) = op.call.kind() {
+                recorder.record(kind, now.since(last));
+            }
+            last = now;
+            self.ops += 1;
+            if self.ops % 1024 == 0 && !watch(index as u64, self.ops) {
+                return Ok(false);
+            }
+        }
+        let made = recorder.counts();
+        let right: BTreeMap<OpKind, u64> = workload.counts(index, 1);
+        if made != right {
+            return Err(format!("phase {}: made {made:?} where there are {right:?}", spec.name));
+        }
+        let returned = self.now();
+        let dirty = self.ext2.dirty_blocks() * self.ext2.volume.layout.block_size;
+        self.ext2.sync();
+        let synced = self.now();
+        self.ext2.flush_device();
+        let durable = self.now();
+        let cpu = self.ext2.cpu - cpu;
+        let counted = self.ext2.ledger.since(&ledger).books();
+        let books = counted.iter().filter(|(_, n)| *n > 0);
+        self.measured.phases.push(Phase {
+            name: spec.name.to_string(),
+            returned_ns: returned.since(started),
+            synced_ns: Some(synced.since(started)),
+            durable_ns: Some(durable.since(started)),
+            cpu_ns: cpu,
+            system_ns: cpu,
+            split: Split::Exact,
+            ops: recorder.ops(),
+            books: books.map(|(name, n)| (name.to_string(), *n)).collect(),
+            device: Some(since(self.ext2.device().counters(), device)),
+            dirty_bytes: Some(Bytes(dirty)),
+            space_used: Bytes(self.space_used()),
+            ..Phase::default()
+        });
+        Ok(true)
+    }
+
+    fn space_used(&self) -> u64 {
+        let blocks: usize = self.ext2.directories.values().map(|it| it.places.len()).sum();
+        blocks as u64 * self.ext2.volume.layout.block_size
+    }
+
+    fn issue(&mut self, op: &Op) -> Result<(), String> {
+        let name = op.name.as_bytes();
+        let of = |slots: &[u32], slot: DirSlot| {
+            slots.get(usize::from(slot.0)).copied().filter(|inode| *inode != 0)
+        };
+        let dir = match op.call {
+            Call::Mkdir { dir, .. }
+            | Call::OpenDir { dir, .. }
+            | Call::Create { dir, .. }
+            | Call::Open { dir, .. }
+            | Call::Stat { dir }
+            | Call::Unlink { dir }
+            | Call::Rmdir { dir } => of(&self.slots, dir).ok_or("a directory is not open")?,
+            _ => ROOT,
+        };
+        let ext2 = &mut self.ext2;
+        let answer = match op.call {
+            Call::Mkdir { .. } => ext2.mkdir(dir, name).map(drop),
+            Call::OpenDir { slot, .. } => ext2.stat(dir, name).map(|inode| {
+                let at = usize::from(slot.0);
+                self.slots.resize(self.slots.len().max(at + 1), 0);
+                self.slots[at] = inode;
+            }),
+            Call::CloseDir { slot } => {
+                ext2.compute(cost::CLOSE);
+                self.slots[usize::from(slot.0)] = 0;
+                Ok(())
+            }
+            Call::Create { flags, .. } => ext2.create(dir, name, flags.exclusive).map(drop),
+            Call::Open { .. } | Call::Stat { .. } => ext2.stat(dir, name).map(drop),
+            Call::Close { .. } => {
+                ext2.compute(cost::CLOSE);
+                Ok(())
+            }
+            Call::Unlink { .. } => ext2.unlink(dir, name),
+            Call::Rmdir { .. } => ext2.rmdir(dir, name),
+            _ => return Err(lacks(op).unwrap_or_default()),
+        };
+        match (op.expect, answer) {
+            (Expect::Success, Ok(()))
+            | (Expect::Missing, Err(Error::Missing))
+            | (Expect::Exists, Err(Error::Exists)) => Ok(()),
+            (_, answer) => Err(format!("{}: {answer:?}", op.name.display())),
+        }
+    }
+
+    /// Every entry of every directory, compared with what must be there.
+    fn verify(&mut self, tree: &dyn Tree) -> Result<(), String> {
+        let report: &mut VerifyReport = &mut self.measured.verify;
+        let (mut files, mut directories) = (0, 0);
+        let mut todo: Vec<(u32, Vec<u8>)> = vec![(ROOT, Vec::new())];
+        while let Some((inode, path)) = todo.pop() {
+            let directory = self.ext2.directories.get(&inode);
+            let directory = directory.ok_or("a directory's inode is none")?;
+            for number in 0..directory.blocks.count() {
+                for (_, entry) in dirent::each(directory.blocks.bytes(number)) {
+                    if entry.inode == 0 || entry.name == b"." || entry.name == b".." {
+                        continue;
+                    }
+                    let mut path = path.clone();
+                    path.extend((!path.is_empty()).then_some(b'/'));
+                    path.extend_from_slice(entry.name);
+                    let is_directory = self.ext2.directories.contains_key(&entry.inode);
+                    let right = match tree.lookup(&path).map(|expected| expected.kind) {
+                        Some(ExpectedKind::Directory) => is_directory,
+                        Some(_) => self.ext2.files.contains(&entry.inode),
+                        None => false,
+                    };
+                    if !right {
+                        return Err(format!("verify: {} is wrong", String::from_utf8_lossy(&path)));
+                    }
+                    if is_directory {
+                        directories += 1;
+                        todo.push((entry.inode, path));
+                    } else {
+                        files += 1;
+                    }
+                }
+            }
+        }
+        report.files += files;
+        report.directories += directories;
+        if (files, directories) != (tree.files(), tree.directories()) {
+            return Err(format!(
+                "verify: {files} files and {directories} directories where {} and {} must be",
+                tree.files(),
+                tree.directories()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a device did since then.
+fn since(
+    now: fsdyno_record::trial::Device,
+    then: fsdyno_record::trial::Device,
+) -> fsdyno_record::trial::Device {
+    let less = |a: Option<u64>, b: Option<u64>| Some(a? - b?);
+    fsdyno_record::trial::Device {
+        reads: now.reads - then.reads,
+        writes: now.writes - then.writes,
+        flushes: now.flushes - then.flushes,
+        discards: now.discards - then.discards,
+        bytes_read: Bytes(now.bytes_read.0 - then.bytes_read.0),
+        bytes_written: Bytes(now.bytes_written.0 - then.bytes_written.0),
+        seeks: less(now.seeks, then.seeks),
+        busy_ns: now.busy_ns.zip(then.busy_ns).map(|(a, b)| a - b),
+        peak_in_flight: now.peak_in_flight,
+    }
+}
+
+/// The variant of a plan's file system.
+pub fn variant(kind: &str) -> Option<&'static Variant> {
+    find::named(kind)
+}

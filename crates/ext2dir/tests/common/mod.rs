@@ -1,0 +1,76 @@
+//! What the tests of the model share: a volume, and runs of dirops on it.
+
+#![allow(dead_code, reason = "no test needs all of it")]
+
+use std::collections::BTreeMap;
+
+use fsdyno_disk::{DiskSpec, partition};
+use fsdyno_ext2dir::device::Device;
+use fsdyno_ext2dir::ext2::Ext2;
+use fsdyno_ext2dir::find;
+use fsdyno_ext2dir::trial::{self, Setting};
+use fsdyno_ext2dir::volume::{Layout, ROOT};
+use fsdyno_record::plan::{LabPlan, MediumPlan, WorkloadPlan};
+use fsdyno_record::trial::{AgentReport, Phase};
+use fsdyno_record::{Bytes, Job, Nanos, Plan};
+use fsdyno_workload::workloads;
+
+pub fn disk(name: &str) -> DiskSpec {
+    fsdyno_disk::catalog::get(name).unwrap()
+}
+
+/// A fresh volume of so many MiB.
+pub fn volume(variant: &str, block_size: u64, mib: u64) -> Ext2 {
+    let spec = disk("instant");
+    let partition = partition::place(&spec, Some(Bytes(mib << 20)), 1).unwrap();
+    let device = Device::new(&spec, 1, partition, block_size);
+    let variant = find::named(variant).unwrap();
+    Ext2::new(variant, Layout::new(block_size, mib << 20), [7, 11, 13, 17], device, Nanos(0))
+}
+
+/// A directory `d` with `n` files in it; its inode.
+pub fn filled(ext2: &mut Ext2, n: u32) -> u32 {
+    let dir = ext2.mkdir(ROOT, b"d").unwrap();
+    for number in 0..n {
+        ext2.create(dir, name(number).as_bytes(), false).unwrap();
+    }
+    dir
+}
+
+pub fn name(number: u32) -> String {
+    format!("f{number:07}")
+}
+
+/// A trial of dirops on a disk.
+pub fn dirops(variant: &str, disk_name: &str, sets: &[(&str, &str)], seed: u64) -> AgentReport {
+    let sets = sets.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+    let params: BTreeMap<String, String> = sets.collect();
+    let kind = workloads::find("dirops").unwrap();
+    let workload = kind.build(&params, &fsdyno_workload::Setting { seed, input: None }).unwrap();
+    let spec = disk(disk_name);
+    let plan = Plan {
+        label: variant.into(),
+        workload: WorkloadPlan { name: "dirops".into(), params, input: None },
+        filesystem: None,
+        medium: MediumPlan::Lab(LabPlan::new(
+            fsdyno_record::plan::DiskPlan { name: disk_name.into(), spec: Default::default() },
+            Bytes(1 << 30),
+            "none",
+        )),
+        threads: 1,
+        issuer: Default::default(),
+        verify: Default::default(),
+        sysctls: BTreeMap::new(),
+        hash: String::new(),
+    };
+    let job = Job { trial_id: "t".into(), seed, plan: plan.sealed(), deadline: Nanos(u64::MAX) };
+    let partition = partition::place(&spec, Some(Bytes(1 << 30)), seed).unwrap();
+    let variant = find::named(variant).unwrap();
+    let setting = Setting { variant, disk: &spec, partition, block_size: 4096 };
+    trial::run(&job, workload.as_ref(), setting, &mut |_, _| true).unwrap()
+}
+
+pub fn phase<'a>(report: &'a AgentReport, name: &str) -> &'a Phase {
+    assert_eq!(report.reason, None);
+    report.measured.phases.iter().find(|phase| phase.name == name).unwrap()
+}

@@ -1,0 +1,119 @@
+//! What is counted, against formulas; and what it comes to in time.
+
+mod common;
+
+use common::{dirops, filled, name, phase, volume};
+use fsdyno_ext2dir::ext2::Ext2;
+
+/// Entries of 16 bytes that fit beside "." and ".." into the first block of 4 KiB, and into the others.
+const FIRST: u64 = 254;
+const OTHER: u64 = 256;
+
+fn entries(ext2: &mut Ext2, work: impl FnOnce(&mut Ext2)) -> u64 {
+    let before = ext2.ledger.entries;
+    work(ext2);
+    ext2.ledger.entries - before
+}
+
+#[test]
+fn a_classic_create_of_n_files_examines_n_squared_entries_by_formula() {
+    for variant in ["classic-ext2", "cached-ext2"] {
+        for n in [1, 254, 255, 2000] {
+            let mut ext2 = volume(variant, 4096, 128);
+            let dir = filled(&mut ext2, 0);
+            let seen = entries(&mut ext2, |ext2| {
+                for number in 0..n {
+                    ext2.create(dir, name(number).as_bytes(), false).unwrap();
+                }
+            });
+            // File i finds 2 + i entries there, and all of them are seen twice: to learn that the name is
+            // not there, and to find room; a new block has one free entry more.
+            let n = u64::from(n);
+            let new_blocks = n.saturating_sub(FIRST).div_ceil(OTHER);
+            assert_eq!(seen, n * (n - 1) + 4 * n + new_blocks, "{variant}, {n} files");
+        }
+    }
+}
+
+#[test]
+fn a_classic_forward_delete_passes_an_empty_block_by_one_entry() {
+    let n: u64 = 1500;
+    let mut ext2 = volume("classic-ext2", 4096, 128);
+    let dir = filled(&mut ext2, n as u32);
+    ext2.remount();
+    let seen = entries(&mut ext2, |ext2| {
+        (0..n as u32).for_each(|number| ext2.unlink(dir, name(number).as_bytes()).unwrap());
+    });
+    // The lookup and the unlink's own search see the same: "." and ".." (or less) of the first block, one
+    // free entry of each block passed, the free one before it, itself.
+    let one = |i: u64| match i.checked_sub(FIRST) {
+        None => 3,
+        Some(rest) => 2 + (rest / OTHER) + if rest % OTHER == 0 { 1 } else { 2 },
+    };
+    assert_eq!(seen, (0..n).map(|i| 2 * one(i)).sum::<u64>());
+}
+
+#[test]
+fn a_cached_forward_delete_is_linear_and_a_classic_reverse_one_is_not() {
+    let deletes = |variant: &str, n: u32, reverse: bool| {
+        let mut ext2 = volume(variant, 4096, 128);
+        let dir = filled(&mut ext2, n);
+        ext2.remount();
+        entries(&mut ext2, |ext2| {
+            for number in 0..n {
+                let number = if reverse { n - 1 - number } else { number };
+                ext2.unlink(dir, name(number).as_bytes()).unwrap();
+            }
+        })
+    };
+    let cached = deletes("cached-ext2", 8000, false) as f64;
+    assert!(cached / (8000.0 * 2.0) < 6.0, "{cached}: some entries for each search");
+    let half = deletes("cached-ext2", 4000, false) as f64;
+    assert!((cached / half - 2.0).abs() < 0.05, "{half}, {cached}");
+    let n = 4000;
+    let reverse = deletes("classic-ext2", n, true);
+    let n = u64::from(n);
+    // File i is entry i + 3 of all, and nothing before it is gone.
+    assert_eq!(reverse, (0..n).map(|i| 2 * (i + 3)).sum::<u64>());
+}
+
+#[test]
+fn an_indexed_create_looks_at_one_block_of_entries_however_many_there_are() {
+    let each = |n: u32| {
+        let mut ext2 = volume("indexed-ext2", 4096, 128);
+        let seen = entries(&mut ext2, |ext2| {
+            filled(ext2, n);
+        });
+        (seen as f64 / f64::from(n), ext2.ledger.blocks as f64 / f64::from(n))
+    };
+    let ((few, few_blocks), (many, many_blocks)) = (each(5_000), each(20_000));
+    // Two looks through a block that is between half full and full.
+    assert!(few > 2.0 * 128.0 * 0.9 && few < 2.0 * 256.0, "{few}");
+    assert!(many / few < 1.1 && many_blocks / few_blocks < 1.1, "{few} {many}");
+}
+
+#[test]
+fn a_trial_is_the_same_to_the_last_digit_and_another_seed_is_another() {
+    let one = dirops("indexed-ext2", "ide-2001", &[("files", "2000")], 1);
+    assert_eq!(one, dirops("indexed-ext2", "ide-2001", &[("files", "2000")], 1));
+    assert_ne!(one.measured, dirops("indexed-ext2", "ide-2001", &[("files", "2000")], 2).measured);
+    let delete = phase(&one, "delete");
+    assert!(delete.returned_ns > delete.cpu_ns, "a cold delete waits for the disk");
+    assert!(delete.durable_ns >= delete.synced_ns && delete.synced_ns > Some(delete.returned_ns));
+    let device = delete.device.unwrap();
+    assert!(device.reads > 0 && device.writes > 0 && device.flushes == 1, "{device:?}");
+}
+
+#[test]
+fn every_order_of_creation_and_deletion_is_verified() {
+    for variant in ["classic-ext2", "cached-ext2", "indexed-ext2"] {
+        for order in ["forward", "reverse", "random"] {
+            let sets =
+                [("files", "600"), ("order", order), ("create-order", "random"), ("stat", "yes")];
+            let report = dirops(variant, "ide-2001", &sets, 3);
+            assert_eq!(report.reason, None, "{variant} {order}");
+            assert_eq!(report.measured.verify.files, 600, "seen after create");
+            assert_eq!(report.measured.phases.len(), 3);
+        }
+    }
+}
