@@ -1,17 +1,25 @@
 //! One trial from the first mkfs to the last check, on whatever it lies.
 
+use std::ffi::{CString, OsStr};
+use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fsdyno_engine::issue::uring;
-use fsdyno_engine::{Crew, OwnCost, PhaseError, calibrate, clock, run_threads, verify};
+use fsdyno_engine::{
+    Crew, OwnCost, PhaseError, calibrate, clock, run_threads, verify, verify_device,
+};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::trial::{
-    AgentReport, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split, VerifyReport,
+    AgentReport, Capacity, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split,
+    VerifyReport,
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
+use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
@@ -43,6 +51,7 @@ pub fn run(
         contents: Arc::new(Contents::new(job.seed).with_input(input.clone())),
         input,
         ops_before: 0,
+        device: None,
         done: Vec::new(),
     };
     let mut ended = trial.run();
@@ -87,6 +96,8 @@ struct Trial<'a> {
     contents: Arc<Contents>,
     input: Option<Input>,
     ops_before: u64,
+    /// The device that stands for the workload's one file, and that file's name.
+    device: Option<(CString, Vec<u8>)>,
     /// Of each phase so far, what each rank has done.
     done: Vec<Vec<u64>>,
 }
@@ -103,11 +114,19 @@ impl Trial<'_> {
         self.announce(workload.as_ref(), &phases);
         self.ready_issuer()?;
         self.prepare()?;
-        if self.calls() {
+        let device = self.target.device_file();
+        if let Some(path) = &device {
+            let file = one_file(workload.as_ref())?;
+            let text =
+                CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+            self.device = Some((text, file));
+        }
+        if self.calls() && device.is_none() {
             let room = Room::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
         let engine_cost = calibrate();
+        let empty = workload.fills().then(|| self.held()).transpose().map_err(failed("statfs"))?;
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
             self.stage(Stage::Running);
@@ -116,6 +135,9 @@ impl Trial<'_> {
             let runs_on = next.is_some_and(|next| next.gap == GapKind::BackToBack);
             let phase = self.phase(workload.as_ref(), index, spec, engine_cost, runs_on)?;
             self.measured.phases.push(phase);
+        }
+        if let Some(empty) = empty {
+            self.measured.capacity = Some(self.capacity(empty).map_err(failed("statfs"))?);
         }
         self.finish(workload.as_ref(), &phases)
     }
@@ -263,6 +285,7 @@ impl Trial<'_> {
             asked: plan.threads,
             issuer: plan.issuer,
             root: self.target.root(),
+            device: self.device.as_ref().map(|(device, _)| device.as_c_str()),
             contents: &self.contents,
         };
         let together = machine::at_once(crew.threads());
@@ -340,8 +363,41 @@ impl Trial<'_> {
     }
 
     fn space_used(&self) -> io::Result<Bytes> {
+        if self.device.is_some() {
+            return Ok(Bytes(0));
+        }
         let stat = rustix::fs::fstatvfs(self.target.root())?;
         Ok(Bytes(stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize))
+    }
+
+    /// What statfs(2) says now, as of an empty file system.
+    fn held(&self) -> io::Result<Capacity> {
+        let stat = rustix::fs::fstatvfs(self.target.root())?;
+        let inodes = (stat.f_files > 0).then_some(stat.f_ffree);
+        Ok(Capacity {
+            device: self.conditions.device_size,
+            total: Bytes(stat.f_blocks * stat.f_frsize),
+            free_empty: Bytes(stat.f_bfree * stat.f_frsize),
+            inodes_empty: inodes,
+            ..Capacity::default()
+        })
+    }
+
+    /// What a file system held that is full now.
+    fn capacity(&self, empty: Capacity) -> io::Result<Capacity> {
+        let full = self.held()?;
+        let book = |unit: &str| {
+            let phases = self.measured.phases.iter();
+            phases.filter_map(|phase| phase.books.get(unit).copied()).sum()
+        };
+        Ok(Capacity {
+            free_full: full.free_empty,
+            inodes_full: full.inodes_empty,
+            files: book("files"),
+            directories: book("directories"),
+            data: Bytes(book("data bytes")),
+            ..empty
+        })
     }
 
     fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
@@ -357,7 +413,13 @@ impl Trial<'_> {
             }
         };
         let (root, seed) = (self.target.root(), self.job.seed);
-        let seen = verify(root, tree.as_ref(), &self.contents, mode, seed, &mut beat);
+        let seen = match &self.device {
+            Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
+                .and_then(|device| {
+                    verify_device(device, tree.as_ref(), file, &self.contents, mode)
+                }),
+            None => verify(root, tree.as_ref(), &self.contents, mode, seed, &mut beat),
+        };
         self.target.set_timed(true);
         let seen: VerifyReport = seen.map_err(failed("verify"))?;
         let total = &mut self.measured.verify;

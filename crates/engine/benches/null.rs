@@ -81,6 +81,7 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
             asked: 1,
             issuer: IssuerPlan::Null,
             root: root.as_fd(),
+            device: None,
             contents,
         };
         let mut before = 0;

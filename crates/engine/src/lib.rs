@@ -18,6 +18,7 @@ pub mod scan;
 pub mod threads;
 pub mod tree;
 pub mod verify;
+pub mod verify_device;
 
 pub use calibrate::{OwnCost, calibrate};
 pub use errno::Errno;
@@ -26,3 +27,4 @@ pub use recorder::Recorder;
 pub use run::{Cause, Failure, Meter, Outcome, run_phase, run_rank};
 pub use threads::{Crew, PhaseError, run_threads};
 pub use verify::verify;
+pub use verify_device::verify_device;

@@ -50,6 +50,10 @@ impl OpSource for Limited<'_> {
         self.source.finish();
     }
 
+    fn full(&mut self) -> bool {
+        self.source.full()
+    }
+
     fn done(&self) -> u64 {
         self.source.done()
     }

@@ -3,6 +3,7 @@
 //! Each thread has its own generator, issuer and recorder and shares nothing with the others but the
 //! [`Board`]. A phase of one thread runs in the caller's own.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
 use crate::board::Board;
 use crate::errno::Errno;
 use crate::issue::null::Null;
+use crate::issue::raw::Raw;
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
 use crate::limit::limited;
@@ -34,6 +36,8 @@ pub struct Crew<'a> {
     pub issuer: IssuerPlan,
     /// The trial's own directory.
     pub root: BorrowedFd<'a>,
+    /// The device that stands for every file, where there is no file system.
+    pub device: Option<&'a CStr>,
     /// What is written.
     pub contents: &'a Arc<Contents>,
 }
@@ -110,6 +114,7 @@ impl Crew<'_> {
 enum Hand {
     Sync(Box<SyncIssuer>),
     Uring(Box<Uring>),
+    Raw(Box<Raw>),
     Null(Null),
 }
 
@@ -121,7 +126,11 @@ impl Hand {
             IssuerPlan::Null => Hand::Null(Null),
             IssuerPlan::Sync => {
                 let root = root().map_err(opened)?;
-                Hand::Sync(Box::new(SyncIssuer::new(root, Arc::clone(crew.contents))))
+                let files = SyncIssuer::new(root, Arc::clone(crew.contents));
+                match crew.device {
+                    Some(device) => Hand::Raw(Box::new(Raw::new(files, device.to_owned()))),
+                    None => Hand::Sync(Box::new(files)),
+                }
             }
             IssuerPlan::IoUring { .. } => {
                 let roots: io::Result<Vec<OwnedFd>> = (0..ranks).map(|_| root()).collect();
@@ -143,6 +152,9 @@ impl Hand {
         let one = sources.first_mut().map(|source| source.as_mut() as &mut dyn OpSource);
         match (self, one) {
             (Hand::Sync(issuer), Some(source)) => {
+                run_rank(board, first, source, issuer.as_mut(), recorder, beat)
+            }
+            (Hand::Raw(issuer), Some(source)) => {
                 run_rank(board, first, source, issuer.as_mut(), recorder, beat)
             }
             (Hand::Null(issuer), Some(source)) => {

@@ -41,6 +41,7 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
             asked: threads,
             issuer,
             root: directory.as_fd(),
+            device: None,
             contents: &contents,
         };
         let done = run_threads(&crew, &mut || {}, &|_| {}).unwrap();

@@ -266,6 +266,7 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
                 asked: 3,
                 issuer: IssuerPlan::Sync,
                 root: root.as_fd(),
+                device: None,
                 contents: &contents,
             };
             run_threads(&crew, &mut || panic!("on purpose"), &|_| {}).is_ok()
@@ -286,6 +287,7 @@ fn the_beat_tells_the_sum_of_all_threads() {
         asked: 4,
         issuer: IssuerPlan::Sync,
         root: root.as_fd(),
+        device: None,
         contents: &contents,
     };
     let mut ready = 0;

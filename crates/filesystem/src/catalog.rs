@@ -29,6 +29,7 @@ const FILES: &[(&str, &str)] = &[
     ("overlayfs", include_str!("../../../catalog/filesystems/overlayfs.toml")),
     ("fuse2fs", include_str!("../../../catalog/filesystems/fuse2fs.toml")),
     ("fuse", include_str!("../../../catalog/filesystems/fuse.toml")),
+    ("raw", include_str!("../../../catalog/filesystems/raw.toml")),
 ];
 
 /// One file system: how it is made, mounted, looked at and checked.

@@ -47,6 +47,10 @@ impl Filesystem {
         tool: Option<&str>,
         then: Option<&Then<'_>>,
     ) -> Result<FilesystemPlan, SpecError> {
+        if self.mount.kind.is_empty() && !(spec.mkfs.is_empty() && spec.mount.is_empty()) {
+            let problem = format!("{} is the device itself and takes no options", self.name);
+            return Err(SpecError::new(problem, format!("write {} alone", self.name)));
+        }
         if let Some(below) = &spec.below {
             return self.over(spec, below, context, tool);
         }
@@ -144,18 +148,9 @@ impl Filesystem {
             mkfs: mkfs.to_vec(),
             env: self.env.clone(),
             mount_type: self.mount.kind.clone(),
-            mount_options: String::new(),
             mount_command: mount.to_vec(),
-            below: None,
-            journal: None,
-            check: Vec::new(),
-            check_clean: Vec::new(),
-            features: Vec::new(),
-            feature_keys: Vec::new(),
             modules: self.modules.clone(),
-            feature_words: Vec::new(),
-            journal_bytes: Vec::new(),
-            period: None,
+            ..FilesystemPlan::default()
         })
     }
 
@@ -228,10 +223,10 @@ impl Filesystem {
     }
 
     fn mkfs_command(&self, items: Vec<Item>) -> Vec<String> {
-        let (program, _, after) = self.mkfs_words();
         if self.mkfs.argv.is_empty() {
             return Vec::new();
         }
+        let (program, _, after) = self.mkfs_words();
         let mut command = vec![program.to_string()];
         command.extend(options::write(items));
         command.extend(after.iter().cloned());

@@ -61,14 +61,16 @@ pub struct Run {
     pub workloads: Vec<String>,
     /// A file system as you would type it, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
     /// repeated; 'overlayfs[,options]:SPEC' lies over another, 'fuse: [MKFS ... ;] COMMAND ... {device}
-    /// {mount}' is any FUSE file system by its command [default in the lab: ext4]
+    /// {mount}' is any FUSE file system by its command [default in the lab: ext4; in the model: all three]
     #[arg(long = "fs", value_name = "[NAME=]SPEC")]
     pub filesystems: Vec<String>,
-    /// Where: 'lab' (a guest in virtual time on a modelled disk) or a directory of this host
-    #[arg(long, value_name = "lab|DIR", default_value = "lab")]
+    /// Where: 'lab' (a guest in virtual time on a modelled disk), a directory of this host, or 'model'
+    /// (ext2 directories of 2001 as a model in this program, without a kernel: classic-ext2,
+    /// cached-ext2, indexed-ext2)
+    #[arg(long, value_name = "lab|DIR|model", default_value = "lab")]
     pub on: String,
     /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file (something.toml); may be
-    /// repeated [default: hdd-7200]
+    /// repeated [default: hdd-7200; of the model ide-2001]
     #[arg(long = "disk", value_name = "NAME|FILE")]
     pub disks: Vec<String>,
     /// Several such disks as one md RAID in the lab: level 0, 1, 5 or 10, up to 8 disks, and the size of a

@@ -6,8 +6,8 @@ use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::Room;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_study::{Cell, LabPlace, Place, Question};
-use fsdyno_venue::{HostVenue, Inputs, LabVenue, Venue, tools};
+use fsdyno_study::{Cell, LabPlace, ModelPlace, Place, Question};
+use fsdyno_venue::{HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
 
 use crate::cli::Run;
 use crate::exit::Failure;
@@ -59,6 +59,27 @@ pub fn is_lab(run: &Run) -> bool {
     run.on == "lab"
 }
 
+/// Whether it is to run in a model of a file system.
+fn is_model(run: &Run) -> bool {
+    run.on == "model"
+}
+
+/// The disk of a model if none is named: one of the year that it is a model of.
+const MODEL_DISK: &str = "ide-2001";
+
+fn model(run: &Run) -> Result<Place, Failure> {
+    if let Some(option) = given(run).into_iter().find(|it| !matches!(*it, "--disk" | "--size")) {
+        return Err(Failure::wrong(format!(
+            "{option} is for the lab, and --on model is a model in this program; leave one out"
+        )));
+    }
+    let disks = match run.disks.is_empty() {
+        true => vec![MODEL_DISK.to_string()],
+        false => run.disks.clone(),
+    };
+    Ok(Place::Model(ModelPlace { disks, size: run.size.unwrap_or_default() }))
+}
+
 /// The place as typed, before anything is looked for: enough to check a question.
 pub fn typed(run: &Run) -> Result<Place, Failure> {
     if is_lab(run) {
@@ -69,7 +90,7 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
         };
         return Ok(Place::Lab(lab_place(run, kernels, false)));
     }
-    directory(run)
+    if is_model(run) { model(run) } else { directory(run) }
 }
 
 /// A guest touches all of its memory sooner or later, and more than this host has would be taken from
@@ -114,10 +135,32 @@ fn directory(run: &Run) -> Result<Place, Failure> {
     let device = on.starts_with("/dev/") && !Path::new(on).is_dir();
     if on.starts_with("loop:") || on.starts_with("ram:") || device {
         return Err(Failure::wrong(format!(
-            "--on {on} is not there yet; there are: lab, or a directory of this host"
+            "--on {on} is not there yet; there are: lab, model, or a directory of this host"
         )));
     }
-    for (option, given) in [
+    if let Some(option) = given(run).first() {
+        return Err(Failure::wrong(format!(
+            "{option} is for the lab, and --on {on} is a directory of this host; leave one out"
+        )));
+    }
+    let path = Path::new(on);
+    if !path.exists() && !on.contains('/') {
+        return Err(Failure::wrong(format!(
+            "there is no medium and no directory '{on}'; there are: lab, model, or a directory of \
+             this host"
+        )));
+    }
+    fsdyno_media::check(path, &Room::default())?;
+    let kind = fsdyno_media::directory::kind(path)?;
+    let path = std::fs::canonicalize(path)
+        .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
+    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
+    Ok(Place::Directory { path, label: kind, longest_name })
+}
+
+/// The options that are for the lab and were given.
+fn given(run: &Run) -> Vec<&'static str> {
+    let options = [
         ("--disk", !run.disks.is_empty()),
         ("--kernel", !run.kernels.is_empty()),
         ("--raid", run.raid.is_some()),
@@ -132,25 +175,8 @@ fn directory(run: &Run) -> Result<Place, Failure> {
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
         ("--period", run.period.is_some()),
-    ] {
-        if given {
-            return Err(Failure::wrong(format!(
-                "{option} is for the lab, and --on {on} is a directory of this host; leave one out"
-            )));
-        }
-    }
-    let path = Path::new(on);
-    if !path.exists() && !on.contains('/') {
-        return Err(Failure::wrong(format!(
-            "there is no medium and no directory '{on}'; there are: lab, or a directory of this host"
-        )));
-    }
-    fsdyno_media::check(path, &Room::default())?;
-    let kind = fsdyno_media::directory::kind(path)?;
-    let path = std::fs::canonicalize(path)
-        .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
-    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
-    Ok(Place::Directory { path, label: kind, longest_name })
+    ];
+    options.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect()
 }
 
 /// Whether the directory has room for the largest cells that run side by side, and whether a
@@ -191,6 +217,7 @@ pub fn venue(
     results: &Path,
 ) -> Result<(Box<dyn Venue>, Place), Failure> {
     match place {
+        Place::Model(_) => Ok((Box::new(ModelVenue), place)),
         Place::Directory { .. } => {
             let venue = HostVenue::new(executable()).with_inputs(inputs.clone());
             Ok((Box::new(venue), place))
@@ -214,7 +241,7 @@ pub fn venue(
 
 /// The place for a dry run: kernels that are here are named, and none is brought.
 pub fn dry(run: &Run, place: Place) -> Place {
-    if matches!(place, Place::Directory { .. }) {
+    if !matches!(place, Place::Lab(_)) {
         return place;
     }
     let mut releases = Vec::new();

@@ -139,7 +139,7 @@ impl From<IssuerPlan> for String {
 ///
 /// In every argv `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and `{uuid:NAME}` are filled
 /// in by the agent from the seed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FilesystemPlan {
     /// Its name in the catalog.
     pub kind: String,
@@ -243,6 +243,19 @@ pub enum MediumPlan {
     },
     /// Modelled disks in the lab.
     Lab(LabPlan),
+    /// A modelled disk below a model of a file system, in this program: no kernel.
+    Model(ModelPlan),
+}
+
+/// A modelled disk below a model of a file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelPlan {
+    /// The disk.
+    pub disk: DiskPlan,
+    /// Size of the file system on it.
+    pub size: Bytes,
+    /// Bytes of one of its blocks.
+    pub block_size: u32,
 }
 
 /// How much of what is on disk is verified.
@@ -304,6 +317,13 @@ impl Job {
     }
 }
 
+impl FilesystemPlan {
+    /// Whether there is no file system: the device itself stands for the workload's one file.
+    pub fn is_raw(&self) -> bool {
+        self.mount_type.is_empty() && self.kind == "raw"
+    }
+}
+
 impl Plan {
     /// This plan with its hash computed.
     pub fn sealed(mut self) -> Plan {
@@ -340,13 +360,23 @@ impl Plan {
     pub fn lab(&self) -> Option<&LabPlan> {
         match &self.medium {
             MediumPlan::Lab(lab) => Some(lab),
-            MediumPlan::Directory { .. } => None,
+            MediumPlan::Directory { .. } | MediumPlan::Model(_) => None,
+        }
+    }
+
+    /// The model, if this plan runs in one.
+    pub fn model(&self) -> Option<&ModelPlan> {
+        match &self.medium {
+            MediumPlan::Model(model) => Some(model),
+            _ => None,
         }
     }
 
     /// The disk's name, if there is a modelled disk.
     pub fn disk_name(&self) -> Option<&str> {
-        self.lab().map(|lab| lab.disk.name.as_str())
+        let disk =
+            self.lab().map(|lab| &lab.disk).or_else(|| self.model().map(|model| &model.disk));
+        disk.map(|disk| disk.name.as_str())
     }
 }
 

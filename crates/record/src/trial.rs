@@ -70,7 +70,7 @@ pub struct AgentReport {
 /// What is needed to repeat a trial, read back from what is in effect, not from what was asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// `lab` or `host`.
+    /// `lab`, `host` or `model`.
     pub venue: String,
     /// `uname -r` and `-v` where the ops ran.
     pub kernel: String,
@@ -169,6 +169,9 @@ pub struct Measured {
     pub gaps: Vec<Gap>,
     /// What the instrument cost over the whole trial.
     pub instrument: Instrument,
+    /// What the file system held when it was full; none where it was not to be filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
     /// What was read back and compared.
     pub verify: VerifyReport,
     /// The file system's own check; none on a directory as it is, and where there is none.
@@ -345,6 +348,30 @@ pub struct VerifyReport {
     pub examples: Vec<String>,
     /// How long it took.
     pub elapsed_ns: Nanos,
+}
+
+/// What a file system held when it was full. Space is what statfs(2) calls free (f_bfree), after
+/// syncfs(2); what is reserved for root counts as free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// Size of the device; none where that is not known.
+    pub device: Option<Bytes>,
+    /// Size of the file system, as it says itself.
+    pub total: Bytes,
+    /// Free space when it was empty.
+    pub free_empty: Bytes,
+    /// Free space when it was full.
+    pub free_full: Bytes,
+    /// Inodes that could still be made when it was empty; none where they are not limited.
+    pub inodes_empty: Option<u64>,
+    /// Inodes that could still be made when it was full.
+    pub inodes_full: Option<u64>,
+    /// Files that are whole.
+    pub files: u64,
+    /// Their directories.
+    pub directories: u64,
+    /// Their data.
+    pub data: Bytes,
 }
 
 /// The file system's own check.

@@ -1,5 +1,6 @@
 //! What a phase did in its workload's own units, and how many of each a second.
 
+use crate::capacity;
 use crate::number;
 use crate::view::{Row, Section};
 
@@ -33,7 +34,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         let line = format!("{name}: {count}; {rates}");
         Some(number::clean(line.trim_end_matches("; ")))
     };
-    units.into_iter().filter_map(line).collect()
+    units.into_iter().filter_map(line).chain(capacity::lines(section)).collect()
 }
 
 /// Whether a unit is bytes.

@@ -45,6 +45,11 @@ fn medium(trial: &Trial) -> Vec<String> {
     match &trial.plan.medium {
         MediumPlan::Directory { path } => vec![option("on", path)],
         MediumPlan::Lab(lab) => in_lab(lab),
+        MediumPlan::Model(model) => vec![
+            option("on", "model"),
+            option("disk", &model.disk.name),
+            option("size", &bytes(model.size)),
+        ],
     }
 }
 

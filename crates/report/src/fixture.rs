@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{
-    BelowPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode,
-    WorkloadPlan,
+    BelowPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, ModelPlan, Plan,
+    VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
@@ -102,6 +102,18 @@ pub fn on_a_host() -> Vec<Trial> {
         }
     }
     trials
+}
+
+/// In a model, and filled: what only those have.
+pub fn in_a_model() -> Trial {
+    let mut trial = trials().remove(0);
+    if let MediumPlan::Lab(LabPlan { disk, .. }) = &trial.plan.medium {
+        let (disk, size, block_size) = (disk.clone(), Bytes(1 << 30), 4096);
+        trial.plan.medium = MediumPlan::Model(ModelPlan { disk, size, block_size });
+    }
+    trial.conditions.venue = "model".into();
+    trial.measured.capacity = Some(Default::default());
+    trial
 }
 
 /// Puts a trial on another disk, hash and id too.
@@ -299,6 +311,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
             mount_ns: Nanos(4_000_000),
         }),
         gaps,
+        capacity: None,
         instrument: Instrument {
             server_cpu_ns: Nanos(21_000_000),
             driver_cpu_ns: Nanos(9_000_000),

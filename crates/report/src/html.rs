@@ -400,6 +400,10 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
         fact("CPU speed", format!("{} instructions a nanosecond", lab.cpu));
         fact("boot", lab.boot.name().to_string());
     }
+    if let Some(model) = plan.model() {
+        fact("disk", format!("{}\n{}", model.disk.name, parameters(&model.disk.spec)));
+        fact("block size", model.block_size.to_string());
+    }
     if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
         fact("directory", path.clone());
     }

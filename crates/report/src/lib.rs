@@ -7,6 +7,7 @@ mod against;
 mod answer;
 mod books;
 mod calls;
+mod capacity;
 mod colour;
 mod columns;
 mod command;

@@ -13,6 +13,7 @@ use crate::number::clean;
 pub fn lines(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(lab(trials));
+    lines.extend(model(trials));
     lines.extend(directories(trials));
     lines.extend(workloads(trials));
     lines.extend(labels(trials));
@@ -59,6 +60,21 @@ fn lab(trials: &[Trial]) -> Option<String> {
     let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
     parts.extend(settings(&in_lab));
     Some(format!("lab (virtual time): {}", parts.join("; ")))
+}
+
+/// What a model is, and what it runs on.
+fn model(trials: &[Trial]) -> Option<String> {
+    let (mut disks, mut sizes) = (Vec::new(), Vec::new());
+    for model in trials.iter().filter_map(|trial| trial.plan.model()) {
+        put(&mut disks, model.disk.name.clone());
+        put(&mut sizes, format!("{} (blocks of {})", model.size, model.block_size));
+    }
+    let disk = named("disk", "disks", &disks)?;
+    Some(format!(
+        "model (in this program, no kernel): ext2 directories as of 2001; {disk}; file system of {}; \
+         counts are exact, CPU is counts times stated costs, most of them estimates",
+        sizes.join(", ")
+    ))
 }
 
 /// `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata (256 MiB)`.
@@ -196,6 +212,13 @@ mod tests {
         assert!(lines(&trials)[0].contains("; settings of 2008; "), "{:?}", lines(&trials));
         trials[0].plan.filesystem = None;
         assert!(lines(&trials)[0].contains("; settings of today, 2008; "));
+    }
+
+    #[test]
+    fn a_model_says_what_it_is() {
+        let line = lines(&[fixture::in_a_model()]).remove(0);
+        assert!(line.starts_with("model (in this program, no kernel): ext2 directories"), "{line}");
+        assert!(line.contains("disk hdd-7200; file system of 1 GiB (blocks of 4096)"), "{line}");
     }
 
     #[test]

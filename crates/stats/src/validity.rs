@@ -130,7 +130,8 @@ impl std::fmt::Display for Flag {
 
 /// The flags of one phase of a trial, the gravest first.
 pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
-    let shortest = if trial.conditions.venue == "lab" { SHORTEST_IN_LAB } else { SHORTEST_ON_HOST };
+    let virtual_time = matches!(trial.conditions.venue.as_str(), "lab" | "model");
+    let shortest = if virtual_time { SHORTEST_IN_LAB } else { SHORTEST_ON_HOST };
     let judge = |flag: &Flag| match flag {
         Flag::CheckFailed => check_failed(trial),
         Flag::NoCalls => trial.plan.issuer == IssuerPlan::Null,

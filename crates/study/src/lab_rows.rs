@@ -60,13 +60,13 @@ fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
 }
 
 /// A disk that was typed.
-struct Disk {
-    name: String,
-    spec: DiskSpec,
+pub(crate) struct Disk {
+    pub name: String,
+    pub spec: DiskSpec,
 }
 
 impl Disk {
-    fn plan(&self, then: Option<&Then<'_>>) -> Result<DiskPlan, MatrixError> {
+    pub fn plan(&self, then: Option<&Then<'_>>) -> Result<DiskPlan, MatrixError> {
         let mut spec = self.spec.clone();
         if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
             // A device that answers at once has no cache that could be turned off.
@@ -81,7 +81,7 @@ impl Disk {
 }
 
 /// A disk of the catalog, or of a file of the user's.
-fn disk(typed: &str) -> Result<Disk, MatrixError> {
+pub(crate) fn disk(typed: &str) -> Result<Disk, MatrixError> {
     let (name, spec) = fsdyno_disk::catalog::find(typed)
         .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
     Ok(Disk { name, spec })
@@ -102,7 +102,7 @@ fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
 }
 
 /// The largest file system that a disk, or an array of such disks, has room for.
-fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
+pub(crate) fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
     let one = match disk.spec.attach {
         Attach::Nbd => partition::largest(&disk.spec),
         Attach::Pmem => disk.spec.capacity,
@@ -303,6 +303,6 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     Ok(())
 }
 
-fn twice(names: &[String]) -> Option<&String> {
+pub(crate) fn twice(names: &[String]) -> Option<&String> {
     names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
 }

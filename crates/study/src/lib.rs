@@ -6,6 +6,7 @@ mod lab_rows;
 mod logs;
 pub mod matrix;
 pub mod merge;
+mod model_rows;
 pub mod question;
 mod refused;
 pub mod run;
@@ -17,7 +18,9 @@ pub mod store;
 pub use input::read_inputs;
 pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
-pub use question::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE};
+pub use question::{
+    Cell, LabPlace, MatrixError, ModelPlace, Place, Question, Size, USUAL_DEADLINE,
+};
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use schedule::{Shard, Slot, schedule};
 pub use share::{Share, ShareError};

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
 use fsdyno_venue::InputFile;
-use fsdyno_workload::{Curve, Needs, Setting, Threads, workloads};
+use fsdyno_workload::one_file::one_file;
+use fsdyno_workload::{Curve, Needs, Setting, Threads, Workload, workloads};
 
 use crate::config;
 use crate::input;
 use crate::lab_rows::lab_rows;
+use crate::model_rows::{self, model_rows};
 use crate::question::{Cell, MatrixError, Place, Question};
 use crate::settings::{Settings, settings};
 
@@ -23,6 +25,9 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     let sysctls = sysctls(question)?;
     let rows = rows(question, place)?;
     issuers(question, place, &works)?;
+    if let Place::Model(_) = place {
+        model_rows::can_run(question, works.iter().map(|work| (&work.plan, work.built.as_ref())))?;
+    }
     let mut cells = Vec::new();
     for work in &works {
         for row in &rows {
@@ -78,6 +83,13 @@ fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), Mat
              io_uring's workers keep the lab's digits the same in every run is not proven"
         ));
     }
+    if let Some(work) = works.iter().find(|work| work.built.fills() && issuer != IssuerPlan::Sync) {
+        return wrong(format!(
+            "--issuer {issuer} is not possible with workload '{}', which goes on until a call fails for \
+             want of space; leave it out",
+            work.plan.name
+        ));
+    }
     let in_flight = threads.saturating_mul(issuer.depth());
     if in_flight > MOST_IN_FLIGHT {
         return wrong(format!(
@@ -95,6 +107,7 @@ struct Work {
     /// Whether any of its phases can be shared among threads.
     shared: bool,
     phases: Vec<(String, BTreeMap<OpKind, u64>)>,
+    built: Box<dyn Workload>,
 }
 
 fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
@@ -165,7 +178,7 @@ fn work(
         .map(|(at, phase)| (phase.name.to_string(), workload.counts(at, phase.threads.of(ranks))))
         .collect();
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
-    Ok(Work { plan, needs: workload.needs(), shared, phases })
+    Ok(Work { plan, needs: workload.needs(), shared, phases, built: workload })
 }
 
 /// The file that a workload works on, and the parameter that names it.
@@ -220,6 +233,7 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             Ok(vec![Row { label, filesystem, medium, longest_name, room, lacks, skip }])
         }
         Place::Lab(lab) => lab_rows(question, lab),
+        Place::Model(model) => model_rows(question, model),
     }
 }
 
@@ -244,6 +258,16 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
             work.needs.longest_name, row.label
         )));
     }
+    if row.filesystem.as_ref().is_some_and(FilesystemPlan::is_raw) {
+        one_file(work.built.as_ref()).map_err(|why| {
+            MatrixError::Wrong(format!(
+                "workload '{name}' cannot run on --fs raw, where the device stands for one file: {why}; \
+                 bonnie with --set bonnie.files=0 can"
+            ))
+        })?;
+    } else if work.built.fills() {
+        fills(work, row)?;
+    }
     if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' writes {} at once and {} has {room}; make it smaller with --set \
@@ -252,6 +276,28 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
         )));
     }
     Ok(())
+}
+
+/// The largest file system that a workload may fill: beyond it a trial takes hours, and the lab's disk
+/// stores 14 GiB.
+const MOST_FILLED: Bytes = Bytes(4 << 30);
+
+/// Whether a workload that fills its file system may: only one that is made for it, and is small.
+fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
+    let name = &work.plan.name;
+    if row.filesystem.is_none() {
+        return Err(MatrixError::Wrong(format!(
+            "workload '{name}' fills its file system to the last block, and a directory of this host \
+             lies on yours; use --on lab with --size 256M, or --set most=N"
+        )));
+    }
+    match row.room {
+        Some(room) if room <= MOST_FILLED => Ok(()),
+        _ => Err(MatrixError::Wrong(format!(
+            "workload '{name}' fills its file system, which takes long where that is large; give --size \
+             {MOST_FILLED} or less, such as --size 256M, or --set most=N"
+        ))),
+    }
 }
 
 /// The period's sysctls with what is typed in their place.

@@ -59,6 +59,17 @@ pub enum Place {
     },
     /// In the lab.
     Lab(LabPlace),
+    /// In a model of a file system, in this program.
+    Model(ModelPlace),
+}
+
+/// What lies below a model of a file system.
+#[derive(Clone, Debug)]
+pub struct ModelPlace {
+    /// Disks, by name or by file.
+    pub disks: Vec<String>,
+    /// Size of the file system.
+    pub size: Size,
 }
 
 /// What the lab is to be.

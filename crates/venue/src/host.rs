@@ -146,7 +146,9 @@ fn follow(
 fn directory_of(plan: &Plan) -> Result<&Path, VenueError> {
     match &plan.medium {
         MediumPlan::Directory { path } => Ok(Path::new(path)),
-        MediumPlan::Lab(_) => Err(VenueError::Died("a lab's trial came to the host".into())),
+        MediumPlan::Lab(_) | MediumPlan::Model(_) => {
+            Err(VenueError::Died("a trial of another venue came to the host".into()))
+        }
     }
 }
 

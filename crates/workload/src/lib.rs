@@ -10,6 +10,7 @@ pub mod forest;
 pub mod input;
 mod mail;
 pub mod numbered;
+pub mod one_file;
 pub mod op;
 pub mod params;
 pub mod permutation;

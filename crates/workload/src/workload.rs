@@ -127,6 +127,12 @@ pub trait OpSource {
     /// [`Workload::limit`] heeds it.
     fn finish(&mut self) {}
 
+    /// Tells it that the op it handed out last failed for want of space (ENOSPC); whether that is the
+    /// end that its phase waits for. If so, the op counts as not done, and what follows cleans up.
+    fn full(&mut self) -> bool {
+        false
+    }
+
     /// How much is done of the phase, in units of its own that [`Workload::tree_after`] and its like
     /// understand; right once [`OpSource::next`] was false.
     fn done(&self) -> u64 {
@@ -284,6 +290,12 @@ pub trait Workload: Send + Sync {
     /// afterwards is asked for with what each rank's source says that it has done.
     fn limit(&self, _phase: usize) -> Option<Nanos> {
         None
+    }
+
+    /// Whether it goes on until its file system is full: then what is true of its phases is only known
+    /// afterwards, as with a [`Workload::limit`], and [`OpSource::full`] ends them.
+    fn fills(&self) -> bool {
+        false
     }
 
     /// [`Workload::counts`] of a phase of which rank `r` has done `done[r]` ([`OpSource::done`]).

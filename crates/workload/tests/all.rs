@@ -48,6 +48,11 @@ const ROWS: &[Row] = &[
         set: &[("number", "100"), ("transactions", "200")],
         seed_counts: false,
     },
+    Row {
+        name: "capacity",
+        set: &[("most", "70"), ("files-per-directory", "20")],
+        seed_counts: true,
+    },
     Row { name: "churn", set: &[("files", "200"), ("ops", "1000")], seed_counts: false },
 ];
 

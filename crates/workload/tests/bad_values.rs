@@ -87,6 +87,7 @@ const LONG: &[(&str, &[&str])] = &[
     ("postmark", &["number", "transactions", "subdirectories", "size-low", "size-high"]),
     ("bonnie", &["files"]),
     ("churn", &["files", "ops", "seconds"]),
+    ("capacity", &["most"]),
 ];
 
 /// What makes a workload small where one of its parameters is tried.
@@ -101,6 +102,7 @@ const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("many-files", &[("widths", "3/2"), ("files", "2")]),
     ("postmark", &[("number", "20"), ("transactions", "20")]),
     ("churn", &[("files", "20"), ("ops", "20")]),
+    ("capacity", &[("most", "20")]),
 ];
 
 /// Longer than this, a user thinks that it hangs; debug builds are some ten times slower.

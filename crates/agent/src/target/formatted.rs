@@ -152,6 +152,9 @@ impl Formatted {
     }
 
     fn format(&self, conditions: &mut Conditions) -> io::Result<()> {
+        if self.plan.is_raw() {
+            return Ok(());
+        }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
             let argv = self.filled(&journal.make);
             process::run(&argv, &self.plan.env)?.good(&argv)?;
@@ -221,7 +224,21 @@ impl Formatted {
         }
     }
 
+    /// The trial's own directory on what is mounted; without a file system an empty one beside it.
+    fn open_root(&mut self) -> io::Result<()> {
+        let trial = self.mount_point.join("trial");
+        if !trial.is_dir() {
+            fs::create_dir(&trial)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.root = Some(rustix::fs::open(&trial, flags, Mode::empty())?);
+        Ok(())
+    }
+
     fn mount(&mut self) -> io::Result<()> {
+        if self.plan.is_raw() {
+            return self.open_root();
+        }
         if self.plan.in_user_space() {
             let place = self.mount_point.to_string_lossy();
             let argv = self.filled(&self.plan.mount_command);
@@ -238,13 +255,7 @@ impl Formatted {
             )?;
         }
         self.mounted = true;
-        let trial = self.mount_point.join("trial");
-        if !trial.is_dir() {
-            fs::create_dir(&trial)?;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.root = Some(rustix::fs::open(&trial, flags, Mode::empty())?);
-        Ok(())
+        self.open_root()
     }
 
     /// Where the file system below another is mounted.
@@ -336,6 +347,15 @@ impl Target for Formatted {
         self.set_timed(true);
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);
+        if self.plan.is_raw() {
+            conditions.mount = format!("none: {} itself", self.device_path().display());
+            conditions.notes.push(
+                "raw: no file system; the workload's one file is the device, on which O_CREAT, O_TRUNC \
+                 and unlink do nothing"
+                    .to_string(),
+            );
+            return Ok(());
+        }
         let at = self.mount_point.to_string_lossy();
         conditions.mount = mount_info::in_effect(&Mount::At(&at))?
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
@@ -364,6 +384,10 @@ impl Target for Formatted {
         }
     }
 
+    fn device_file(&self) -> Option<PathBuf> {
+        self.plan.is_raw().then(|| self.device_path())
+    }
+
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str> {
         match wanted {
             GapKind::None | GapKind::BackToBack => {}
@@ -373,6 +397,13 @@ impl Target for Formatted {
                 return Ok(GapKind::Sync.name());
             }
             GapKind::Sync => self.sync()?,
+            // Nothing is mounted; what the page cache holds of the device is dropped.
+            GapKind::Remount if self.plan.is_raw() => {
+                self.sync()?;
+                self.unmount()?;
+                self.mount()?;
+                return Ok(GapKind::Drop.name());
+            }
             GapKind::Drop => {
                 self.sync()?;
                 fs::write("/proc/sys/vm/drop_caches", "3")?;
@@ -391,6 +422,9 @@ impl Target for Formatted {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        if self.plan.is_raw() {
+            return Ok(rustix::fs::fsync(&File::open(self.device_path())?)?);
+        }
         Ok(rustix::fs::syncfs(self.root())?)
     }
 

@@ -9,6 +9,7 @@ mod userspace;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::{Conditions, Device, Setup};
@@ -35,6 +36,11 @@ pub trait Target {
 
     /// The root of the trial's tree.
     fn root(&self) -> BorrowedFd<'_>;
+
+    /// The device that stands for the workload's one file, where there is no file system.
+    fn device_file(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Does what lies between two phases; what was really done, in the words of `Gap::done`.
     ///

@@ -113,6 +113,7 @@ impl Side {
             asked: threads,
             issuer: IssuerPlan::Sync,
             root: root.as_fd(),
+            device: None,
             contents: &self.contents,
         };
         let outcome = run_threads(&crew(at), &mut || {}, &|_| {})?.outcome;

@@ -6,6 +6,7 @@ use crate::run::{Failure, Meter};
 
 mod lane;
 pub mod null;
+pub mod raw;
 pub mod sync;
 pub mod uring;
 

@@ -164,6 +164,7 @@ pub fn run(
         asked: threads,
         issuer: issuer.parse::<IssuerPlan>().unwrap(),
         root: root.as_fd(),
+        device: None,
         contents: &contents,
     };
     run_threads(&crew, &mut || {}, &|_| {})

@@ -54,6 +54,9 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         let plan = &cell.plan;
         let place = match &plan.medium {
             MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
+            MediumPlan::Model(model) => {
+                format!("a model in this program, no kernel, on {}", model.disk.name)
+            }
             MediumPlan::Lab(lab) => {
                 let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
                 let journal = lab.journal.as_ref().zip(lab.journal_size).map(|(disk, size)| {
@@ -76,7 +79,7 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             let argv = fsdyno_filesystem::array::create(raid, &disks);
             text.push_str(&format!("   array: {}\n", argv.join(" ")));
         }
-        if let Some(filesystem) = &plan.filesystem {
+        if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.mkfs.is_empty()) {
             let journal = filesystem.journal.as_ref().filter(|journal| !journal.make.is_empty());
             if let Some(journal) = journal {
                 text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
@@ -117,7 +120,7 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         }
         for (phase, counts) in &cell.phases {
             let ops = match counts.is_empty() {
-                true => "as many ops as there is time for".to_string(),
+                true => "as many ops as there is time or space for".to_string(),
                 false => ops(counts),
             };
             text.push_str(&format!("   phase {phase}: {ops}\n"));

@@ -10,6 +10,7 @@ use crate::postmark::config::ReadFile;
 use crate::workload::Workload;
 
 pub mod bonnie;
+pub mod capacity;
 pub mod churn;
 pub mod dirops;
 pub mod fdtree;
@@ -32,6 +33,7 @@ pub const ALL: &[Kind] = &[
     many_files::KIND,
     postmark::KIND,
     churn::KIND,
+    capacity::KIND,
 ];
 
 /// One row of the table: what a workload is before its parameters are bound.

@@ -1,0 +1,60 @@
+//! Reads a device back where it stood for a file, and compares it with what the workload says.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use fsdyno_record::plan::VerifyMode;
+use fsdyno_record::trial::VerifyReport;
+use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::{Contents, ExpectedKind, Tree};
+
+use crate::clock;
+
+/// Compares the first bytes of `device` with the file at `path` of `tree`; a file that is gone leaves
+/// nothing to compare. One file is no sample: [`VerifyMode::Sampled`] compares it as a whole.
+///
+/// # Errors
+/// Where the device cannot be read.
+pub fn verify_device(
+    mut device: File,
+    tree: &dyn Tree,
+    path: &[u8],
+    contents: &Contents,
+    mode: VerifyMode,
+) -> io::Result<VerifyReport> {
+    let started = clock::now();
+    let mut report = VerifyReport { mode, ..VerifyReport::default() };
+    let size = match tree.lookup(path).map(|expected| expected.kind) {
+        Some(ExpectedKind::Pieces(size)) => size,
+        _ => 0,
+    };
+    report.files = u64::from(size > 0);
+    let mut buffer = vec![0; LONGEST_SLICE];
+    let mut done = 0;
+    while done < size && mode != VerifyMode::Names {
+        let take = ((size - done) as usize).min(buffer.len());
+        device.read_exact(&mut buffer[..take])?;
+        let mut at = 0;
+        while at < take {
+            let piece = tree.piece(path, done + at as u64).filter(|piece| piece.length > 0);
+            let part = piece.map_or(0, |piece| (piece.length as usize).min(take - at));
+            let differs = piece.map(|piece| contents.difference(piece, &buffer[at..at + part]));
+            match differs {
+                Some(None) => at += part,
+                Some(Some(more)) => return Ok(problem(report, done + at as u64 + more, started)),
+                None => return Ok(problem(report, done + at as u64, started)),
+            }
+        }
+        done += take as u64;
+        report.bytes.0 += take as u64;
+    }
+    report.elapsed_ns = clock::now().since(started);
+    Ok(report)
+}
+
+fn problem(mut report: VerifyReport, at: u64, started: fsdyno_record::Nanos) -> VerifyReport {
+    report.problems = 1;
+    report.examples.push(format!("the device: byte {at} is not what was written"));
+    report.elapsed_ns = clock::now().since(started);
+    report
+}

@@ -1,0 +1,98 @@
+//! In the lab: a file system filled to its last block, and a device without a file system. Where the lab cannot
+//! run they are skipped, with the reason; with CI set in the environment that is a failure.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{code, stderr, stdout};
+use fsdyno_lab::user_cache;
+use serde_json::Value;
+
+fn fsdyno(folder: &Path, words: &str) -> Output {
+    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+    Command::new(built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno"))))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("XDG_CACHE_HOME", user_cache().parent().unwrap())
+        .args(words.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+fn lab() -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    if code(&fsdyno(folder.path(), "doctor")) == 0 {
+        return Some(folder);
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI has to run the lab");
+    let _ = writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why");
+    None
+}
+
+fn trials(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join("out/trials.ndjson")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
+    let Some(folder) = lab() else { return };
+    let words =
+        "run capacity --size 32M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 --out out";
+    let ran = fsdyno(folder.path(), words);
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    assert!(stdout(&ran).contains("full, ext2: "), "{}", stdout(&ran));
+    for trial in trials(folder.path()) {
+        let held = &trial["measured"]["capacity"];
+        let of = |what: &str| held[what].as_u64().unwrap();
+        let (files, taken) = (of("files"), of("free_empty") - of("free_full"));
+        assert!(files > 1000 && of("data") > files * 2000, "{held}");
+        assert!(taken > of("data") && of("free_full") < 1 << 20, "{held}");
+        assert_eq!(of("inodes_empty") - of("inodes_full"), files + of("directories"), "{held}");
+        assert!(of("device") > of("total") || of("device") > of("free_empty"), "{held}");
+        assert_eq!(trial["measured"]["verify"]["files"], files);
+        assert_eq!(trial["measured"]["check"]["clean"], true);
+    }
+}
+
+#[test]
+fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
+    let Some(folder) = lab() else { return };
+    let words = "run bonnie --fs raw --fs ext2 --disk hdd-7200 --size 1G --set file-size=16M --set char=64K \
+                 --set seeks=50 --set files=0 --set gap=remount --out out";
+    let ran = fsdyno(folder.path(), words);
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let trials = trials(folder.path());
+    let raw = trials.iter().find(|trial| trial["plan"]["label"] == "raw").unwrap();
+    assert_eq!(raw["measured"]["verify"]["problems"], 0);
+    assert!(
+        raw["measured"]["verify"]["bytes"].as_u64().unwrap() >= 16 << 20,
+        "{}",
+        raw["measured"]["verify"]
+    );
+    assert!(raw["conditions"]["mount"].as_str().unwrap().starts_with("none: /dev/nbd0"));
+    let phases = raw["measured"]["phases"].as_array().unwrap();
+    let written: u64 =
+        phases.iter().map(|phase| phase["device"]["bytes_written"].as_u64().unwrap()).sum();
+    assert!(written >= 3 * (16 << 20), "{written} bytes reached the disk");
+}
+
+#[test]
+fn what_would_fill_a_file_system_of_yours_or_makes_a_tree_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, right) in [
+        ("capacity --on .", "a directory of this host lies on yours"),
+        ("capacity", "--size 256M"),
+        ("capacity --size 64M --issuer null", "goes on until a call fails"),
+        ("dirops --fs raw", "its phase create calls mkdir"),
+        ("bonnie --fs raw", "bonnie with --set bonnie.files=0 can"),
+    ] {
+        let ran = fsdyno(folder.path(), &format!("run {words} --dry-run"));
+        assert_eq!(code(&ran), 2, "{words}: {}", stderr(&ran));
+        assert!(stderr(&ran).contains(right), "{words}: {}", stderr(&ran));
+    }
+}

@@ -1,0 +1,174 @@
+//! The rows of a model: disks x ways to find an entry, all that was typed of them checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsdyno_ext2dir::find;
+use fsdyno_filesystem::Spec;
+use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, ModelPlan, WorkloadPlan};
+use fsdyno_record::suggest;
+use fsdyno_workload::Workload;
+
+use crate::lab_rows::{self, largest, twice};
+use crate::matrix::Row;
+use crate::question::{MatrixError, ModelPlace, Question, Size, USUAL_SIZE};
+
+/// What `mke2fs -b` of the model takes, the first where nothing is said.
+const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
+
+/// A row for each disk and file system, in the order in which they were given; without a file system
+/// all that there are.
+pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, MatrixError> {
+    if let Some(disk) = twice(&place.disks) {
+        return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
+    }
+    let mut typed = question.filesystems.clone();
+    if typed.is_empty() {
+        typed.extend(find::ALL.iter().map(|variant| variant.name.to_string()));
+    }
+    let mut labels = BTreeSet::new();
+    let mut rows = Vec::new();
+    for text in &typed {
+        let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
+        if !labels.insert(spec.name()) {
+            return Err(MatrixError::SameLabel(spec.name()));
+        }
+    }
+    for name in &place.disks {
+        let disk = lab_rows::disk(name)?;
+        let largest = largest(&disk, None);
+        let size = match place.size {
+            Size::Usual => USUAL_SIZE.min(largest),
+            Size::Whole => largest,
+            Size::Exactly(size) => size,
+        };
+        if size > largest || size.0 < 16 << 20 {
+            return Err(MatrixError::Wrong(format!(
+                "--size {size} is not possible: the model takes 16 MiB or more, and disk '{name}' has \
+                 room for {largest}"
+            )));
+        }
+        for text in &typed {
+            let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
+            let block_size = block_size(text, &spec)?;
+            let medium = ModelPlan { disk: disk.plan(None)?, size, block_size };
+            rows.push(Row {
+                label: spec.name(),
+                filesystem: Some(plan(&spec)),
+                medium: MediumPlan::Model(medium),
+                longest_name: Some(255),
+                room: Some(size),
+                lacks: BTreeMap::new(),
+                skip: None,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Whether there is such a model, and the size of its blocks.
+fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
+    let wrong = |error: String| Err(MatrixError::Spec { spec: text.to_string(), error });
+    if find::named(&spec.kind).is_none() {
+        let names = find::ALL.iter().map(|variant| variant.name);
+        let hint = suggest::hint(&spec.kind, names);
+        return wrong(format!("there is no model '{}'; {hint}", spec.kind));
+    }
+    if let Some(option) = spec.mount.first() {
+        return wrong(format!("the model takes no mount option, and '{option}' is one"));
+    }
+    let words: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
+    let said = match words.as_slice() {
+        [] => return Ok(BLOCK_SIZES[0]),
+        ["-b", size] => *size,
+        [word] if word.starts_with("-b") => &word[2..],
+        _ => {
+            return wrong(format!(
+                "'{}' is not right; the model takes -b SIZE only",
+                words.join(" ")
+            ));
+        }
+    };
+    match BLOCK_SIZES.iter().find(|size| size.to_string() == said) {
+        Some(size) => Ok(*size),
+        None => wrong(format!("-b {said} is not possible; it is 1024, 2048 or 4096")),
+    }
+}
+
+/// A model is made, mounted and checked by no command.
+fn plan(spec: &Spec) -> FilesystemPlan {
+    FilesystemPlan { kind: spec.kind.clone(), spec: spec.unlabelled(), ..FilesystemPlan::default() }
+}
+
+/// Whether the model has what was asked for: one caller, and only calls on names.
+///
+/// # Errors
+/// The first workload that it cannot run, and why.
+pub fn can_run<'a>(
+    question: &Question,
+    works: impl Iterator<Item = (&'a WorkloadPlan, &'a dyn Workload)>,
+) -> Result<(), MatrixError> {
+    if question.threads != 1 || question.issuer != IssuerPlan::Sync || !question.sysctls.is_empty()
+    {
+        return Err(MatrixError::Wrong(
+            "the model has one caller and no kernel: leave --threads, --issuer and --sysctl out"
+                .to_string(),
+        ));
+    }
+    for (plan, workload) in works {
+        fsdyno_ext2dir::can_run(workload).map_err(|why| {
+            MatrixError::Wrong(format!(
+                "workload '{}' cannot run in the model of ext2 directories, which has names and inodes \
+                 only: {why}; dirops can",
+                plan.name
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Bytes;
+
+    use super::*;
+    use crate::matrix;
+    use crate::question::Place;
+
+    fn ask(workload: &str, filesystems: &[&str], sets: &[&str]) -> Result<Vec<String>, String> {
+        let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let question = Question {
+            workloads: strings(&[workload]),
+            filesystems: strings(filesystems),
+            sets: strings(sets),
+            threads: 1,
+            ..Question::default()
+        };
+        let place =
+            ModelPlace { disks: strings(&["ide-2001"]), size: Size::Exactly(Bytes(1 << 30)) };
+        let cells = matrix(&question, &Place::Model(place)).map_err(|error| error.to_string())?;
+        Ok(cells.into_iter().map(|cell| cell.plan.label).collect())
+    }
+
+    #[test]
+    fn without_a_file_system_there_are_the_three_of_2001() {
+        assert_eq!(
+            ask("dirops", &[], &[]).unwrap(),
+            ["classic-ext2", "cached-ext2", "indexed-ext2"]
+        );
+        assert_eq!(ask("dirops", &["small=classic-ext2 -b 1024"], &[]).unwrap(), ["small"]);
+    }
+
+    #[test]
+    fn what_the_model_has_not_is_refused_with_its_reason() {
+        let refused = |workload, filesystems: &[&str], sets: &[&str]| {
+            ask(workload, filesystems, sets).unwrap_err()
+        };
+        assert!(refused("dirops", &["ext2"], &[]).contains("there is no model 'ext2'"));
+        assert!(refused("dirops", &["classic-ext2 -b 512"], &[]).contains("1024, 2048 or 4096"));
+        assert!(refused("dirops", &["classic-ext2 -O x"], &[]).contains("-b SIZE only"));
+        assert!(refused("dirops", &["classic-ext2 @ noatime"], &[]).contains("no mount option"));
+        assert!(refused("dirops", &[], &["size=100"]).contains("its phase create calls write"));
+        let text = refused("many-files", &[], &["size=0"]);
+        assert!(text.contains("its phase remove removes, copies or packs whole trees"), "{text}");
+    }
+}

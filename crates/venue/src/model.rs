@@ -1,0 +1,76 @@
+//! The model of ext2 directories of 2001: trials run in this process, in its own time, without a
+//! kernel.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use fsdyno_disk::{DiskSpec, partition};
+use fsdyno_ext2dir::trial::{self, REVISION, Setting};
+use fsdyno_record::canonical::sha256_hex;
+use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::trial::Host;
+use fsdyno_record::{Job, Nanos, Plan};
+use fsdyno_workload::{Workload, workloads};
+
+use crate::clock;
+use crate::error::VenueError;
+use crate::host::nanos;
+use crate::venue::{Identity, Ran, Venue, Watch};
+
+/// The model. It has no state: each trial makes its own volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelVenue;
+
+fn died(error: impl std::fmt::Display) -> VenueError {
+    VenueError::Died(error.to_string())
+}
+
+impl Venue for ModelVenue {
+    /// The disk and the seed are in the plan and the trial; what is left is the model itself.
+    fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
+        let model = format!("ext2 directories, revision {REVISION}");
+        let components = BTreeMap::from([("model".to_string(), model)]);
+        let text = serde_json::to_vec(&components).map_err(died)?;
+        Ok(Some(Identity { lab_id: sha256_hex(&text), components }))
+    }
+
+    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let plan = &job.plan;
+        let model = plan.model().ok_or_else(|| died("a plan of no model came to the model"))?;
+        let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
+        let variant = trial::variant(kind).ok_or_else(|| died(format!("no model '{kind}'")))?;
+        let disk = DiskSpec::from_json(&model.disk.spec).map_err(died)?;
+        let partition = partition::place(&disk, Some(model.size), job.seed).map_err(died)?;
+        let workload = workloads::find(&plan.workload.name)
+            .map_err(died)?
+            .build(&plan.workload.params, &fsdyno_workload::Setting::seed(job.seed))
+            .map_err(died)?;
+        let (phases, ops_total) = extent(workload.as_ref());
+        let (started, begin) = (clock::now(), Instant::now());
+        let progress = |phase, ops_done| Progress {
+            stage: Stage::Running,
+            phase,
+            phases,
+            ops_done,
+            ops_total,
+            now: Nanos(0),
+            requests: 0,
+        };
+        let block_size = u64::from(model.block_size);
+        let setting = Setting { variant, disk: &disk, partition, block_size };
+        let report = trial::run(job, workload.as_ref(), setting, &mut |phase, ops| {
+            watch(&progress(phase, ops)) == Watch::GoOn
+        });
+        let report = report.ok_or(VenueError::Stopped)?;
+        let elapsed_ns = nanos(begin.elapsed());
+        let host = Host { started, elapsed_ns, ..Host::default() };
+        Ok(Ran { report, host, identity: self.identity(plan)? })
+    }
+}
+
+/// How many phases and ops there are.
+fn extent(workload: &dyn Workload) -> (u64, u64) {
+    let phases = workload.phases().len();
+    let ops = (0..phases).flat_map(|phase| workload.counts(phase, 1).into_values()).sum();
+    (phases as u64, ops)
+}

@@ -1,0 +1,83 @@
+//! Whether a workload is of one file: then a device can stand for it.
+
+use fsdyno_record::OpKind;
+
+use crate::op::{Call, DirSlot, Op};
+use crate::workload::{Share, Workload};
+
+/// Calls that a device answers as a file does, or that mean nothing on it (unlink).
+const KINDS: &[OpKind] = &[
+    OpKind::Create,
+    OpKind::Open,
+    OpKind::Close,
+    OpKind::Read,
+    OpKind::Write,
+    OpKind::Fsync,
+    OpKind::Sync,
+    OpKind::Unlink,
+];
+
+/// Ops of each phase that are looked at for their names; a workload with more files has the second
+/// one among these.
+const LOOK: usize = 4096;
+
+/// The name of a workload's only file.
+///
+/// # Errors
+/// What it calls or names beside, as the rest of a sentence that begins with "its phase".
+pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
+    let mut only: Option<Vec<u8>> = None;
+    for (index, phase) in workload.phases().iter().enumerate() {
+        let ranks = phase.threads.of(1);
+        let counts = workload.counts(index, ranks);
+        if let Some(kind) = counts.keys().find(|kind| !KINDS.contains(kind)) {
+            return Err(format!("its phase {} calls {kind}", phase.name));
+        }
+        for rank in 0..ranks {
+            let mut ops = workload.ops(index, Share { rank, ranks });
+            let mut op = Op::default();
+            for _ in 0..LOOK {
+                if !ops.next(&mut op) {
+                    break;
+                }
+                let dir = match op.call {
+                    Call::Create { dir, .. } | Call::Open { dir, .. } | Call::Unlink { dir } => dir,
+                    _ if op.call.kind().is_some_and(|kind| KINDS.contains(&kind)) => continue,
+                    _ => return Err(format!("its phase {} has calls on directories", phase.name)),
+                };
+                let name = op.name.as_bytes();
+                let known = only.get_or_insert_with(|| name.to_vec());
+                if dir != DirSlot::ROOT || known.as_slice() != name {
+                    return Err(format!(
+                        "its phase {} has a second file, {}",
+                        phase.name,
+                        op.name.display()
+                    ));
+                }
+            }
+        }
+    }
+    only.ok_or_else(|| "it opens no file".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Setting, workloads};
+
+    fn of(name: &str, sets: &[(&str, &str)]) -> Result<String, String> {
+        let kind = workloads::find(name).unwrap();
+        let params = kind.resolve(sets).unwrap();
+        let workload = kind.build(&params, &Setting::seed(1)).unwrap();
+        one_file(workload.as_ref()).map(|name| String::from_utf8(name).unwrap())
+    }
+
+    #[test]
+    fn bonnies_big_file_is_one_and_trees_are_not() {
+        assert!(of("bonnie", &[("files", "0")]).unwrap().contains("onnie"));
+        assert!(of("bonnie", &[("program", "bonnie")]).is_ok());
+        assert!(of("bonnie", &[]).unwrap_err().contains("calls mkdir"));
+        assert!(of("dirops", &[]).unwrap_err().contains("its phase create calls mkdir"));
+        assert!(of("tarball", &[]).is_err() && of("capacity", &[]).is_err());
+    }
+}

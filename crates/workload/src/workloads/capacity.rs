@@ -1,0 +1,345 @@
+//! capacity: small files until the file system is full, and what it held by then.
+
+use fsdyno_record::seed::{SplitMix64, mix};
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::numbered::Numbered;
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::sizes::Sizes;
+use crate::workload::{
+    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "capacity",
+    about: "Write small files until the file system is full: bytes a file, inodes left, space lost.",
+    source: "our own; the questions of maildir-2004 (inodes) and linuxinsight-2006 (space)",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Capacity::new(values, setting.seed)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+Phase `fill` makes a directory, in it `files-per-directory` files, then the next directory, until a call \
+fails with ENOSPC [OWN]. Of each file: open O_WRONLY|O_CREAT|O_EXCL, one write, close; nothing is synced \
+in between. The call that fails is the expected end and is not counted; a file that was open then is \
+closed and removed. What is left must be whole: every file up to there is read back and compared.
+
+What is told of it: files and directories; what a file took of the free space (free space of the empty \
+file system less that of the full one, over the files; directories and the file system's own growth are \
+in it); inodes left; what mkfs took (the size of the device less the free space of the empty file system: \
+journal, inode tables, what stays reserved for the file system itself); and how much of the device was \
+file data when it was full. Free space is what statfs(2) calls free (f_bfree), after syncfs(2). The \
+caller is root, so that blocks reserved for root are filled, too.
+
+Contents are random, so that a file system that compresses gains nothing. A file system that says \
+ENOSPC while it still has space to reclaim is full where its callers are told so. Where `most` files \
+are reached before, the phase ends there, and the file system is not full.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "size",
+        default: "mix",
+        domain: Domain::Sizes,
+        about: "Bytes of each file, 1 at least.",
+        source: "[DER] as tarball's: mostly of one block, about 15 % of more",
+    },
+    Param {
+        name: "files-per-directory",
+        default: "1000",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "Files in each directory.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "most",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000_000 }),
+        about: "How many files at most; auto is until the file system is full.",
+        source: "[OWN]",
+    },
+];
+
+const FILE: FileSlot = FileSlot(0);
+const CREATE: Call = Call::Create {
+    dir: DirSlot::ROOT,
+    file: FILE,
+    flags: OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE },
+    mode: 0o644,
+};
+const MKDIR: Call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
+
+/// Ops of each file: create, write, close.
+const OPS: u64 = 3;
+
+/// With its parameters bound.
+#[derive(Debug)]
+struct Capacity {
+    sizes: Sizes,
+    each: u64,
+    most: Option<u64>,
+    seed: u64,
+    directories: Numbered,
+    files: Numbered,
+}
+
+/// What a number of ops came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Made {
+    directories: u64,
+    /// Files that are whole.
+    files: u64,
+    /// Whether one more was open when there was no room: it was closed and removed.
+    removed: bool,
+}
+
+impl Capacity {
+    fn new(values: &Values, seed: u64) -> Result<Capacity, ParamError> {
+        let sizes: Sizes = values.text("size").parse().unwrap_or(Sizes::Mix);
+        if matches!(sizes, Sizes::Fixed(0) | Sizes::Uniform { low: 0, .. }) {
+            return Err(ParamError::Conflict(format!(
+                "size={sizes} has empty files, and each file here has one write; use 1 byte or more"
+            )));
+        }
+        Ok(Capacity {
+            sizes,
+            each: values.whole("files-per-directory"),
+            most: values.number("most"),
+            seed,
+            directories: Numbered::new("d", 6),
+            files: Numbered::new("f", 8),
+        })
+    }
+
+    fn payload(&self, file: u64) -> Payload {
+        let mut draws = SplitMix64::new(mix(self.seed ^ mix(file)));
+        Payload { id: file, offset: 0, length: self.sizes.draw(&mut draws) as u32 }
+    }
+
+    /// Files that there are at most.
+    fn end(&self) -> u64 {
+        self.most.unwrap_or(u64::MAX)
+    }
+
+    /// What the first `ops` ops made.
+    fn made(&self, ops: u64) -> Made {
+        let span = 1 + self.each * OPS;
+        let (whole, rest) = (ops / span, ops % span);
+        let of_last = rest.saturating_sub(1);
+        Made {
+            directories: whole + u64::from(rest > 0),
+            files: whole * self.each + of_last / OPS,
+            removed: of_last % OPS > 0,
+        }
+    }
+
+    /// How many ops `most` files are.
+    fn all(&self) -> u64 {
+        self.most.map_or(0, |most| most * OPS + most.div_ceil(self.each))
+    }
+
+    fn bytes(&self, files: u64) -> u64 {
+        (0..files).map(|file| u64::from(self.payload(file).length)).sum()
+    }
+
+    fn name_of(&self, name: &mut Name, file: u64) {
+        self.name_directory(name, file / self.each);
+        name.push(b"/");
+        self.files.push(name, file);
+    }
+
+    fn name_directory(&self, name: &mut Name, directory: u64) {
+        name.clear();
+        self.directories.push(name, directory);
+    }
+}
+
+impl Workload for Capacity {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let (gap, threads) = (GapKind::None, Threads::One);
+        vec![PhaseSpec { name: "fill", gap, verify: true, threads }]
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        match (phase, share.rank) {
+            (0, 0) => Box::new(Fill { work: self, file: 0, done: 0, step: Step::Next }),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    /// Of a fill without `most` nobody knows beforehand.
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        if phase == 0 { self.counts_after(phase, &[self.all()]) } else { OpCounts::new() }
+    }
+
+    fn counts_after(&self, _: usize, done: &[u64]) -> OpCounts {
+        let made = self.made(done.iter().sum());
+        let removed = u64::from(made.removed);
+        let mut counts = OpCounts::from([
+            (OpKind::Mkdir, made.directories),
+            (OpKind::Create, made.files + removed),
+            (OpKind::Write, made.files),
+            (OpKind::Close, made.files + removed),
+            (OpKind::Unlink, removed),
+        ]);
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        self.books_after(phase, &[self.all()])
+    }
+
+    fn books_after(&self, _: usize, done: &[u64]) -> Books {
+        let made = self.made(done.iter().sum());
+        if made == Made::default() {
+            return Books::new();
+        }
+        Books::from([
+            ("files", made.files),
+            ("directories", made.directories),
+            ("data bytes", self.bytes(made.files)),
+        ])
+    }
+
+    fn unit(&self, _: usize) -> Option<&'static str> {
+        Some("files")
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        self.tree_after(phase, &[self.all()])
+    }
+
+    fn tree_after(&self, _: usize, done: &[u64]) -> Box<dyn Tree + '_> {
+        Box::new(Held { work: self, made: self.made(done.iter().sum()) })
+    }
+
+    fn needs(&self) -> Needs {
+        let files = self.most.unwrap_or(0);
+        let made = self.made(self.all());
+        Needs {
+            bytes: Bytes(self.bytes(files)),
+            inodes: made.files + made.directories,
+            longest_name: self.files.length_of(files.max(1) - 1).max(self.directories.length_of(0)),
+        }
+    }
+
+    fn fills(&self) -> bool {
+        self.most.is_none()
+    }
+}
+
+/// The first directories and files.
+struct Held<'a> {
+    work: &'a Capacity,
+    made: Made,
+}
+
+impl Tree for Held<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let mut parts = path.split(|byte| *byte == b'/');
+        let directory = self.work.directories.read(parts.next()?)?;
+        if directory >= self.made.directories {
+            return None;
+        }
+        let Some(name) = parts.next() else { return Some(Expected::DIRECTORY) };
+        let file = self.work.files.read(name)?;
+        let there = file < self.made.files && file / self.work.each == directory;
+        (there && parts.next().is_none()).then(|| Expected::file(self.work.payload(file)))
+    }
+
+    fn files(&self) -> u64 {
+        self.made.files
+    }
+
+    fn directories(&self) -> u64 {
+        self.made.directories
+    }
+}
+
+/// What the next op is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A directory if the file is its first, else the file.
+    Next,
+    Create,
+    Write,
+    Close,
+    /// There was no room for the file's data.
+    CloseTorn,
+    RemoveTorn,
+    End,
+}
+
+struct Fill<'a> {
+    work: &'a Capacity,
+    file: u64,
+    /// Ops handed out that are no part of the end.
+    done: u64,
+    step: Step,
+}
+
+impl OpSource for Fill<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        match self.step {
+            Step::Next if self.file >= self.work.end() => return false,
+            Step::Next if self.file % self.work.each == 0 => {
+                op.call = MKDIR;
+                self.work.name_directory(&mut op.name, self.file / self.work.each);
+                self.step = Step::Create;
+            }
+            Step::Next | Step::Create => {
+                op.call = CREATE;
+                self.work.name_of(&mut op.name, self.file);
+                self.step = Step::Write;
+            }
+            Step::Write => {
+                op.call = Call::Write { file: FILE, payload: self.work.payload(self.file) };
+                self.step = Step::Close;
+            }
+            Step::Close => {
+                op.call = Call::Close { file: FILE };
+                self.file += 1;
+                self.step = Step::Next;
+            }
+            Step::CloseTorn => {
+                op.call = Call::Close { file: FILE };
+                self.step = Step::RemoveTorn;
+                return true;
+            }
+            Step::RemoveTorn => {
+                op.call = Call::Unlink { dir: DirSlot::ROOT };
+                self.work.name_of(&mut op.name, self.file);
+                self.step = Step::End;
+                return true;
+            }
+            Step::End => return false,
+        }
+        self.done += 1;
+        true
+    }
+
+    /// The op that found no room is the last one handed out: a mkdir, a create or a write.
+    fn full(&mut self) -> bool {
+        self.step = match self.step {
+            // After a mkdir, or a create.
+            Step::Create | Step::Write => Step::End,
+            // After a write.
+            Step::Close => Step::CloseTorn,
+            // A close that fails has lost what was written, and is no end that is expected.
+            _ => return false,
+        };
+        self.done -= 1;
+        true
+    }
+
+    fn done(&self) -> u64 {
+        self.done
+    }
+}
