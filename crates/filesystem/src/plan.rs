@@ -402,6 +402,17 @@ mod tests {
     }
 
     #[test]
+    fn a_device_without_a_file_system_has_no_command_and_no_option() {
+        let raw = plan("raw").unwrap();
+        assert!(raw.is_raw() && raw.mkfs.is_empty() && raw.check.is_empty());
+        assert!(!plan("ext4").unwrap().is_raw());
+        for wrong in ["raw -b 1024", "raw @ noatime"] {
+            let text = plan(wrong).unwrap_err().to_string();
+            assert!(text.contains("the device itself and takes no options"), "{text}");
+        }
+    }
+
+    #[test]
     fn every_file_systems_own_options_are_among_those_it_knows() {
         for filesystem in catalog::all().iter().filter(|kind| !kind.mkfs.argv.is_empty()) {
             let spec = Spec::parse(&filesystem.name).unwrap();

@@ -62,6 +62,10 @@ fn make_as_then(spec: &str, context: Context, size: u64, period: Option<&Period>
     }
     let spec = Spec::parse(spec).unwrap();
     let filesystem = catalog::get(&spec.kind).unwrap();
+    if filesystem.mkfs.argv.is_empty() {
+        println!("skipped {spec}: it is not made");
+        return None;
+    }
     if let Some(missing) = filesystem.tools.iter().find(|tool| !installed(tool)) {
         println!("skipped {spec}: no {missing}; apt install {}", filesystem.package);
         return None;

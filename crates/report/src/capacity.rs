@@ -84,7 +84,7 @@ mod tests {
             lines(&sections[0]),
             [
                 "full, ext4: 50,000 files, 4,194 bytes a file (2,684 of them data); 15,000 inodes \
-                 left; 32 MiB lost to mkfs (12.5 %); data on 50.0 % of the device",
+                 left; 32 MiB lost to mkfs (12 %); data on 50 % of the device",
                 "full, xfs: 50,000 files, 4,194 bytes a file (2,684 of them data); no limit of inodes",
             ]
         );

@@ -46,6 +46,14 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     Ok(rows)
 }
 
+/// Where a kind that the lab has not can be had.
+fn in_model(spec: &Spec) -> &'static str {
+    match fsdyno_ext2dir::find::named(&spec.kind) {
+        Some(_) => "; it is a model: use --on model",
+        None => "",
+    }
+}
+
 fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
@@ -119,7 +127,7 @@ fn lab_row(
 ) -> Result<Row, MatrixError> {
     let unknown = |error: catalog::Unknown| MatrixError::Spec {
         spec: text.clone(),
-        error: error.to_string(),
+        error: error.to_string() + in_model(spec),
     };
     // That of the spec's own kind, and of the one below where it lies over another.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
