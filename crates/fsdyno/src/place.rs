@@ -135,7 +135,7 @@ fn directory(run: &Run) -> Result<Place, Failure> {
     let device = on.starts_with("/dev/") && !Path::new(on).is_dir();
     if on.starts_with("loop:") || on.starts_with("ram:") || device {
         return Err(Failure::wrong(format!(
-            "--on {on} is not there yet; there are: lab, model, or a directory of this host"
+            "--on {on} is not there yet; there are: lab, or a directory of this host, or model"
         )));
     }
     if let Some(option) = given(run).first() {

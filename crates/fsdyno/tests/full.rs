@@ -78,7 +78,8 @@ fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
     let phases = raw["measured"]["phases"].as_array().unwrap();
     let written: u64 =
         phases.iter().map(|phase| phase["device"]["bytes_written"].as_u64().unwrap()).sum();
-    assert!(written >= 3 * (16 << 20), "{written} bytes reached the disk");
+    // The pass in blocks and the rewrite, each all of it.
+    assert!(written >= 2 * (16 << 20), "{written} bytes reached the disk");
 }
 
 #[test]
