@@ -3,20 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_lab::{Lab, LabOptions, user_cache};
-use fsdyno_media::Room;
+use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_study::{Cell, LabPlace, ModelPlace, Place, Question};
+use fsdyno_study::{Cell, DevicePlace, LabPlace, ModelPlace, Place, Question};
 use fsdyno_venue::{HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
 
 use crate::cli::Run;
+use crate::drive;
 use crate::exit::Failure;
 use crate::output::say;
 
 /// The disk of the lab if none is named.
 const DISK: &str = "hdd-7200";
 
-/// The file system of the lab if none is named.
+/// The file system that is made if none is named.
 const FILESYSTEM: &str = "ext4";
 
 /// RAM of the guest if nothing is said.
@@ -28,7 +29,9 @@ const ANY_KERNEL: &str = "default";
 /// What is asked, in the words of the study.
 pub fn question(run: &Run) -> Question {
     let mut filesystems = run.filesystems.clone();
-    if filesystems.is_empty() && is_lab(run) {
+    if filesystems.is_empty()
+        && (is_lab(run) || Made::parse(&run.on).is_some() || drive::is_named(run))
+    {
         filesystems.push(FILESYSTEM.to_string());
     }
     let tool_versions = filesystems
@@ -82,6 +85,16 @@ fn model(run: &Run) -> Result<Place, Failure> {
 
 /// The place as typed, before anything is looked for: enough to check a question.
 pub fn typed(run: &Run) -> Result<Place, Failure> {
+    let is_drive = !is_lab(run) && drive::is_named(run);
+    if run.erase.is_some() && !is_drive {
+        return Err(Failure::wrong(format!(
+            "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is none; leave it out",
+            run.on
+        )));
+    }
+    if is_drive {
+        return drive::place(run);
+    }
     if is_lab(run) {
         check_ram(run.ram.unwrap_or(RAM))?;
         let kernels = match run.kernels.is_empty() {
@@ -90,7 +103,37 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
         };
         return Ok(Place::Lab(lab_place(run, kernels, false)));
     }
-    if is_model(run) { model(run) } else { directory(run) }
+    if is_model(run) {
+        return model(run);
+    }
+    match Made::parse(&run.on) {
+        Some(made) => {
+            made_place(run, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
+        }
+        None => directory(run),
+    }
+}
+
+/// A medium that is made on this host for each trial.
+fn made_place(run: &Run, made: Made) -> Result<Place, Failure> {
+    refuse_for_lab(run, "a device of this host", &["--raid", "--journal-size"])?;
+    if run.jobs > 1 {
+        return Err(Failure::wrong(format!(
+            "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two \
+             file systems of one seed would have one UUID; leave --jobs out",
+            run.jobs
+        )));
+    }
+    // A dry run makes nothing, and may be asked for by anybody.
+    if !run.dry_run {
+        made.allowed()?;
+    }
+    Ok(Place::Device(DevicePlace {
+        on: made.to_string(),
+        size: made.size,
+        raid: run.raid,
+        journal_size: run.journal_size,
+    }))
 }
 
 /// A guest touches all of its memory sooner or later, and more than this host has would be taken from
@@ -130,34 +173,6 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
     }
 }
 
-fn directory(run: &Run) -> Result<Place, Failure> {
-    let on = run.on.as_str();
-    let device = on.starts_with("/dev/") && !Path::new(on).is_dir();
-    if on.starts_with("loop:") || on.starts_with("ram:") || device {
-        return Err(Failure::wrong(format!(
-            "--on {on} is not there yet; there are: lab, or a directory of this host, or model"
-        )));
-    }
-    if let Some(option) = given(run).first() {
-        return Err(Failure::wrong(format!(
-            "{option} is for the lab, and --on {on} is a directory of this host; leave one out"
-        )));
-    }
-    let path = Path::new(on);
-    if !path.exists() && !on.contains('/') {
-        return Err(Failure::wrong(format!(
-            "there is no medium and no directory '{on}'; there are: lab, model, or a directory of \
-             this host"
-        )));
-    }
-    fsdyno_media::check(path, &Room::default())?;
-    let kind = fsdyno_media::directory::kind(path)?;
-    let path = std::fs::canonicalize(path)
-        .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
-    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
-    Ok(Place::Directory { path, label: kind, longest_name })
-}
-
 /// The options that are for the lab and were given.
 fn given(run: &Run) -> Vec<&'static str> {
     let options = [
@@ -177,6 +192,49 @@ fn given(run: &Run) -> Vec<&'static str> {
         ("--period", run.period.is_some()),
     ];
     options.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect()
+}
+
+/// Refuses the options that are for the lab, but for some that have a meaning here too.
+pub fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure> {
+    let Some(option) = given(run).into_iter().find(|option| !but.contains(option)) else {
+        return Ok(());
+    };
+    let on = &run.on;
+    let why = match option {
+        "--scheduler" | "--sysctl" => {
+            "; what is set on this host stays the user's to set, and records say what it is"
+        }
+        "--size" if Made::parse(on).is_some() => "; the size stands in --on",
+        _ => "",
+    };
+    Err(Failure::wrong(format!(
+        "{option} is for the lab, and --on {on} is {what}; leave one out{why}"
+    )))
+}
+
+fn directory(run: &Run) -> Result<Place, Failure> {
+    let on = run.on.as_str();
+    refuse_for_lab(run, "a directory of this host", &[])?;
+    let path = Path::new(on);
+    if !path.exists() && !on.contains('/') {
+        return Err(Failure::wrong(format!(
+            "there is no medium and no directory '{on}'; there are: {}",
+            there_are()
+        )));
+    }
+    fsdyno_media::check(path, &Room::default())?;
+    let kind = fsdyno_media::directory::kind(path)?;
+    let path = std::fs::canonicalize(path)
+        .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
+    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
+    Ok(Place::Directory { path, label: kind, longest_name })
+}
+
+/// What `--on` takes.
+fn there_are() -> String {
+    let made = fsdyno_media::made::KINDS.iter().map(|kind| format!("{}:SIZE", kind.name));
+    let made: Vec<String> = made.collect();
+    format!("lab, model, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
 }
 
 /// Whether the directory has room for the largest cells that run side by side, and whether a
@@ -221,6 +279,13 @@ pub fn venue(
         Place::Directory { .. } => {
             let venue = HostVenue::new(executable()).with_inputs(inputs.clone());
             Ok((Box::new(venue), place))
+        }
+        Place::Device(_) => {
+            let mut venue = HostVenue::new(executable()).with_folder(results);
+            if drive::is_named(run) {
+                venue = venue.with_drive(drive::look(run)?.claim()?);
+            }
+            Ok((Box::new(venue.with_inputs(inputs.clone())), place))
         }
         Place::Lab(_) => {
             let mut labs = Vec::new();

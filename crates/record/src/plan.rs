@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::canonical;
+pub use crate::device_plan::DevicePlan;
 pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan};
 use crate::units::{Bytes, Nanos};
 
@@ -241,6 +242,8 @@ pub enum MediumPlan {
         /// The directory.
         path: String,
     },
+    /// Devices of this host, formatted anew.
+    Device(DevicePlan),
     /// Modelled disks in the lab.
     Lab(LabPlan),
     /// A modelled disk below a model of a file system, in this program: no kernel.
@@ -360,7 +363,7 @@ impl Plan {
     pub fn lab(&self) -> Option<&LabPlan> {
         match &self.medium {
             MediumPlan::Lab(lab) => Some(lab),
-            MediumPlan::Directory { .. } | MediumPlan::Model(_) => None,
+            _ => None,
         }
     }
 
@@ -368,6 +371,14 @@ impl Plan {
     pub fn model(&self) -> Option<&ModelPlan> {
         match &self.medium {
             MediumPlan::Model(model) => Some(model),
+            _ => None,
+        }
+    }
+
+    /// The devices of this host, if this plan formats them.
+    pub fn device(&self) -> Option<&DevicePlan> {
+        match &self.medium {
+            MediumPlan::Device(device) => Some(device),
             _ => None,
         }
     }

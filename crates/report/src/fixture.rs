@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{
-    BelowPlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, ModelPlan, Plan,
-    VerifyMode, WorkloadPlan,
+    BelowPlan, DevicePlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, ModelPlan,
+    Plan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
@@ -114,6 +114,17 @@ pub fn in_a_model() -> Trial {
     trial.conditions.venue = "model".into();
     trial.measured.capacity = Some(Default::default());
     trial
+}
+
+/// On a loop device of a host, with a device for the journal.
+pub fn on_a_loop() -> Vec<Trial> {
+    let mut trials = on_a_host();
+    for trial in &mut trials {
+        let (on, raid, journal_size) = ("loop:8G".into(), None, Some(Bytes(256 << 20)));
+        trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+        trial.conditions.device = "loop over a file on ext4".into();
+    }
+    trials
 }
 
 /// Puts a trial on another disk, hash and id too.

@@ -30,7 +30,14 @@ fn records_of_lab_and_host_and_those_that_failed_fit_the_schema() {
         fixture::over_another_in_user_space(),
         fixture::in_a_model(),
     ];
-    let all = [fixture::trials(), fixture::with_failures(), fixture::on_a_host(), several].concat();
+    let all = [
+        fixture::trials(),
+        fixture::with_failures(),
+        fixture::on_a_host(),
+        fixture::on_a_loop(),
+        several,
+    ]
+    .concat();
     for trial in &all {
         assert_eq!(problems(&record(trial)), Vec::<String>::new());
     }

@@ -54,7 +54,8 @@ fn in_model(spec: &Spec) -> &'static str {
     }
 }
 
-fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
+/// The file systems that were typed, in their order.
+pub fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
     for text in &question.filesystems {
@@ -232,12 +233,12 @@ fn then<'a>(
 }
 
 /// The file system that a spec has made.
-fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
+pub fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
     catalog::get(&spec.made().kind)
 }
 
 /// What neither of two that lie over each other can do.
-fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
+pub fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
     top.lacks.iter().chain(&below.lacks).map(|(what, why)| (what.clone(), why.clone())).collect()
 }
 

@@ -10,6 +10,7 @@ use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Curve, Needs, Setting, Threads, Workload, workloads};
 
 use crate::config;
+use crate::device_rows::device_rows;
 use crate::input;
 use crate::lab_rows::lab_rows;
 use crate::model_rows::{self, model_rows};
@@ -232,6 +233,7 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             let (filesystem, lacks) = (None, BTreeMap::new());
             Ok(vec![Row { label, filesystem, medium, longest_name, room, lacks, skip }])
         }
+        Place::Device(device) => device_rows(question, device),
         Place::Lab(lab) => lab_rows(question, lab),
         Place::Model(model) => model_rows(question, model),
     }

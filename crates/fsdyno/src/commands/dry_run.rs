@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_media::block::Seen;
 use fsdyno_record::OpKind;
 use fsdyno_record::plan::{IssuerPlan, MediumPlan};
 use fsdyno_report::Format;
@@ -9,14 +10,17 @@ use fsdyno_study::{Cell, Slot};
 use serde_json::json;
 
 use crate::cli::Run;
+use crate::drive;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Prints the trials.
 pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failure> {
+    // A drive is asked everything that a real run asks it.
+    let drive = drive::is_named(run).then(|| drive::look(run)).transpose()?;
     match run.format {
-        Format::Text => output::data(&text(cells, schedule))?,
-        Format::Json => output::json(&value(cells, schedule))?,
+        Format::Text => output::data(&text(cells, schedule, drive.as_ref()))?,
+        Format::Json => output::json(&value(cells, schedule, drive.as_ref()))?,
         Format::Mail | Format::Csv | Format::Markdown | Format::Original => {
             return Err(Failure::wrong("--dry-run takes --format text or json"));
         }
@@ -24,7 +28,7 @@ pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failur
     Ok(Exit::Good)
 }
 
-fn value(cells: &[Cell], schedule: &[Slot]) -> serde_json::Value {
+fn value(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> serde_json::Value {
     let order: Vec<_> = schedule
         .iter()
         .map(|slot| json!({"cell": slot.cell, "seed": slot.seed, "round": slot.round}))
@@ -45,17 +49,39 @@ fn value(cells: &[Cell], schedule: &[Slot]) -> serde_json::Value {
             })
         })
         .collect();
-    json!({"cells": cells, "trials": order})
+    let mut value = json!({"cells": cells, "trials": order});
+    if let Some(drive) = drive {
+        value["drive"] =
+            json!({"what": drive.what(), "device": drive.data_path(), "steps": drive.steps()});
+    }
+    value
 }
 
-fn text(cells: &[Cell], schedule: &[Slot]) -> String {
+fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
     let mut text = String::new();
+    if let Some(drive) = drive {
+        text.push_str(&format!("{}, of which all is lost:\n", drive.what()));
+        for step in drive.steps() {
+            text.push_str(&format!("   {step}\n"));
+        }
+    }
+    let shown = |argv: &[String]| {
+        let argv = argv.join(" ");
+        let device = drive.map(|drive| drive.data_path().display().to_string());
+        device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
+    };
     for (at, cell) in cells.iter().enumerate() {
         let plan = &cell.plan;
         let place = match &plan.medium {
             MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
             MediumPlan::Model(model) => {
                 format!("a model in this program, no kernel, on {}", model.disk.name)
+            }
+            MediumPlan::Device(device) => {
+                let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+                let journal =
+                    device.journal_size.map(|size| format!(", {{journal}} on {size} more"));
+                format!("made on {raid}{}{}", device.on, journal.unwrap_or_default())
             }
             MediumPlan::Lab(lab) => {
                 let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
@@ -74,8 +100,13 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         let params: Vec<String> =
             plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         text.push_str(&format!("   parameters: {}\n", params.join(" ")));
-        if let Some(raid) = plan.lab().and_then(|lab| lab.raid) {
-            let disks: Vec<String> = (0..raid.disks).map(|at| format!("/dev/nbd{at}")).collect();
+        let array = match &plan.medium {
+            MediumPlan::Lab(lab) => lab.raid.map(|raid| (raid, "nbd")),
+            MediumPlan::Device(device) => device.raid.map(|raid| (raid, "loop")),
+            MediumPlan::Directory { .. } | MediumPlan::Model(_) => None,
+        };
+        if let Some((raid, kind)) = array {
+            let disks: Vec<String> = (0..raid.disks).map(|at| format!("/dev/{kind}{at}")).collect();
             let argv = fsdyno_filesystem::array::create(raid, &disks);
             text.push_str(&format!("   array: {}\n", argv.join(" ")));
         }
@@ -85,7 +116,7 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
                 text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
             }
             if !filesystem.mkfs.is_empty() {
-                text.push_str(&format!("   make:  {}\n", filesystem.mkfs.join(" ")));
+                text.push_str(&format!("   make:  {}\n", shown(&filesystem.mkfs)));
             }
             let mount = |kind: &str, options: &str| match options {
                 "" => format!("   mount: -t {kind}\n"),
@@ -96,11 +127,11 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             }
             match filesystem.mount_command.as_slice() {
                 [] => text.push_str(&mount(&filesystem.mount_type, &filesystem.mount_options)),
-                command => text.push_str(&format!("   mount: {}\n", command.join(" "))),
+                command => text.push_str(&format!("   mount: {}\n", shown(command))),
             }
             match filesystem.check.as_slice() {
                 [] => text.push_str("   check: there is none\n"),
-                check => text.push_str(&format!("   check: {}\n", check.join(" "))),
+                check => text.push_str(&format!("   check: {}\n", shown(check))),
             }
             if let Some(period) = &filesystem.period {
                 let cache = plan.lab().map(|lab| &lab.disk.spec["queue"]["write_cache"]);
