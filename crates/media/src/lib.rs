@@ -3,6 +3,7 @@
 //! Nothing of the user's is ever touched: a directory is used only through a fresh subdirectory
 //! that fsdyno creates, marks and removes; a drive that is probed is opened read-only.
 
+pub mod device;
 pub mod directory;
 pub mod error;
 pub mod leftovers;
@@ -10,6 +11,7 @@ mod marker;
 pub mod probed;
 mod remove;
 
+pub use device::Device;
 pub use directory::{Directory, Room, check};
 pub use error::MediaError;
 pub use leftovers::{Leftover, clean, leftovers};
