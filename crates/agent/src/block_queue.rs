@@ -87,6 +87,16 @@ pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<
         .collect()
 }
 
+/// How many bytes a device has.
+///
+/// # Errors
+/// A device that is not there.
+pub fn size(name: &str) -> io::Result<u64> {
+    // In sectors of 512 bytes, whatever the device's own are (Documentation/ABI/stable/sysfs-block).
+    let sectors = fs::read_to_string(Path::new("/sys/block").join(name).join("size"))?;
+    Ok(sectors.trim().parse::<u64>().map_err(io::Error::other)? * 512)
+}
+
 /// The settings in effect.
 pub fn read_back(name: &str) -> BTreeMap<String, String> {
     KEYS.iter()

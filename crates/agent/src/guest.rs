@@ -185,7 +185,8 @@ fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<
                 (Medium::Instant { name }, Partition { start: Bytes(0), size })
             }
         };
-        disks.push(ModelledDisk { name: plan.name.clone(), spec, role, partition, medium });
+        let (name, spec) = (plan.name.clone(), Some(spec));
+        disks.push(ModelledDisk { name, spec, role, partition, medium });
     }
     Ok(disks)
 }

@@ -1,21 +1,51 @@
-//! The agent as a child process of a host: mailbox and directory come as descriptors.
+//! The agent as a child process of a host: mailbox and directory come as descriptors, devices by
+//! their names.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fsdyno_record::Job;
+use fsdyno_disk::Partition;
+use fsdyno_filesystem::array;
 use fsdyno_record::mailbox::{self, Mailbox};
+use fsdyno_record::plan::DevicePlan;
+use fsdyno_record::trial::DiskRole;
+use fsdyno_record::{Bytes, Job};
+use fsdyno_workload::Input;
 
 use crate::memory::{mapped_input, shared_words};
-use crate::target::Directory;
-use crate::trial;
+use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
+use crate::{keeper, process, trial};
 
-/// Runs the job in the mailbox below a directory and puts the report into the mailbox.
+/// Where a file system is mounted, in a mount namespace of its own: the first of these that is
+/// there. What of the user's lies below is neither touched nor seen meanwhile.
+const MOUNT_POINTS: &[&str] = &["/mnt", "/media", "/srv", "/tmp"];
+
+/// What the parent hands over.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The mailbox.
+    pub mailbox: RawFd,
+    /// The root of the trial, where that is a directory.
+    pub root: Option<RawFd>,
+    /// The workload's input, where there is one.
+    pub input: Option<RawFd>,
+    /// The devices to format: those of the file system, and after them that of its journal.
+    pub devices: Vec<PathBuf>,
+    /// The array to make of them: `/dev/md127`.
+    pub array: Option<PathBuf>,
+}
+
+/// Runs the job in the mailbox and puts the report into the mailbox.
 ///
 /// Exit code 0 means that there is a report, whatever it says.
-pub fn host(mailbox_fd: RawFd, root_fd: RawFd, input_fd: Option<RawFd>) -> ExitCode {
-    match serve(mailbox_fd, root_fd, input_fd) {
+pub fn host(given: &Given) -> ExitCode {
+    let served = match given.devices.is_empty() {
+        true => serve(given),
+        false => keeper::keep(|| serve(given), || stop_array(given)),
+    };
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fsdyno agent: {error}");
@@ -24,18 +54,69 @@ pub fn host(mailbox_fd: RawFd, root_fd: RawFd, input_fd: Option<RawFd>) -> ExitC
     }
 }
 
-fn serve(mailbox_fd: RawFd, root_fd: RawFd, input_fd: Option<RawFd>) -> io::Result<()> {
-    let memory = take(mailbox_fd)?;
-    let root = take(root_fd)?;
+/// Takes the array apart, which our parent does while it lives, after a check of what is on it.
+fn stop_array(given: &Given) {
+    if let Some(device) = &given.array {
+        let argv = array::stop(&device.to_string_lossy());
+        // Nobody is left to be told; `fsdyno doctor` finds what could not be stopped.
+        let _ = process::run(&argv, &array::env());
+    }
+}
+
+fn serve(given: &Given) -> io::Result<()> {
+    let memory = take(given.mailbox)?;
     let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
-    let input = match (&job.plan.workload.input, input_fd) {
+    let input = match (&job.plan.workload.input, given.input) {
         (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
         _ => None,
     };
-    let report = trial::run(&job, &mut Directory::new(root)?, mailbox, input);
-    mailbox.put_report(&serde_json::to_vec(&report)?).map_err(io::Error::other)
+    let run = |target: &mut dyn Target, input: Option<Input>| {
+        let report = trial::run(&job, target, mailbox, input);
+        mailbox.put_report(&serde_json::to_vec(&report)?).map_err(io::Error::other)
+    };
+    match (job.plan.device(), given.root) {
+        (Some(plan), _) => run(&mut formatted(&job, plan, given)?, input),
+        (None, Some(root)) => run(&mut Directory::new(take(root)?)?, input),
+        (None, None) => Err(io::Error::other("neither a directory nor a device was handed over")),
+    }
+}
+
+fn formatted(job: &Job, plan: &DevicePlan, given: &Given) -> io::Result<Formatted> {
+    let Some(filesystem) = job.plan.filesystem.clone() else {
+        return Err(io::Error::other("the plan names no file system"));
+    };
+    let data = plan.data_disks() as usize;
+    let disks = given.devices.iter().enumerate().map(|(at, path)| {
+        let role = match plan.raid {
+            _ if at >= data => DiskRole::Journal,
+            Some(_) => DiskRole::Member,
+            None => DiskRole::Data,
+        };
+        let name = name_of(path)?;
+        let size = Bytes(crate::block_queue::size(&name)?);
+        let partition = Partition { start: Bytes(0), size };
+        let medium = Medium::Real { name };
+        Ok(ModelledDisk { name: plan.on.clone(), spec: None, role, partition, medium })
+    });
+    let disks = disks.collect::<io::Result<Vec<_>>>()?;
+    let there = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
+    let there = there.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
+    let array = given.array.as_deref().map(name_of).transpose()?;
+    let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, there.into());
+    Ok(made.beside_others(array, never_again()))
+}
+
+/// A number that no other trial on this host gets.
+fn never_again() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64)
+}
+
+/// As the kernel names a device.
+fn name_of(path: &Path) -> io::Result<String> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.map(String::from).ok_or_else(|| io::Error::other("a device without a name"))
 }
 
 /// A descriptor that the parent said it handed over.

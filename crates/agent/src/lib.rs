@@ -9,6 +9,7 @@ mod books;
 mod guest;
 mod held;
 mod host;
+mod keeper;
 mod kernel_log;
 mod machine;
 mod memory;
@@ -20,4 +21,4 @@ mod target;
 mod trial;
 
 pub use guest::guest;
-pub use host::host;
+pub use host::{Given, host};

@@ -3,6 +3,7 @@
 //! Whatever happens to this process, SIGKILL too, nothing is left of either.
 
 pub mod memory;
+pub mod orphans;
 pub mod process;
 
 pub use memory::{Mapped, SharedMailbox, memory_file};

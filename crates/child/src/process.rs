@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::memory::memory_file;
+use crate::orphans;
 
 /// A child, killed with its whole group when it is dropped.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ impl Process {
             .stdout(Stdio::from(OwnedFd::from(words.try_clone()?)))
             .stderr(Stdio::from(OwnedFd::from(words.try_clone()?)))
             .process_group(0);
+        orphans::mark(&mut command);
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
         // SAFETY: between fork and exec the closure makes system calls only and allocates

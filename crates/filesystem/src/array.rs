@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{MD_DATA_OFFSET, RaidPlan};
 
-/// The array's device.
+/// The array's device in the lab, where there is no other.
 pub const DEVICE: &str = "/dev/md0";
 
 /// The program that makes and describes arrays.
@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
     "Consistency Policy",
 ];
 
-/// The command that makes the array of these disks; `{uuid:array}` is the seed's.
+/// The command that makes the array `{device}` of these disks; `{uuid:array}` is the seed's.
 ///
 /// Nothing is resynchronised (fresh disks read zeros, of which mirrors and parity are right) and no
 /// write-intent bitmap is kept, so that nothing runs beside the trial. `--run` keeps mdadm from asking.
@@ -33,7 +33,7 @@ pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
     let mut argv: Vec<String> = [
         TOOL,
         "--create",
-        DEVICE,
+        "{device}",
         "--run",
         "--metadata=1.2",
         "--assume-clean",
@@ -53,8 +53,13 @@ pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
 }
 
 /// The command that describes it.
-pub fn detail() -> Vec<String> {
-    [TOOL, "--detail", DEVICE].map(String::from).to_vec()
+pub fn detail(device: &str) -> Vec<String> {
+    [TOOL, "--detail", device].map(String::from).to_vec()
+}
+
+/// The command that takes it apart; what lies on its disks stays as it is.
+pub fn stop(device: &str) -> Vec<String> {
+    [TOOL, "--stop", device].map(String::from).to_vec()
 }
 
 /// The command that prints mdadm's version.

@@ -4,12 +4,15 @@
 use fsdyno_record::seed;
 
 /// What a file system lies on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Devices<'a> {
     /// Its own device: `{device}`.
     pub device: &'a str,
     /// That of its journal, where it has one apart: `{journal}`.
     pub journal: Option<&'a str>,
+    /// What UUIDs are drawn from where it is not the seed: a kernel, and mkfs.btrfs, take no second
+    /// file system of one UUID, so that on a host each has one of its own.
+    pub uuids: Option<u64>,
 }
 
 /// The command with every placeholder filled in. What is arbitrary in life comes from the seed:
@@ -45,8 +48,11 @@ fn draw(name: &str, devices: Devices<'_>, seed: u64) -> Option<String> {
     match name {
         "device" => Some(devices.device.to_string()),
         "journal" => devices.journal.map(String::from),
-        "uuid" | "hash_seed" => Some(seed::uuid(seed, name)),
-        _ => name.strip_prefix("uuid:").map(|_| seed::uuid(seed, name)),
+        "hash_seed" => Some(seed::uuid(seed, name)),
+        _ if name == "uuid" || name.starts_with("uuid:") => {
+            Some(seed::uuid(devices.uuids.unwrap_or(seed), name))
+        }
+        _ => None,
     }
 }
 
@@ -54,7 +60,7 @@ fn draw(name: &str, devices: Devices<'_>, seed: u64) -> Option<String> {
 mod tests {
     use super::*;
 
-    const ONE: Devices<'_> = Devices { device: "/dev/nbd0", journal: None };
+    const ONE: Devices<'_> = Devices { device: "/dev/nbd0", journal: None, uuids: None };
 
     fn filled(word: &str) -> String {
         fill_word(word, ONE, 7)
@@ -76,5 +82,9 @@ mod tests {
         assert_ne!(filled("{uuid}"), filled("{hash_seed}"));
         assert_ne!(filled("{uuid:log}"), filled("{uuid:data}"));
         assert_ne!(fill_word("{uuid}", ONE, 7), fill_word("{uuid}", ONE, 8));
+        let own = Devices { uuids: Some(9), ..ONE };
+        assert_ne!(fill_word("{uuid}", own, 7), filled("{uuid}"));
+        assert_ne!(fill_word("{uuid:log}", own, 7), filled("{uuid:log}"));
+        assert_eq!(fill_word("{hash_seed}", own, 7), filled("{hash_seed}"));
     }
 }

@@ -31,7 +31,7 @@ impl Filesystem {
         context: Context,
         tool: Option<&str>,
     ) -> Result<FilesystemPlan, SpecError> {
-        let outer = self.outer_journal(spec, context)?;
+        let outer = self.outer_journal(spec)?;
         let mkfs = self.mkfs_items(spec, context, tool, outer)?;
         Ok(FilesystemPlan {
             kind: self.name.clone(),
@@ -111,13 +111,9 @@ impl Filesystem {
     }
 
     /// The catalog's word on a journal on a second disk, where the spec wants one.
-    fn outer_journal(&self, spec: &Spec, context: Context) -> Result<Option<&Journal>, SpecError> {
+    fn outer_journal(&self, spec: &Spec) -> Result<Option<&Journal>, SpecError> {
         if !spec.names_second_disk() {
             return Ok(None);
-        }
-        if context == Context::Host {
-            let problem = "{journal} is a second disk, and only the lab has one";
-            return Err(SpecError::new(problem, "leave the journal inside, or use --on lab"));
         }
         let none = || {
             let problem = format!("{} has no journal that a second disk could hold", self.name);
@@ -382,10 +378,10 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_no_second_disk_and_an_inner_journal_needs_none() {
+    fn a_host_has_a_second_disk_too_and_an_inner_journal_needs_none() {
         let spec = Spec::parse("ext4 -J device={journal}").unwrap();
-        let host = catalog::get("ext4").unwrap().plan(&spec, Context::Host, NEW);
-        assert!(host.unwrap_err().to_string().starts_with("{journal} is a second disk"));
+        let host = catalog::get("ext4").unwrap().plan(&spec, Context::Host, NEW).unwrap();
+        assert_eq!(host.journal, plan("ext4 -J device={journal}").unwrap().journal);
         assert_eq!(plan("ext4 -J size=64").unwrap().journal, None);
     }
 

@@ -49,6 +49,7 @@ Examples:
   fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
   fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
+  sudo fsdyno run dirops --on loop:8G --fs ext4 --fs xfs --repeat 10
   fsdyno run dirops tarball --fs ext4 --dry-run
 
 Ctrl-C kills the running trials, keeps the finished ones and writes the report from them. The same
@@ -58,24 +59,26 @@ pub struct Run {
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
     /// A file system as you would type it, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
-    /// repeated [default in the lab: ext4]
+    /// repeated [default: ext4; a directory is used as it is]
     #[arg(long = "fs", value_name = "[NAME=]SPEC")]
     pub filesystems: Vec<String>,
-    /// Where: 'lab' (a guest in virtual time on a modelled disk) or a directory of this host
-    #[arg(long, value_name = "lab|DIR", default_value = "lab")]
+    /// Where: 'lab' (a guest in virtual time on a modelled disk), a directory of this host, or as root
+    /// 'loop:SIZE' (a loop device over a sparse file in the folder of the results) or 'ram:SIZE' (a loop
+    /// device over a file in memory), made for each trial and gone after it
+    #[arg(long, value_name = "lab|DIR|loop:SIZE|ram:SIZE", default_value = "lab")]
     pub on: String,
     /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file (something.toml); may be
     /// repeated [default: hdd-7200]
     #[arg(long = "disk", value_name = "NAME|FILE")]
     pub disks: Vec<String>,
-    /// Several such disks as one md RAID in the lab: level 0, 1, 5 or 10, up to 8 disks, and the size of a
+    /// Several such disks (in the lab, or loop:SIZE) as one md RAID: level 0, 1, 5 or 10, up to 8 disks, and the size of a
     /// chunk (a power of two, 4K to 1M) if it is not to be mdadm's own; such as 0x2, 1x2, 5x3:64K, 10x4
     #[arg(long, value_name = "LEVELxN[:CHUNK]")]
     pub raid: Option<RaidPlan>,
     /// The lab's second disk, for specs that name {journal} [default: another of the first kind]
     #[arg(long, value_name = "NAME|FILE")]
     pub journal_disk: Option<String>,
-    /// Size of the journal's partition on it, whole mebibytes [default: 256M]
+    /// Size of the journal's partition or loop device, whole mebibytes [default: 256M]
     #[arg(long, value_name = "SIZE")]
     pub journal_size: Option<Bytes>,
     /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
@@ -271,12 +274,15 @@ pub struct Fit {
 #[command(after_help = "\
 Examples:
   fsdyno doctor
+  fsdyno doctor --clean
   fsdyno doctor --clean /srv/scratch
 
-It ends with code 3 if the lab cannot run.")]
+It ends with code 3 if the lab cannot run. Nothing without fsdyno's own mark is ever cleaned, and nothing
+of a process that still runs.")]
 pub struct Doctor {
-    /// Remove what killed fsdyno processes left in this directory, and nothing else
-    #[arg(long, value_name = "DIR")]
+    /// Clean what killed fsdyno processes left, and nothing else: processes, mounts, md arrays, loop
+    /// devices, and in this directory folders and files [default directory: the current one]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
     /// How it is written
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
@@ -289,12 +295,18 @@ pub struct Agent {
     /// The mailbox, inherited
     #[arg(long)]
     pub mailbox_fd: i32,
-    /// The root of the trial, inherited
+    /// The root of the trial, inherited, where it is a directory
     #[arg(long)]
-    pub root_fd: i32,
+    pub root_fd: Option<i32>,
     /// The workload's input, inherited
     #[arg(long)]
     pub input_fd: Option<i32>,
+    /// A device to format; may be repeated
+    #[arg(long = "device")]
+    pub devices: Vec<PathBuf>,
+    /// The md array to make of them
+    #[arg(long)]
+    pub array: Option<PathBuf>,
 }
 
 /// Formats of other data.

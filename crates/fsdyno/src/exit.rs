@@ -87,7 +87,11 @@ impl From<MergeError> for Failure {
 
 impl From<MediaError> for Failure {
     fn from(error: MediaError) -> Failure {
-        Failure::wrong(error.to_string())
+        let exit = match error {
+            MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_lab::{Lab, LabOptions, user_cache};
-use fsdyno_media::Room;
+use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_study::{Cell, LabPlace, Place, Question};
+use fsdyno_study::{Cell, DevicePlace, LabPlace, Place, Question};
 use fsdyno_venue::{HostVenue, Inputs, LabVenue, Venue, tools};
 
 use crate::cli::Run;
@@ -16,7 +16,7 @@ use crate::output::say;
 /// The disk of the lab if none is named.
 const DISK: &str = "hdd-7200";
 
-/// The file system of the lab if none is named.
+/// The file system that is made if none is named.
 const FILESYSTEM: &str = "ext4";
 
 /// RAM of the guest if nothing is said.
@@ -28,7 +28,7 @@ const ANY_KERNEL: &str = "default";
 /// What is asked, in the words of the study.
 pub fn question(run: &Run) -> Question {
     let mut filesystems = run.filesystems.clone();
-    if filesystems.is_empty() && is_lab(run) {
+    if filesystems.is_empty() && (is_lab(run) || Made::parse(&run.on).is_some()) {
         filesystems.push(FILESYSTEM.to_string());
     }
     let tool_versions = filesystems
@@ -67,7 +67,34 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
         };
         return Ok(Place::Lab(lab_place(run, kernels, false)));
     }
-    directory(run)
+    match Made::parse(&run.on) {
+        Some(made) => {
+            made_place(run, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
+        }
+        None => directory(run),
+    }
+}
+
+/// A medium that is made on this host for each trial.
+fn made_place(run: &Run, made: Made) -> Result<Place, Failure> {
+    refuse_for_lab(run, "a device of this host", &["--raid", "--journal-size"])?;
+    if run.jobs > 1 {
+        return Err(Failure::wrong(format!(
+            "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two \
+             file systems of one seed would have one UUID; leave --jobs out",
+            run.jobs
+        )));
+    }
+    // A dry run makes nothing, and may be asked for by anybody.
+    if !run.dry_run {
+        made.allowed()?;
+    }
+    Ok(Place::Device(DevicePlace {
+        on: made.to_string(),
+        size: made.size,
+        raid: run.raid,
+        journal_size: run.journal_size,
+    }))
 }
 
 fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
@@ -91,14 +118,8 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
     }
 }
 
-fn directory(run: &Run) -> Result<Place, Failure> {
-    let on = run.on.as_str();
-    let device = on.starts_with("/dev/") && !Path::new(on).is_dir();
-    if on.starts_with("loop:") || on.starts_with("ram:") || device {
-        return Err(Failure::wrong(format!(
-            "--on {on} is not there yet; there are: lab, or a directory of this host"
-        )));
-    }
+/// Refuses the options that are for the lab, but for some that have a meaning here too.
+fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure> {
     for (option, given) in [
         ("--disk", !run.disks.is_empty()),
         ("--kernel", !run.kernels.is_empty()),
@@ -114,16 +135,37 @@ fn directory(run: &Run) -> Result<Place, Failure> {
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
     ] {
-        if given {
+        if given && !but.contains(&option) {
+            let on = &run.on;
+            let why = match option {
+                "--scheduler" | "--sysctl" => {
+                    "; what is set on this host stays the user's to set, and records say what it is"
+                }
+                "--size" if Made::parse(on).is_some() => "; the size stands in --on",
+                _ => "",
+            };
             return Err(Failure::wrong(format!(
-                "{option} is for the lab, and --on {on} is a directory of this host; leave one out"
+                "{option} is for the lab, and --on {on} is {what}; leave one out{why}"
             )));
         }
     }
+    Ok(())
+}
+
+fn directory(run: &Run) -> Result<Place, Failure> {
+    let on = run.on.as_str();
+    if on.starts_with("/dev/") && !Path::new(on).is_dir() {
+        return Err(Failure::wrong(format!(
+            "--on {on} is not there yet; there are: {}",
+            there_are()
+        )));
+    }
+    refuse_for_lab(run, "a directory of this host", &[])?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
         return Err(Failure::wrong(format!(
-            "there is no medium and no directory '{on}'; there are: lab, or a directory of this host"
+            "there is no medium and no directory '{on}'; there are: {}",
+            there_are()
         )));
     }
     fsdyno_media::check(path, &Room::default())?;
@@ -132,6 +174,13 @@ fn directory(run: &Run) -> Result<Place, Failure> {
         .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
     let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
     Ok(Place::Directory { path, label: kind, longest_name })
+}
+
+/// What `--on` takes.
+fn there_are() -> String {
+    let made = fsdyno_media::made::KINDS.iter().map(|kind| format!("{}:SIZE", kind.name));
+    let made: Vec<String> = made.collect();
+    format!("lab, {}, or a directory of this host", made.join(", "))
 }
 
 /// Whether the directory has room for the largest cells that run side by side, and whether a
@@ -176,6 +225,10 @@ pub fn venue(
             let venue = HostVenue::new(executable()).with_inputs(inputs.clone());
             Ok((Box::new(venue), place))
         }
+        Place::Device(_) => {
+            let venue = HostVenue::new(executable()).with_folder(results);
+            Ok((Box::new(venue.with_inputs(inputs.clone())), place))
+        }
         Place::Lab(_) => {
             let mut labs = Vec::new();
             let mut releases = Vec::new();
@@ -195,7 +248,7 @@ pub fn venue(
 
 /// The place for a dry run: kernels that are here are named, and none is brought.
 pub fn dry(run: &Run, place: Place) -> Place {
-    if matches!(place, Place::Directory { .. }) {
+    if !matches!(place, Place::Lab(_)) {
         return place;
     }
     let mut releases = Vec::new();

@@ -208,10 +208,9 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, MediaError> {
 }
 
 fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError> {
-    let pid = rustix::process::getpid().as_raw_nonzero();
     // mkdirat(2) takes no existing name, so a second draw is all that a collision asks for.
     for _ in 0..8 {
-        let name = format!(".fsdyno-{pid}-{:016x}", random());
+        let name = fresh_name();
         match mkdirat(parent, &name, Mode::from_raw_mode(0o700)) {
             Ok(()) => {
                 let own = remove::enter(parent.as_fd(), name.as_str())
@@ -223,6 +222,11 @@ fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError>
         }
     }
     Err(MediaError::io("create a directory in", path, Errno::EXIST))
+}
+
+/// A name that says whose it is: `.fsdyno-<pid>-<random>`.
+pub(crate) fn fresh_name() -> String {
+    format!(".fsdyno-{}-{:016x}", rustix::process::getpid().as_raw_nonzero(), random())
 }
 
 fn furnish(own: BorrowedFd<'_>) -> Result<(File, OwnedFd), Errno> {

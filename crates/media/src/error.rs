@@ -55,6 +55,28 @@ pub enum MediaError {
         /// The longest name of the work.
         need: usize,
     },
+    /// A medium that takes privileges, and this process has none.
+    #[error(
+        "--on {0} needs root, to set up a loop device and to mount what is made on it; run it as \
+         root (sudo fsdyno ...), or use --on DIRECTORY or --on lab"
+    )]
+    NeedsRoot(String),
+    /// No loop device can be made here.
+    #[error(
+        "no loop device can be made here (/dev/loop-control: {0}); modprobe loop brings them, and in \
+         a container only its host can give them"
+    )]
+    NoLoops(String),
+    /// The medium does not fit.
+    #[error("{what} may take {need}, and there is room for {have}; take a smaller one")]
+    NoRoomForMedium {
+        /// As it was typed.
+        what: String,
+        /// What there is.
+        have: Bytes,
+        /// What it takes when it is full.
+        need: Bytes,
+    },
     /// What is to be cleaned is not fsdyno's, or is in use.
     #[error("'{}' stays as it is: {why}", .path.display())]
     NotOurs {
@@ -81,6 +103,14 @@ impl MediaError {
         path: impl Into<PathBuf>,
         error: rustix::io::Errno,
     ) -> MediaError {
-        MediaError::Io { what, path: path.into(), source: error.into() }
+        MediaError::io_error(what, path, error.into())
+    }
+
+    pub(crate) fn io_error(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+        source: std::io::Error,
+    ) -> MediaError {
+        MediaError::Io { what, path: path.into(), source }
     }
 }

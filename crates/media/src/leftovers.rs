@@ -1,11 +1,11 @@
 //! What a killed process left behind: found by its marker, removed only when asked.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Dir;
+use rustix::fs::{AtFlags, Dir, FileType, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::directory::{open_directory, take_away};
@@ -13,7 +13,7 @@ use crate::error::MediaError;
 use crate::marker::{self, Reading};
 use crate::remove;
 
-/// A subdirectory that a dead fsdyno process left.
+/// A subdirectory, or an empty file, that a dead fsdyno process left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// Where it is.
@@ -34,6 +34,9 @@ pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
         let entry = entry.map_err(|error| MediaError::io("read", parent, error))?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         let Some(pid) = marker::pid_of_name(name) else { continue };
+        if empty_file(fd.as_fd(), name, pid) {
+            found.push(Leftover { path: parent.join(name), pid });
+        }
         // What cannot be opened (another user's, or no directory at all) is not ours to report.
         let Ok(own) = remove::enter(fd.as_fd(), name) else { continue };
         if dead(own.as_fd(), pid).unwrap_or(false) {
@@ -56,6 +59,10 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
         return Err(refuse("its name is not one that fsdyno gives"));
     };
     let fd = open_directory(parent)?;
+    if empty_file(fd.as_fd(), OsStr::new(name), leftover.pid) {
+        let gone = unlinkat(&fd, name, AtFlags::empty());
+        return gone.map_err(|error| MediaError::io("remove", path, error));
+    }
     let own = remove::enter(fd.as_fd(), name).map_err(|e| MediaError::io("open", path, e))?;
     match dead(own.as_fd(), leftover.pid) {
         Ok(true) => {}
@@ -70,9 +77,17 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
     })
 }
 
+/// Whether a name of ours is an empty file of a process that has ended: what is to be the file below a
+/// loop has a name, if at all, only while it is empty.
+fn empty_file(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
+    let empty = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size == 0);
+    empty && marker::start_time(pid).is_none()
+}
+
 /// Whether a subdirectory carries the marker of a process that has ended, or ended so early that
 /// there is nothing but a torn marker or nothing at all.
-fn dead(own: rustix::fd::BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
+fn dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
     Ok(match marker::read(own)? {
         Reading::Dead(_) => true,
         Reading::Living => false,
@@ -81,7 +96,7 @@ fn dead(own: rustix::fd::BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
     })
 }
 
-fn only(dir: rustix::fd::BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
+fn only(dir: BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -141,6 +156,18 @@ mod tests {
         std::os::unix::fs::symlink("/", base.path().join(".fsdyno-1-00000000000000bb")).unwrap();
         std::fs::create_dir(base.path().join(".fsdyno-notes")).unwrap();
         assert_eq!(leftovers(base.path()).unwrap(), []);
+    }
+
+    #[test]
+    fn an_empty_file_of_a_dead_process_goes_and_one_with_bytes_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let name = |end| base.path().join(format!(".fsdyno-{NOBODY}-00000000000000{end}"));
+        std::fs::write(name("dd"), "").unwrap();
+        std::fs::write(name("ee"), "years of work").unwrap();
+        let found = leftovers(base.path()).unwrap();
+        assert_eq!(found, [Leftover { path: name("dd"), pid: NOBODY }]);
+        clean(&found[0]).unwrap();
+        assert!(!name("dd").exists() && name("ee").exists());
     }
 
     #[test]

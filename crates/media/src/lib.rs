@@ -1,4 +1,4 @@
-//! What a file system lies on: directory, later loop file, block device, RAM.
+//! What a file system lies on: directory, loop file, block device, RAM.
 //!
 //! Nothing of the user's is ever touched: a directory is used only through a fresh subdirectory
 //! that fsdyno creates, marks and removes; a drive that is probed is opened read-only.
@@ -7,12 +7,19 @@ pub mod device;
 pub mod directory;
 pub mod error;
 pub mod leftovers;
+mod loop_file;
+pub mod loops;
+pub mod made;
+pub mod mark;
 mod marker;
 pub mod probed;
+mod ram;
 mod remove;
 
 pub use device::Device;
 pub use directory::{Directory, Room, check};
 pub use error::MediaError;
 pub use leftovers::{Leftover, clean, leftovers};
+pub use made::Made;
+pub use mark::Mark;
 pub use probed::{ProbeError, Probed};

@@ -4,6 +4,7 @@
 //! around trials (study over venue, lab, media; report over stats) meet only here.
 
 pub mod canonical;
+mod device_plan;
 pub mod guest;
 mod lab_plan;
 pub mod lines;

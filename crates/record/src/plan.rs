@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::canonical;
+pub use crate::device_plan::DevicePlan;
 pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan};
 use crate::units::{Bytes, Nanos};
 
@@ -190,6 +191,8 @@ pub enum MediumPlan {
         /// The directory.
         path: String,
     },
+    /// Devices of this host, formatted anew.
+    Device(DevicePlan),
     /// Modelled disks in the lab.
     Lab(LabPlan),
 }
@@ -289,7 +292,15 @@ impl Plan {
     pub fn lab(&self) -> Option<&LabPlan> {
         match &self.medium {
             MediumPlan::Lab(lab) => Some(lab),
-            MediumPlan::Directory { .. } => None,
+            MediumPlan::Directory { .. } | MediumPlan::Device(_) => None,
+        }
+    }
+
+    /// The devices of this host, if this plan formats them.
+    pub fn device(&self) -> Option<&DevicePlan> {
+        match &self.medium {
+            MediumPlan::Device(device) => Some(device),
+            MediumPlan::Directory { .. } | MediumPlan::Lab(_) => None,
         }
     }
 

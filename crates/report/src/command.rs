@@ -1,6 +1,6 @@
 //! The command that repeats what was measured, worked out from the plans of the trials.
 
-use fsdyno_record::plan::{IssuerPlan, LabPlan, MediumPlan, VerifyMode};
+use fsdyno_record::plan::{DevicePlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode};
 use fsdyno_record::shell::quote;
 use fsdyno_record::{Bytes, Trial};
 
@@ -44,8 +44,16 @@ fn file_system(trial: &Trial) -> Option<String> {
 fn medium(trial: &Trial) -> Vec<String> {
     match &trial.plan.medium {
         MediumPlan::Directory { path } => vec![option("on", path)],
+        MediumPlan::Device(device) => on_device(device),
         MediumPlan::Lab(lab) => in_lab(lab),
     }
+}
+
+fn on_device(device: &DevicePlan) -> Vec<String> {
+    let mut options = vec![option("on", &device.on)];
+    options.extend(device.raid.map(|raid| option("raid", &raid.to_string())));
+    options.extend(device.journal_size.map(|size| option("journal-size", &bytes(size))));
+    options
 }
 
 /// The options of a lab; what is as usual is left out.
@@ -124,6 +132,20 @@ mod tests {
     #[test]
     fn a_directory_is_repeated_on_that_directory() {
         assert!(of(&fixture::on_a_host(), None).contains("--on /srv/scratch"));
+    }
+
+    #[test]
+    fn a_device_is_made_again_as_it_was() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            let (on, raid) = ("loop:8G".to_string(), "5x3".parse().ok());
+            let journal_size = Some(Bytes(64 << 20));
+            trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+        }
+        let text = of(&trials, None);
+        for part in ["--on loop:8G", "--raid 5x3", "--journal-size 64M"] {
+            assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::plan::{
-    DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan,
+    DevicePlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, Plan, VerifyMode,
+    WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::trial::{
@@ -99,6 +100,17 @@ pub fn on_a_host() -> Vec<Trial> {
             phase.durable_ns = None;
             phase.device = None;
         }
+    }
+    trials
+}
+
+/// On a loop device of a host, with a device for the journal.
+pub fn on_a_loop() -> Vec<Trial> {
+    let mut trials = on_a_host();
+    for trial in &mut trials {
+        let (on, raid, journal_size) = ("loop:8G".into(), None, Some(Bytes(256 << 20)));
+        trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+        trial.conditions.device = "loop over a file on ext4".into();
     }
     trials
 }

@@ -403,6 +403,11 @@ fn facts(trial: &Trial) -> Vec<(String, String)> {
     if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
         fact("directory", path.clone());
     }
+    if let Some(device) = plan.device() {
+        let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+        fact("medium", format!("{raid}{}: {}", device.on, found.device));
+        fact("journal on", device.journal_size.map(|size| size.to_string()).unwrap_or_default());
+    }
     fact("device", found.device_size.map(|size| size.to_string()).unwrap_or_default());
     let start = found.partition_start.map(|start| format!("at {start}"));
     fact("partition", start.unwrap_or_default());

@@ -26,7 +26,14 @@ fn the_schema_is_itself_a_schema() {
 #[test]
 fn records_of_lab_and_host_and_those_that_failed_fit_the_schema() {
     let several = vec![fixture::on_several_disks()];
-    let all = [fixture::trials(), fixture::with_failures(), fixture::on_a_host(), several].concat();
+    let all = [
+        fixture::trials(),
+        fixture::with_failures(),
+        fixture::on_a_host(),
+        fixture::on_a_loop(),
+        several,
+    ]
+    .concat();
     for trial in &all {
         assert_eq!(problems(&record(trial)), Vec::<String>::new());
     }

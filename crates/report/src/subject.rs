@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
-use fsdyno_record::plan::{LabPlan, MediumPlan, VerifyMode};
+use fsdyno_record::plan::{DevicePlan, LabPlan, MediumPlan, VerifyMode};
 
 use crate::number::clean;
 
@@ -67,25 +67,41 @@ fn disks_of(lab: &LabPlan) -> String {
     format!("{raid}{}{}", lab.disk.name, journal.unwrap_or_default())
 }
 
-/// A line for each directory: what it is mounted as, where, under which kernel.
+/// A line for each directory or device: what it is mounted as, where, under which kernel.
 fn directories(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     for trial in trials {
-        let MediumPlan::Directory { path } = &trial.plan.medium else { continue };
+        let place = match &trial.plan.medium {
+            MediumPlan::Directory { path } => format!("directory {path}"),
+            MediumPlan::Device(device) => device_of(device),
+            MediumPlan::Lab(_) => continue,
+        };
         let found = &trial.conditions;
         let first = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
         let (kind, kernel) = (first(&found.mount), first(&found.kernel));
-        let on = match found.device.as_str() {
-            "" => String::new(),
-            device => format!(" on {device}"),
-        };
-        let mut parts = vec![format!("directory {path}")];
-        parts.extend((!kind.is_empty()).then(|| format!("{kind}{on}")));
+        let made = trial.plan.device().is_some();
+        let mut parts = vec![place];
+        match found.device.as_str() {
+            // What was skipped has not been there.
+            "" if made => continue,
+            "" if !kind.is_empty() => parts.push(kind),
+            "" => {}
+            device if made => parts.push(device.to_string()),
+            device if !kind.is_empty() => parts.push(format!("{kind} on {device}")),
+            _ => {}
+        }
         parts.extend((!kernel.is_empty()).then(|| format!("kernel {kernel}")));
         parts.extend(settings(&[trial]));
         put(&mut lines, format!("host: {}", parts.join("; ")));
     }
     lines
+}
+
+/// `loop:8G`, `RAID 5x3 of loop:8G with its journal on 256 MiB more`.
+fn device_of(device: &DevicePlan) -> String {
+    let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+    let journal = device.journal_size.map(|size| format!(" with its journal on {size} more"));
+    format!("{raid}{}{}", device.on, journal.unwrap_or_default())
 }
 
 /// What is not as it is by itself: sysctls, threads, a verification that leaves something out.
@@ -197,6 +213,25 @@ mod tests {
         let lines = lines(&trials);
         assert!(lines[0].starts_with("lab (virtual time): disks instant, hdd-7200; "), "{lines:?}");
         assert_eq!(lines[1], "dirops: files=10000,7 alone=yes");
+    }
+
+    #[test]
+    fn a_device_is_told_with_what_it_is_and_one_that_was_never_made_is_not() {
+        let mut trials = fixture::on_a_host();
+        for trial in &mut trials {
+            let (on, raid) = ("loop:8G".to_string(), "5x3".parse().ok());
+            let journal_size = Some(fsdyno_record::Bytes(64 << 20));
+            trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+            trial.conditions.device = "loop over a file on ext4".into();
+        }
+        trials[0].conditions.device.clear();
+        let told = lines(&trials);
+        assert_eq!(
+            told[0],
+            "host: RAID 5x3 of loop:8G with its journal on 64 MiB more; loop over a file on ext4; \
+             kernel 6.1.0-44-amd64; vm.dirty_ratio=20"
+        );
+        assert!(!told[1].starts_with("host"), "{told:?}");
     }
 
     #[test]

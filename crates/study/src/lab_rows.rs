@@ -41,7 +41,8 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     Ok(rows)
 }
 
-fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
+/// The file systems that were typed, in their order.
+pub fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
     for text in &question.filesystems {

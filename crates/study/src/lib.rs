@@ -1,6 +1,7 @@
 //! Plan a matrix of trials, order them, run them through a venue, store them.
 
 mod config;
+mod device_rows;
 pub mod input;
 mod lab_rows;
 mod logs;
@@ -16,7 +17,9 @@ pub mod store;
 pub use input::read_inputs;
 pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
-pub use question::{Cell, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE};
+pub use question::{
+    Cell, DevicePlace, LabPlace, MatrixError, Place, Question, Size, USUAL_DEADLINE,
+};
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use schedule::{Shard, Slot, schedule};
 pub use share::{Share, ShareError};

@@ -9,6 +9,7 @@ use fsdyno_venue::InputFile;
 use fsdyno_workload::{Curve, Needs, Setting, Threads, workloads};
 
 use crate::config;
+use crate::device_rows::device_rows;
 use crate::input;
 use crate::lab_rows::lab_rows;
 use crate::question::{Cell, MatrixError, Place, Question};
@@ -216,6 +217,7 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             let (longest_name, room, skip) = (*longest_name, None, None);
             Ok(vec![Row { label, filesystem: None, medium, longest_name, room, skip }])
         }
+        Place::Device(device) => device_rows(question, device),
         Place::Lab(lab) => lab_rows(question, lab),
     }
 }

@@ -55,8 +55,24 @@ pub enum Place {
         /// The longest name that its file system takes, in bytes, where it says so.
         longest_name: Option<usize>,
     },
+    /// On devices of this host that are formatted anew.
+    Device(DevicePlace),
     /// In the lab.
     Lab(LabPlace),
+}
+
+/// What is formatted on this host.
+#[derive(Clone, Debug)]
+pub struct DevicePlace {
+    /// As `--on` takes it.
+    pub on: String,
+    /// Its size.
+    pub size: Bytes,
+    /// How several of it are put together.
+    pub raid: Option<RaidPlan>,
+    /// Size of another one, for file systems whose spec names `{journal}`; none takes
+    /// [`USUAL_JOURNAL`].
+    pub journal_size: Option<Bytes>,
 }
 
 /// What the lab is to be.

@@ -1,4 +1,4 @@
-//! The file system's own check, on this host, on the image that the guest left.
+//! The file system's own check, on this host, on the image that the guest left or on the device.
 //!
 //! A check needs no guest: the same tool reads the same bytes here, some fifty times faster, and
 //! without any privilege. The image is a nameless sparse file; nothing of it is left behind.
@@ -32,9 +32,9 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// How often the check is looked at.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What stands for the images in records: where they lay is of no interest and never the same.
-const IMAGE: &str = "image";
-const JOURNAL: &str = "journal";
+/// What stands for images, and for that of a journal, in records: where they lay is of no interest
+/// and never the same.
+pub const IMAGES: [&str; 2] = ["image", "journal"];
 
 /// Writes a partition of a modelled disk into a nameless sparse file: what is on the
 /// medium, which after a clean end has to be all of it.
@@ -66,6 +66,8 @@ pub struct Images<'a> {
     pub device: &'a File,
     /// Its journal, where that lies apart.
     pub journal: Option<&'a File>,
+    /// What records call the two.
+    pub called: [&'a str; 2],
 }
 
 /// Runs the check of a file system on an image.
@@ -81,7 +83,7 @@ pub fn check(
 ) -> Result<(CheckReport, Duration), VenueError> {
     let path = |image: &File| format!("/dev/fd/{}", image.as_raw_fd());
     let (device, journal) = (path(images.device), images.journal.map(path));
-    let devices = Devices { device: &device, journal: journal.as_deref() };
+    let devices = Devices { device: &device, journal: journal.as_deref(), uuids: None };
     let argv = fsdyno_filesystem::fill(&plan.check, devices, seed);
     let Some((program, arguments)) = argv.split_first() else {
         return Err(VenueError::Died(format!("{} has no check", plan.kind)));
@@ -95,8 +97,8 @@ pub fn check(
     let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
     let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
     // `/dev/fd/1` is the beginning of `/dev/fd/12`, so the longer name first.
-    let mut names = vec![(device.as_str(), IMAGE)];
-    names.extend(journal.as_deref().map(|path| (path, JOURNAL)));
+    let mut names = vec![(device.as_str(), images.called[0])];
+    names.extend(journal.as_deref().map(|path| (path, images.called[1])));
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
     let named = |text: &String| {
         names.iter().fold(text.clone(), |text, (path, name)| text.replace(path, name))
@@ -197,11 +199,14 @@ mod tests {
             now: Nanos(0),
             requests: 0,
         };
-        let error =
-            check(&plan, &Images { device: &image, journal: None }, 1, &progress, &mut |_| {
-                Watch::GoOn
-            })
-            .unwrap_err();
+        let error = check(
+            &plan,
+            &Images { device: &image, journal: None, called: IMAGES },
+            1,
+            &progress,
+            &mut |_| Watch::GoOn,
+        )
+        .unwrap_err();
         assert!(matches!(&error, VenueError::Missing(text) if text.contains("no-such-check")));
     }
 }

@@ -1,4 +1,4 @@
-//! What a directory stands on: the kernel, the mount and its device. Trials may stand in one row
+//! What a directory or device stands on: the kernel, the mount and its device. Trials may stand in one row
 //! only if these are equal.
 
 use std::collections::BTreeMap;
@@ -19,10 +19,18 @@ pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError>
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")
         .map_err(VenueError::io("read /proc/self/mountinfo"))?;
     let (mount, device) = find(&mounts, &device).unwrap_or_default();
+    Ok(named(&kernel(), &mount, &device))
+}
+
+/// The kernel alone, which is all that a device made for each trial stands on.
+pub fn of_kernel() -> BTreeMap<String, String> {
+    named(&kernel(), "", "")
+}
+
+fn kernel() -> String {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-    let kernel = format!("{} {}", text(uname.release()), text(uname.version()));
-    Ok(named(&kernel, &mount, &device))
+    format!("{} {}", text(uname.release()), text(uname.version()))
 }
 
 /// The same, as a record has it.

@@ -1,7 +1,9 @@
-//! This host: the agent runs as a child on a fresh subdirectory of the user's directory.
+//! This host: the agent runs as a child on a fresh subdirectory of the user's directory, or on
+//! devices that are made for it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd};
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +19,7 @@ use fsdyno_record::{Job, Nanos, Plan};
 use crate::error::VenueError;
 use crate::input::{InputFile, Inputs};
 use crate::venue::{Identity, Ran, Venue, Watch};
-use crate::{clock, ground};
+use crate::{clock, device, ground};
 
 /// How often the mailbox is looked at.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -30,12 +32,18 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct HostVenue {
     agent: PathBuf,
     inputs: Inputs,
+    folder: PathBuf,
 }
 
 impl HostVenue {
     /// Trials are run by `agent`, the fsdyno executable.
     pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
-        HostVenue { agent: agent.into(), inputs: Inputs::default() }
+        HostVenue { agent: agent.into(), inputs: Inputs::default(), folder: std::env::temp_dir() }
+    }
+
+    /// The same, with the folder that takes the files below loop devices [`std::env::temp_dir`].
+    pub fn with_folder(self, folder: impl Into<PathBuf>) -> HostVenue {
+        HostVenue { folder: folder.into(), ..self }
     }
 
     /// The same, with the files that workloads work on.
@@ -43,39 +51,43 @@ impl HostVenue {
         HostVenue { inputs, ..self }
     }
 
-    fn start(
+    pub(crate) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts an agent that inherits the mailbox, its input, and `open`.
+    pub(crate) fn start(
         &self,
         shared: &SharedMailbox,
-        directory: &Directory,
+        arguments: impl IntoIterator<Item = OsString>,
+        open: &[BorrowedFd<'_>],
         input: Option<&InputFile>,
     ) -> Result<Process, VenueError> {
         let mut command = Command::new(&self.agent);
-        let (mailbox, root) = (shared.as_fd(), directory.root());
-        command
-            .arg("agent")
-            .args(["--mailbox-fd", &mailbox.as_raw_fd().to_string()])
-            .args(["--root-fd", &root.as_raw_fd().to_string()]);
-        let mut inherited = vec![mailbox, root];
+        let mailbox = shared.as_fd();
+        command.arg("agent").args(["--mailbox-fd", &mailbox.as_raw_fd().to_string()]);
+        command.args(arguments);
+        let mut inherited = vec![mailbox];
+        inherited.extend(open);
         if let Some(input) = input {
             command.args(["--input-fd", &input.file().as_raw_fd().to_string()]);
             inherited.push(input.file().as_fd());
         }
         Process::start(command, &inherited).map_err(VenueError::io("start the agent"))
     }
-}
 
-impl Venue for HostVenue {
-    fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
-        Ok(None)
-    }
-
-    fn ground(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
-        ground::of_directory(directory_of(plan)?)
-    }
-
-    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+    fn run_in_directory(
+        &self,
+        job: &Job,
+        path: &Path,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Ran, VenueError> {
         let input = self.inputs.of(&job.plan.workload)?;
-        let directory = Directory::create(directory_of(&job.plan)?)?;
+        let directory = Directory::create(path)?;
         let device = self.ground(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
         let mailbox = shared.mailbox().map_err(other)?;
@@ -83,7 +95,9 @@ impl Venue for HostVenue {
         mailbox.put_job(&text).map_err(other)?;
         let started = clock::now();
         let begin = Instant::now();
-        let mut process = self.start(&shared, &directory, input)?;
+        let root = directory.root();
+        let arguments = ["--root-fd".into(), root.as_raw_fd().to_string().into()];
+        let mut process = self.start(&shared, arguments, &[root], input)?;
         let watched = follow(&mut process, &mailbox, job, begin, watch);
         process.kill().map_err(VenueError::io("end the agent"))?;
         let (mut report, first_op, ended) = watched?;
@@ -94,21 +108,41 @@ impl Venue for HostVenue {
             elapsed_ns: nanos(begin.elapsed()),
             first_op_ns: first_op.map(nanos),
             cpu_ns: ended.map(|ended| nanos(ended.cpu)),
-            memory: None,
-            check_ns: None,
-            log: None,
-            log_note: None,
-            stages: Default::default(),
-            stored: None,
+            ..Host::default()
         };
         Ok(Ran { report, host, identity: None })
+    }
+}
+
+impl Venue for HostVenue {
+    fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
+        if let MediumPlan::Device(device) = &plan.medium {
+            device::can_run(plan, device, &self.folder)?;
+        }
+        Ok(None)
+    }
+
+    fn ground(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+        match &plan.medium {
+            MediumPlan::Directory { path } => ground::of_directory(Path::new(path)),
+            MediumPlan::Device(device) => device::ground(device, &self.folder),
+            MediumPlan::Lab(_) => Err(not_here()),
+        }
+    }
+
+    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        match &job.plan.medium {
+            MediumPlan::Directory { path } => self.run_in_directory(job, Path::new(path), watch),
+            MediumPlan::Device(device) => device::run(self, job, device, watch),
+            MediumPlan::Lab(_) => Err(not_here()),
+        }
     }
 }
 
 type Followed = (AgentReport, Option<Duration>, Option<Ended>);
 
 /// Watches a child until its report is there and it has ended.
-fn follow(
+pub(crate) fn follow(
     process: &mut Process,
     mailbox: &Mailbox<'_>,
     job: &Job,
@@ -143,11 +177,8 @@ fn follow(
     }
 }
 
-fn directory_of(plan: &Plan) -> Result<&Path, VenueError> {
-    match &plan.medium {
-        MediumPlan::Directory { path } => Ok(Path::new(path)),
-        MediumPlan::Lab(_) => Err(VenueError::Died("a lab's trial came to the host".into())),
-    }
+fn not_here() -> VenueError {
+    VenueError::Died("a lab's trial came to the host".into())
 }
 
 /// Reads the agent's report.
@@ -210,7 +241,7 @@ pub(crate) fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-fn other(error: impl std::error::Error) -> VenueError {
+pub(crate) fn other(error: impl std::error::Error) -> VenueError {
     VenueError::Died(error.to_string())
 }
 

@@ -153,7 +153,8 @@ impl LabVenue {
             Some(_) => self.array(lab, finished, report)?,
             None => self.image(lab, 0, finished, &report.conditions)?,
         };
-        let images = check::Images { device: &device, journal: journal.as_ref() };
+        let images =
+            check::Images { device: &device, journal: journal.as_ref(), called: check::IMAGES };
         let (checked, elapsed) =
             check::check(filesystem, &images, job.seed, &finished.progress, watch)?;
         if !checked.clean && report.outcome == Outcome::Ok {

@@ -11,43 +11,46 @@ use fsdyno_record::trial::Conditions;
 
 use crate::process;
 
-/// As the kernel names the array.
+/// As the kernel names the array of a guest.
 pub const NAME: &str = "md0";
 
 /// Settings of the array's own that bear on its speed, where its level has them.
 const SETTINGS: &[&str] = &["stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"];
 
-/// Puts the array together, and says into the conditions how, and what came of it.
+/// Puts the array together as `/dev/NAME`, and says into the conditions how, and what came of it. What
+/// is arbitrary comes from the seed, UUIDs from `uuids` where that is given.
 ///
 /// # Errors
 /// What mdadm says; an array that does not appear.
 pub fn create(
+    name: &str,
     raid: RaidPlan,
     disks: &[String],
-    seed: u64,
+    (seed, uuids): (u64, Option<u64>),
     conditions: &mut Conditions,
 ) -> io::Result<()> {
-    let nowhere = Devices { device: array::DEVICE, journal: None };
-    let argv = fill(&array::create(raid, disks), nowhere, seed);
+    let device = format!("/dev/{name}");
+    let made = Devices { device: &device, journal: None, uuids };
+    let argv = fill(&array::create(raid, disks), made, seed);
     process::run(&argv, &array::env())?.good(&argv)?;
     conditions.before_mkfs.push(argv);
-    conditions.array = describe()?;
+    conditions.array = describe(name)?;
     Ok(())
 }
 
-fn describe() -> io::Result<BTreeMap<String, String>> {
-    let argv = array::detail();
+fn describe(name: &str) -> io::Result<BTreeMap<String, String>> {
+    let argv = array::detail(&format!("/dev/{name}"));
     let ran = process::run(&argv, &array::env())?;
     ran.good(&argv)?;
     let mut found = array::described(&ran.output);
-    let folder = Path::new("/sys/block").join(NAME).join("md");
+    let folder = Path::new("/sys/block").join(name).join("md");
     for key in SETTINGS {
         if let Ok(text) = fs::read_to_string(folder.join(key)) {
             found.insert(key.to_string(), text.trim().to_string());
         }
     }
     let state = fs::read_to_string("/proc/mdstat")?;
-    let line = state.lines().find_map(|line| line.strip_prefix(NAME)?.trim().strip_prefix(':'));
+    let line = state.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix(':'));
     let line = line.ok_or_else(|| io::Error::other("/proc/mdstat does not know the array"))?;
     found.insert("mdstat".into(), line.trim().to_string());
     Ok(found)

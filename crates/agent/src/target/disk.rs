@@ -1,4 +1,4 @@
-//! A modelled disk under a file system: its device, what it is for, its figures.
+//! A disk under a file system, modelled or real: its device, what it is for, its figures.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,12 @@ use crate::account;
 use crate::block_queue;
 use crate::serve_disk::{BlockDevice, Shared};
 
-/// A modelled disk of the guest.
+/// A disk: a modelled one of the guest, or a device of this host.
 pub struct ModelledDisk {
     /// Its name in the plan.
     pub name: String,
-    /// Its file.
-    pub spec: DiskSpec,
+    /// Its file, where it is modelled.
+    pub spec: Option<DiskSpec>,
     /// What it is for.
     pub role: DiskRole,
     /// The part of it that is used.
@@ -40,6 +40,11 @@ pub enum Medium {
         /// As the kernel names it: `pmem0`.
         name: String,
     },
+    /// As a device of this host, whose queue stays as the host has it.
+    Real {
+        /// As the kernel names it: `loop0`.
+        name: String,
+    },
 }
 
 impl ModelledDisk {
@@ -47,7 +52,7 @@ impl ModelledDisk {
     pub fn device_name(&self) -> &str {
         match &self.medium {
             Medium::Served { device, .. } => &device.name,
-            Medium::Instant { name } => name,
+            Medium::Instant { name } | Medium::Real { name } => name,
         }
     }
 
@@ -55,7 +60,7 @@ impl ModelledDisk {
     pub fn path(&self) -> PathBuf {
         match &self.medium {
             Medium::Served { device, .. } => device.path.clone(),
-            Medium::Instant { name } => Path::new("/dev").join(name),
+            Medium::Instant { name } | Medium::Real { name } => Path::new("/dev").join(name),
         }
     }
 
@@ -63,8 +68,13 @@ impl ModelledDisk {
     pub fn shared(&self) -> Option<&Shared> {
         match &self.medium {
             Medium::Served { shared, .. } => Some(shared),
-            Medium::Instant { .. } => None,
+            Medium::Instant { .. } | Medium::Real { .. } => None,
         }
+    }
+
+    /// Whether it may hold in a cache of its own what a flush brings to its medium.
+    pub fn has_cache(&self) -> bool {
+        !matches!(self.medium, Medium::Instant { .. })
     }
 
     /// Makes its block queue what the disk's file says; what the driver does not let itself be told,
@@ -73,13 +83,15 @@ impl ModelledDisk {
     /// # Errors
     /// A setting that the kernel refuses.
     pub fn set_queue(&self, scheduler: Option<&str>) -> io::Result<Vec<String>> {
+        let Some(spec) = &self.spec else { return Ok(Vec::new()) };
         match &self.medium {
             Medium::Served { device, .. } => {
-                block_queue::set(&device.name, &self.spec.queue, scheduler)?;
+                block_queue::set(&device.name, &spec.queue, scheduler)?;
             }
             Medium::Instant { name } => block_queue::count_requests(name)?,
+            Medium::Real { .. } => {}
         }
-        Ok(block_queue::differences(&self.spec.queue, &block_queue::read_back(self.device_name())))
+        Ok(block_queue::differences(&spec.queue, &block_queue::read_back(self.device_name())))
     }
 
     /// What it is and what is in effect.
@@ -97,11 +109,8 @@ impl ModelledDisk {
     pub fn counters(&self) -> Option<Device> {
         match &self.medium {
             Medium::Served { shared, .. } => Some(shared.device()),
-            Medium::Instant { name } => {
-                let stat = Path::new("/sys/block").join(name).join("stat");
-                let device = account::parse_device_stat(&fs::read_to_string(stat).ok()?)?;
-                Some(Device { busy_ns: None, ..device })
-            }
+            Medium::Instant { name } => Some(Device { busy_ns: None, ..kernel_counters(name)? }),
+            Medium::Real { name } => kernel_counters(name),
         }
     }
 
@@ -109,4 +118,10 @@ impl ModelledDisk {
     pub fn late(&self) -> Nanos {
         self.shared().map_or(Nanos(0), Shared::late)
     }
+}
+
+/// What the kernel counts of a device.
+fn kernel_counters(name: &str) -> Option<Device> {
+    let stat = Path::new("/sys/block").join(name).join("stat");
+    account::parse_device_stat(&fs::read_to_string(stat).ok()?)
 }

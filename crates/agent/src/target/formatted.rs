@@ -1,4 +1,4 @@
-//! A file system made, mounted and checked for one trial on modelled disks.
+//! A file system made and mounted for one trial on modelled disks or on devices of this host.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,6 +35,10 @@ pub struct Formatted {
     /// Those of the file system, and after them that of its journal.
     disks: Vec<ModelledDisk>,
     raid: Option<RaidPlan>,
+    /// As the kernel names the array, where there is one.
+    array: String,
+    /// What UUIDs are drawn from, where it is not the seed.
+    uuids: Option<u64>,
     scheduler: Option<String>,
     mount_point: PathBuf,
     root: Option<OwnedFd>,
@@ -52,8 +56,25 @@ impl Formatted {
         scheduler: Option<String>,
         mount_point: PathBuf,
     ) -> Formatted {
-        let (root, setup) = (None, Setup::default());
-        Formatted { plan, seed, disks, raid, scheduler, mount_point, root, mounted: false, setup }
+        Formatted {
+            plan,
+            seed,
+            disks,
+            raid,
+            array: array::NAME.to_string(),
+            uuids: None,
+            scheduler,
+            mount_point,
+            root: None,
+            mounted: false,
+            setup: Setup::default(),
+        }
+    }
+
+    /// The same on a host, where others have arrays and UUIDs too: with another name for its array,
+    /// and with what UUIDs are drawn from.
+    pub fn beside_others(self, array: Option<String>, uuids: u64) -> Formatted {
+        Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), ..self }
     }
 
     /// The same, with how long it took until here.
@@ -64,7 +85,7 @@ impl Formatted {
     /// The device that the file system lies on, as the kernel names it.
     fn device_name(&self) -> &str {
         match self.raid {
-            Some(_) => array::NAME,
+            Some(_) => &self.array,
             None => self.disks.first().map_or("", ModelledDisk::device_name),
         }
     }
@@ -89,6 +110,7 @@ impl Formatted {
         let devices = Devices {
             device: &device.to_string_lossy(),
             journal: journal.as_deref().and_then(Path::to_str),
+            uuids: self.uuids,
         };
         fill(template, devices, self.seed)
     }
@@ -111,19 +133,19 @@ impl Formatted {
             let members = self.disks.iter().filter(|disk| disk.role == DiskRole::Member);
             let members: Vec<String> =
                 members.map(|disk| disk.path().to_string_lossy().into_owned()).collect();
-            array::create(raid, &members, self.seed, conditions)?;
+            array::create(&self.array, raid, &members, (self.seed, self.uuids), conditions)?;
         }
         conditions.queue = block_queue::read_back(self.device_name());
         match self.disks.as_slice() {
-            [one] => conditions.partition_start = Some(one.partition.start),
+            [one] => {
+                conditions.partition_start = one.spec.as_ref().map(|_| one.partition.start);
+            }
             several => {
                 let named = |disk: &ModelledDisk| (disk.device_name().into(), disk.conditions());
                 conditions.disks = several.iter().map(named).collect();
             }
         }
-        let sectors = Path::new("/sys/block").join(self.device_name()).join("size");
-        let sectors: u64 = fs::read_to_string(sectors)?.trim().parse().map_err(io::Error::other)?;
-        conditions.device_size = Some(Bytes(sectors * 512));
+        conditions.device_size = Some(Bytes(block_queue::size(self.device_name())?));
         Ok(())
     }
 
@@ -264,7 +286,7 @@ impl Target for Formatted {
 
     fn flush_device(&mut self) -> io::Result<bool> {
         // An array hands a flush on to all its disks.
-        if self.disks.iter().any(|disk| disk.shared().is_some()) {
+        if self.disks.iter().any(ModelledDisk::has_cache) {
             for path in self.paths() {
                 rustix::fs::fsync(&File::open(path)?)?;
             }

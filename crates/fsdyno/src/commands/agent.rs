@@ -13,6 +13,12 @@ pub fn is_guest() -> bool {
 
 /// Runs one job from an inherited mailbox.
 pub fn run(agent: &Agent) -> Result<Exit, Failure> {
-    let code = fsdyno_agent::host(agent.mailbox_fd, agent.root_fd, agent.input_fd);
+    let code = fsdyno_agent::host(&fsdyno_agent::Given {
+        mailbox: agent.mailbox_fd,
+        root: agent.root_fd,
+        input: agent.input_fd,
+        devices: agent.devices.clone(),
+        array: agent.array.clone(),
+    });
     if code == std::process::ExitCode::SUCCESS { Ok(Exit::Good) } else { Ok(Exit::TrialFailed) }
 }

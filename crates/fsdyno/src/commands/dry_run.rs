@@ -54,6 +54,12 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         let plan = &cell.plan;
         let place = match &plan.medium {
             MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
+            MediumPlan::Device(device) => {
+                let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+                let journal =
+                    device.journal_size.map(|size| format!(", {{journal}} on {size} more"));
+                format!("made on {raid}{}{}", device.on, journal.unwrap_or_default())
+            }
             MediumPlan::Lab(lab) => {
                 let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
                 let journal = lab.journal.as_ref().zip(lab.journal_size).map(|(disk, size)| {
@@ -71,8 +77,13 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
         let params: Vec<String> =
             plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         text.push_str(&format!("   parameters: {}\n", params.join(" ")));
-        if let Some(raid) = plan.lab().and_then(|lab| lab.raid) {
-            let disks: Vec<String> = (0..raid.disks).map(|at| format!("/dev/nbd{at}")).collect();
+        let array = match &plan.medium {
+            MediumPlan::Lab(lab) => lab.raid.map(|raid| (raid, "nbd")),
+            MediumPlan::Device(device) => device.raid.map(|raid| (raid, "loop")),
+            MediumPlan::Directory { .. } => None,
+        };
+        if let Some((raid, kind)) = array {
+            let disks: Vec<String> = (0..raid.disks).map(|at| format!("/dev/{kind}{at}")).collect();
             let argv = fsdyno_filesystem::array::create(raid, &disks);
             text.push_str(&format!("   array: {}\n", argv.join(" ")));
         }

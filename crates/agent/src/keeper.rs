@@ -1,0 +1,113 @@
+//! A trial with mounts and processes of its own, of which nothing is left however anything ends.
+//!
+//! The work is done by the first process of a namespace of process numbers, in a private mount
+//! namespace: when it ends, the kernel kills every process that it started, and what it mounted
+//! goes with the namespace. The process that waits for it, the keeper, outlives the death of its
+//! own parent for a moment, to end the work and to do what no namespace does (an md array stays).
+
+use std::fs::File;
+use std::io::{self, Error};
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::MountPropagationFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::process;
+
+/// Runs `work` to its end or to that of our parent; in the second case `last` follows.
+///
+/// # Errors
+/// What the kernel refuses, and how a work ended that did not end well.
+pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::Result<()> {
+    watch_for_signals()?;
+    let parent = rustix::process::getppid();
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if rustix::process::getppid() != parent {
+        return Err(Error::other("the process that started this one has ended"));
+    }
+    // Closed on both sides by the kernel when its process ends.
+    let (ours, keepers) = pipe_with(PipeFlags::CLOEXEC)?;
+    let number = keepers.as_raw_fd();
+    let home = File::open("/proc/self/ns/pid")?;
+    unshare(libc::CLONE_NEWPID)?;
+    let child = process::fork(|| {
+        // SAFETY: the child's copy, which nothing in the child owns: the owner is the keeper's.
+        unsafe { rustix::io::close(number) };
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        let mut gone = [PollFd::new(&ours, PollFlags::empty())];
+        if poll(&mut gone, Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
+            return Err(Error::other("the keeper of this trial has ended"));
+        }
+        forget_signals()?;
+        unshare(libc::CLONE_NEWNS)?;
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        rustix::mount::mount_change("/", private)?;
+        work()
+    })?;
+    // Children that are born from now on, such as those of `last`, are of the old namespace again.
+    move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
+    let ended = wait(child);
+    drop(keepers);
+    if rustix::process::getppid() != parent {
+        last();
+    }
+    match ended?.as_str() {
+        "exit code 0" => Ok(()),
+        how => Err(Error::other(format!("the trial's process ended: {how}"))),
+    }
+}
+
+/// How the child ended; it is killed when our parent dies.
+fn wait(child: Pid) -> io::Result<String> {
+    loop {
+        if let Some(how) = process::ended(child)? {
+            return Ok(how);
+        }
+        match next_signal() {
+            Ok(libc::SIGTERM) => kill_process(child, Signal::KILL)?,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn unshare(what: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes a number; this process has one thread, and no other relies on what it leaves.
+    check(unsafe { libc::unshare(what) }).map(drop)
+}
+
+/// The signals that [`wait`] waits for: a child's end, and the end of our parent.
+fn watched() -> libc::sigset_t {
+    // SAFETY: a signal set is plain numbers, and both calls write only to this one.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        set
+    }
+}
+
+fn watch_for_signals() -> io::Result<()> {
+    // SAFETY: reads a signal set of our own.
+    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &watched(), std::ptr::null_mut()) }).map(drop)
+}
+
+fn forget_signals() -> io::Result<()> {
+    // SAFETY: reads a signal set of our own.
+    check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &watched(), std::ptr::null_mut()) })
+        .map(drop)
+}
+
+fn next_signal() -> io::Result<libc::c_int> {
+    // SAFETY: reads a signal set of our own; nothing is written through the null pointer.
+    check(unsafe { libc::sigwaitinfo(&watched(), std::ptr::null_mut()) })
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
+}

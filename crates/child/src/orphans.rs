@@ -1,0 +1,96 @@
+//! Children that outlived their parent after all, found by the mark that each of ours bears.
+//!
+//! The kernel kills a child with its parent, so there should be none; one that was stopped in a
+//! debugger, or whose parent's death signal was taken away, is still found here.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use fsdyno_media::Mark;
+use fsdyno_media::mark::Owner;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// The variable in a child's environment that says whose it is.
+const VARIABLE: &str = "FSDYNO_CHILD_OF";
+
+/// A child whose parent has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The child.
+    pub pid: i32,
+    /// Its program, as the kernel has it.
+    pub program: String,
+    /// Whose it was.
+    pub parent: Mark,
+}
+
+/// Marks a child that is about to be started as ours.
+pub(crate) fn mark(command: &mut Command) {
+    command.env(VARIABLE, Mark::mine().to_string());
+}
+
+/// The children of fsdyno processes that have ended, as far as this user may look.
+pub fn orphans() -> Vec<Orphan> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut found: Vec<Orphan> = pids.filter_map(orphan).collect();
+    found.sort_by_key(|orphan| orphan.pid);
+    found
+}
+
+fn orphan(pid: i32) -> Option<Orphan> {
+    let parent = mark_of(pid).filter(|mark| mark.owner() == Owner::Dead)?;
+    let program = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_string();
+    Some(Orphan { pid, program, parent })
+}
+
+/// The mark in a process's environment; a zombie has none.
+fn mark_of(pid: i32) -> Option<Mark> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let words = environment.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
+    let value = words.filter_map(|word| word.to_str()?.strip_prefix(VARIABLE)?.strip_prefix('='));
+    value.last().and_then(Mark::parse)
+}
+
+/// Kills an orphan, if it still is that one.
+///
+/// # Errors
+/// A process that is another one now, or that the kernel does not let us kill.
+pub fn end(orphan: &Orphan) -> io::Result<()> {
+    let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("no process number"))?;
+    // Held, the number cannot be given to another process between the look and the signal.
+    let held = pidfd_open(pid, PidfdFlags::empty())?;
+    if mark_of(orphan.pid) != Some(orphan.parent) {
+        return Err(io::Error::other("it has ended, or is another process by now"));
+    }
+    Ok(pidfd_send_signal(held, Signal::KILL)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn a_child_of_a_living_process_is_no_orphan_and_one_of_a_dead_process_is_ended() {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000").stdin(Stdio::null());
+        mark(&mut sleep);
+        let mut ours = sleep.spawn().unwrap();
+        assert_eq!(mark_of(ours.id() as i32), Some(Mark::mine()));
+        assert!(orphans().iter().all(|orphan| orphan.pid != ours.id() as i32));
+        ours.kill().unwrap();
+        ours.wait().unwrap();
+        // The same, of a process that has ended.
+        let mark = Mark::mine().to_string().replacen(&std::process::id().to_string(), "4194305", 1);
+        let mut left = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
+        let found = orphans().into_iter().find(|orphan| orphan.pid == left.id() as i32).unwrap();
+        assert_eq!((found.program.as_str(), found.parent.pid), ("sleep", 4_194_305));
+        end(&found).unwrap();
+        assert!(!left.wait().unwrap().success());
+        assert!(end(&found).is_err());
+    }
+}

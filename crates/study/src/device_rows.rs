@@ -1,0 +1,130 @@
+//! The rows of devices of this host: a file system each, all that was typed of them checked.
+
+use fsdyno_filesystem::Context;
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{DevicePlan, MediumPlan};
+
+use crate::lab_rows::specs;
+use crate::matrix::Row;
+use crate::question::{DevicePlace, MatrixError, Question, USUAL_JOURNAL};
+
+/// A row for each file system, in the order in which they were given.
+pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>, MatrixError> {
+    if !question.sysctls.is_empty() {
+        return Err(MatrixError::Wrong(
+            "--sysctl is for the lab: on this host it would change what all of its programs run \
+             under; set it yourself (sysctl -w), and every record says what was in effect"
+                .to_string(),
+        ));
+    }
+    let specs = specs(question)?;
+    if specs.is_empty() {
+        return Err(MatrixError::Wrong(format!(
+            "--on {} takes a file system to make there: --fs ext4, for example",
+            place.on
+        )));
+    }
+    let second = specs.iter().any(|(_, spec)| spec.names_second_disk());
+    match place.journal_size {
+        Some(_) if !second => {
+            return Err(MatrixError::Wrong(
+                "--journal-size is for a file system whose spec names {journal}, and none does; \
+                 write --fs 'ext4 -J device={journal}', for example, or leave --journal-size out"
+                    .to_string(),
+            ));
+        }
+        Some(Bytes(size)) if size == 0 || size % (1 << 20) != 0 => {
+            return Err(MatrixError::Wrong(format!(
+                "--journal-size {} is not possible: it takes whole mebibytes",
+                Bytes(size)
+            )));
+        }
+        _ => {}
+    }
+    let mut rows = Vec::new();
+    for (text, spec) in &specs {
+        let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
+            .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
+        let version = question.tool_versions.get(&spec.kind).map(String::as_str);
+        let plan =
+            filesystem.plan(spec, Context::Host, version).map_err(MatrixError::spec(text))?;
+        if place.size < filesystem.minimum_size {
+            return Err(MatrixError::Wrong(format!(
+                "--on {} is too small for {}, which takes at least {}",
+                place.on, spec.kind, filesystem.minimum_size
+            )));
+        }
+        let journal = place.journal_size.unwrap_or(USUAL_JOURNAL);
+        rows.push(Row {
+            label: spec.name(),
+            filesystem: Some(plan),
+            medium: MediumPlan::Device(DevicePlan {
+                on: place.on.clone(),
+                raid: place.raid,
+                journal_size: spec.names_second_disk().then_some(journal),
+            }),
+            longest_name: Some(filesystem.longest_name),
+            room: Some(place.size),
+            skip: None,
+        });
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::plan::IssuerPlan;
+
+    use super::*;
+    use crate::matrix::matrix;
+    use crate::question::Place;
+
+    fn place(on: &str, size: u64) -> DevicePlace {
+        DevicePlace { on: on.into(), size: Bytes(size), raid: None, journal_size: None }
+    }
+
+    fn ask(filesystems: &[&str]) -> Question {
+        Question {
+            workloads: vec!["dirops".into()],
+            filesystems: filesystems.iter().map(ToString::to_string).collect(),
+            threads: 1,
+            issuer: IssuerPlan::Sync,
+            ..Question::default()
+        }
+    }
+
+    #[test]
+    fn only_a_spec_that_names_it_gets_a_device_for_its_journal() {
+        let question = ask(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
+        let cells = matrix(&question, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
+        let journals: Vec<Option<Bytes>> =
+            cells.iter().map(|cell| cell.plan.device().unwrap().journal_size).collect();
+        assert_eq!(journals, [Some(USUAL_JOURNAL), None, None]);
+        assert_eq!(cells[0].plan.label, "far");
+        // Nobody has zeroed the blocks of a host's device beforehand.
+        let mkfs = cells[1].plan.filesystem.as_ref().unwrap().mkfs.join(" ");
+        assert!(!mkfs.contains("assume_storage_prezeroed"), "{mkfs}");
+    }
+
+    #[test]
+    fn what_cannot_be_on_a_host_is_refused_with_what_to_do() {
+        let refused = |question: &Question, place: DevicePlace| {
+            matrix(question, &Place::Device(place)).unwrap_err().to_string()
+        };
+        let loops = || place("loop:8G", 8 << 30);
+        assert!(refused(&ask(&[]), loops()).contains("--fs ext4"));
+        assert!(refused(&ask(&["xfs"]), place("loop:8M", 8 << 20)).contains("takes at least 300"));
+        let sysctls = vec!["vm.swappiness=1".to_string()];
+        let text = refused(&Question { sysctls, ..ask(&["ext4"]) }, loops());
+        assert!(text.contains("sysctl -w"), "{text}");
+        let journal = |size| DevicePlace { journal_size: Some(Bytes(size)), ..loops() };
+        assert!(refused(&ask(&["ext4"]), journal(1 << 30)).contains("none does"));
+        let outer = ask(&["ext4 -J device={journal}"]);
+        assert!(refused(&outer, journal(1000)).contains("whole mebibytes"));
+        let files =
+            Question { sets: vec!["files=4000000".into(), "size=8K".into()], ..ask(&["ext4"]) };
+        assert!(
+            refused(&files, loops()).contains("loop:8G") || !refused(&files, loops()).is_empty()
+        );
+    }
+}

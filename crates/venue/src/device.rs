@@ -1,0 +1,169 @@
+//! A trial on devices of this host: made, formatted, checked, and gone.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fsdyno_child::SharedMailbox;
+use fsdyno_disk::partition;
+use fsdyno_filesystem::{array as mdadm, catalog};
+use fsdyno_media::{Device, Made, MediaError, loops};
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::DevicePlan;
+use fsdyno_record::trial::{AgentReport, Host, Outcome};
+use fsdyno_record::{Bytes, Job, Nanos, Plan};
+
+use crate::error::VenueError;
+use crate::host::{HostVenue, follow, nanos, other};
+use crate::md::Array;
+use crate::venue::{Ran, Watch};
+use crate::{check, clock, ground, here, tools};
+
+/// The devices of one trial, given back when they are dropped: first the array, then what it is of.
+struct Devices {
+    array: Option<Array>,
+    data: Vec<Device>,
+    journal: Option<Device>,
+}
+
+impl Devices {
+    fn make(plan: &DevicePlan, folder: &Path) -> Result<Devices, VenueError> {
+        let made = made(plan)?;
+        let each = plan.raid.map_or(made.size, |raid| partition::member_size(made.size, raid));
+        let data = (0..plan.data_disks()).map(|_| made.make(folder, each));
+        let data = data.collect::<Result<Vec<_>, MediaError>>()?;
+        let journal = plan.journal_size.map(|size| made.make(folder, size)).transpose()?;
+        let array = plan.raid.map(|_| Array::free()).transpose()?;
+        Ok(Devices { array, data, journal })
+    }
+
+    /// What the file system lies on.
+    fn path(&self) -> &Path {
+        let one = self.data.first().map_or(Path::new(""), |device| &device.path);
+        self.array.as_ref().map_or(one, |array| &array.device)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Device> {
+        self.data.iter().chain(&self.journal)
+    }
+
+    /// What the agent is told.
+    fn arguments(&self) -> Vec<OsString> {
+        let pair = |option: &str, path: &PathBuf| [OsString::from(option), path.into()];
+        let devices = self.all().flat_map(|device| pair("--device", &device.path));
+        let array = self.array.iter().flat_map(|array| pair("--array", &array.device));
+        devices.chain(array).collect()
+    }
+
+    /// What a reader must know of them.
+    fn notes(&self) -> Vec<String> {
+        let mut notes =
+            vec!["kernel threads and dirty pages are those of the whole machine".to_string()];
+        if self.all().any(|device| !loops::is_direct(&device.path)) {
+            notes.push(
+                "the loop reads and writes its file through the page cache: what a cold phase reads \
+                 may come from memory"
+                    .to_string(),
+            );
+        }
+        notes
+    }
+}
+
+fn made(plan: &DevicePlan) -> Result<Made, VenueError> {
+    let unknown = || Err(format!("'{}' is no medium that is made here", plan.on));
+    Made::parse(&plan.on).unwrap_or_else(unknown).map_err(VenueError::Died)
+}
+
+/// Whether a plan can run here.
+///
+/// # Errors
+/// What is missing.
+pub fn can_run(plan: &Plan, device: &DevicePlan, folder: &Path) -> Result<(), VenueError> {
+    let Some(filesystem) = &plan.filesystem else { return Err(no_filesystem()) };
+    let made = made(device)?;
+    let journal = device.journal_size.unwrap_or_default();
+    made.check(folder, Bytes(made.size.0.saturating_add(journal.0)))?;
+    here::check(filesystem, device.raid)
+}
+
+fn no_filesystem() -> VenueError {
+    VenueError::Died("a plan for a device names no file system".into())
+}
+
+/// What the place gives to every trial of this plan.
+pub fn ground(plan: &DevicePlan, folder: &Path) -> Result<BTreeMap<String, String>, VenueError> {
+    let mut ground = ground::of_kernel();
+    ground.insert("device".into(), (made(plan)?.kind.what)(folder)?);
+    Ok(ground)
+}
+
+/// Runs one trial on devices that are made for it.
+pub fn run(
+    venue: &HostVenue,
+    job: &Job,
+    plan: &DevicePlan,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Ran, VenueError> {
+    let input = venue.inputs().of(&job.plan.workload)?;
+    let started = clock::now();
+    let begin = Instant::now();
+    let devices = Devices::make(plan, venue.folder())?;
+    let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
+    let mailbox = shared.mailbox().map_err(other)?;
+    let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;
+    mailbox.put_job(&text).map_err(other)?;
+    let mut process = venue.start(&shared, devices.arguments(), &[], input)?;
+    let watched = follow(&mut process, &mailbox, job, begin, watch);
+    process.kill().map_err(VenueError::io("end the agent"))?;
+    let (mut report, first_op, ended) = watched?;
+    let what = devices.data.first().map(|device| device.what.clone());
+    report.conditions.device = what.unwrap_or_default();
+    report.conditions.tools = versions(job, plan);
+    report.conditions.notes.extend(devices.notes());
+    let check_ns = checked(job, &devices, &mailbox.progress(), &mut report, watch)?;
+    let host = Host {
+        started,
+        elapsed_ns: nanos(begin.elapsed()),
+        first_op_ns: first_op.map(nanos),
+        cpu_ns: ended.map(|ended| nanos(ended.cpu)),
+        check_ns,
+        ..Host::default()
+    };
+    Ok(Ran { report, host, identity: None })
+}
+
+fn versions(job: &Job, plan: &DevicePlan) -> BTreeMap<String, String> {
+    let kind = job.plan.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
+    let own = kind.and_then(|kind| Some((kind.version.first()?.clone(), tools::version(kind)?)));
+    let array = plan.raid.and_then(|_| tools::version_by(&mdadm::version()));
+    own.into_iter().chain(array.map(|version| (mdadm::TOOL.to_string(), version))).collect()
+}
+
+/// Has the file system that a good trial left checked; how long that took.
+fn checked(
+    job: &Job,
+    devices: &Devices,
+    progress: &Progress,
+    report: &mut AgentReport,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Option<Nanos>, VenueError> {
+    let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
+        return Ok(None);
+    };
+    let open = |path: &Path| File::open(path).map_err(VenueError::io("open the device to check"));
+    let device = open(devices.path())?;
+    let journal = devices.journal.as_ref().map(|journal| open(&journal.path)).transpose()?;
+    let names = [Some(devices.path()), devices.journal.as_ref().map(|device| &*device.path)];
+    let called = names.map(|path| path.and_then(Path::to_str).unwrap_or_default());
+    let images = check::Images { device: &device, journal: journal.as_ref(), called };
+    let (checked, elapsed) = check::check(filesystem, &images, job.seed, progress, watch)?;
+    if !checked.clean {
+        report.outcome = Outcome::Failed;
+        report.reason = Some(check::reason(&checked));
+    }
+    report.measured.check = Some(checked);
+    Ok(Some(nanos(elapsed)))
+}
