@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{as_built, can_mount, can_run_the_lab, code, full, ours, stderr, wait_until};
@@ -110,6 +111,13 @@ impl Scene {
     }
 }
 
+/// `doctor --clean` cleans the whole machine, so tests that leave something wait for those that clean.
+static CLEANING: Mutex<()> = Mutex::new(());
+
+fn doctor_cleans(folder: &Path) -> std::process::Output {
+    Command::new(as_built()).args(["doctor", "--clean"]).arg(folder).output().unwrap()
+}
+
 /// Kills; what has ended meanwhile is as good.
 fn signal(pid: i32) {
     // SAFETY: kill takes numbers, of a process that this test started or of its children.
@@ -169,11 +177,49 @@ fn a_kill_in_a_directory_leaves_one_marked_folder_that_doctor_removes() {
         let words = ["--on", place.to_str().unwrap(), "--set", "files=5000"];
         let told = scene.kill(&words, 800);
         assert!(ours(&place).len() <= 1, "{told}");
-        let mut doctor = Command::new(as_built());
-        let output = doctor.args(["doctor", "--clean"]).arg(&place).output().unwrap();
+        let _alone = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = doctor_cleans(&place);
         assert_eq!(code(&output), 0, "{told}: {}", stderr(&output));
         scene.same(&told);
     }
+}
+
+/// A mount of somebody else's keeps a loop where nothing of a run does.
+#[test]
+fn what_a_kill_could_not_take_is_offered_and_cleaned_by_its_mark() {
+    if !can_mount() {
+        return;
+    }
+    let _alone = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
+    let scene = Scene::new("left");
+    let words = ["--on", "loop:64M", "--fs", "ext4", "--set", "files=9000", "--set", "size=1"];
+    let mut child = scene.start(&words);
+    let pid = child.id() as i32;
+    let ours = || loops::marked().into_iter().find(|left| left.mark.pid == pid);
+    wait_until("a mount of the trial's", || {
+        let Some(device) = ours().map(|left| format!(" {} ", left.path.display())) else {
+            return false;
+        };
+        let mounts = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/mountinfo"));
+        scene.living().iter().any(|pid| mounts(pid).is_ok_and(|text| text.contains(&device)))
+    });
+    let (at, left) = (tempfile::tempdir().unwrap(), ours().unwrap());
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount(&left.path, at.path(), "ext4", flags, None).unwrap();
+    signal(pid);
+    child.wait().unwrap();
+    wait_until("the end of all processes", || scene.living().is_empty());
+    assert_eq!(ours().as_ref(), Some(&left), "the mount keeps the loop");
+    let place = scene.path("place");
+    let words = ["run", "dirops", "--set", "files=9", "--on", ".", "--out", "../out/r"];
+    let said = Command::new(as_built()).args(words).current_dir(&place).output().unwrap();
+    assert!(stderr(&said).contains("clean it with: fsdyno doctor --clean"), "{}", stderr(&said));
+    let cleaned = doctor_cleans(&place);
+    assert_eq!(code(&cleaned), 0, "{}", stderr(&cleaned));
+    let mount = format!("removed the mount {}, of process {pid}", at.path().display());
+    assert!(stderr(&cleaned).contains(&mount), "{}", stderr(&cleaned));
+    wait_until("the end of the loop", || ours().is_none());
+    scene.same("cleaning");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fsdyno_child::orphans::{self, Orphan};
 use fsdyno_media::loops::{self, MarkedLoop};
@@ -102,9 +103,16 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(pairs.iter().fold(text.to_string(), |text, (from, to)| text.replace(from, to)))
 }
 
+/// What was killed a moment ago goes by itself, and better.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Cleans it all, saying what.
 pub fn run(folder: &Path) -> Result<Exit, Failure> {
-    let found = find(Some(folder))?;
+    let mut found = find(Some(folder))?;
+    if !found.is_empty() {
+        std::thread::sleep(GRACE);
+        found = find(Some(folder))?;
+    }
     if found.is_empty() {
         say(&format!("nothing of a killed fsdyno is left here, nor in '{}'", folder.display()));
     }
