@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use fsdyno_record::Bytes;
 
+use crate::block::BlockError;
+
 /// Why a directory cannot be used. Each message names the place and what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
@@ -85,6 +87,9 @@ pub enum MediaError {
         /// What speaks against removing it.
         why: String,
     },
+    /// It is a drive that is left alone.
+    #[error(transparent)]
+    Block(#[from] BlockError),
     /// A system call failed.
     #[error("{what} '{}': {source}", .path.display())]
     Io {

@@ -1,8 +1,10 @@
 //! What a file system lies on: directory, loop file, block device, RAM.
 //!
 //! Nothing of the user's is ever touched: a directory is used only through a fresh subdirectory
-//! that fsdyno creates, marks and removes; a drive that is probed is opened read-only.
+//! that fsdyno creates, marks and removes; a drive that is probed is opened read-only; a drive that is
+//! formatted is one that [`block`] has found unused, unsigned and confirmed by its serial number.
 
+pub mod block;
 pub mod device;
 pub mod directory;
 pub mod error;
@@ -16,6 +18,7 @@ pub mod probed;
 mod ram;
 mod remove;
 
+pub use block::BlockError;
 pub use device::Device;
 pub use directory::{Directory, Room, check};
 pub use error::MediaError;

@@ -1,0 +1,281 @@
+//! Which drive is meant, and what the kernel knows of it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::Bytes;
+use rustix::fs::{OFlags, fstat, major, minor};
+
+use super::layout::Part;
+use super::refusal::BlockError;
+
+/// Sizes and starts in sysfs are in sectors of 512 bytes, whatever the drive's own are.
+const SECTOR: u64 = 512;
+
+/// A whole drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drive {
+    typed: PathBuf,
+    number: u64,
+    /// Its folder in sysfs.
+    folder: PathBuf,
+    /// Which of all the drives since boot it is: a number may be given to another one later.
+    sequence: Option<String>,
+}
+
+/// A partition as the kernel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelPart {
+    /// Its name, such as sdb1.
+    pub name: String,
+    /// Its number on the drive.
+    pub number: u32,
+    /// Its device number.
+    pub device: u64,
+    /// Where it lies.
+    pub part: Part,
+}
+
+impl Drive {
+    /// The drive that a path means at this moment.
+    ///
+    /// # Errors
+    /// What is no whole drive.
+    pub fn find(typed: &Path) -> Result<Drive, BlockError> {
+        let status = fs::metadata(typed).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => BlockError::Missing(typed.into()),
+            io::ErrorKind::PermissionDenied => BlockError::NotAllowed(typed.into()),
+            _ => BlockError::io("look at", typed, error),
+        })?;
+        if !status.file_type().is_block_device() {
+            return Err(BlockError::NotADevice(typed.into()));
+        }
+        let number = status.rdev();
+        let folder = folder_of(number).map_err(|error| BlockError::io("look at", typed, error))?;
+        if folder.join("partition").exists() {
+            let whole = folder.parent().and_then(Path::file_name).unwrap_or_default();
+            let whole = format!("/dev/{}", whole.to_string_lossy());
+            return Err(BlockError::Partition { path: typed.into(), whole });
+        }
+        let sequence = fact(&folder, "diskseq");
+        let drive = Drive { typed: typed.into(), number, folder, sequence };
+        if !rustix::process::geteuid().is_root() {
+            return Err(BlockError::NotAllowed(typed.into()));
+        }
+        Ok(drive)
+    }
+
+    /// Its device number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its folder in sysfs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its name, such as sdb.
+    pub fn name(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Its node, as the kernel names it: a link that was typed may come to mean another.
+    pub fn path(&self) -> PathBuf {
+        node_of(&self.folder)
+    }
+
+    /// The node of one of its partitions. A number comes after a `p` where the name ends in a digit.
+    pub fn part_path(&self, number: u32) -> PathBuf {
+        let mut path = self.path().into_os_string();
+        if path.to_string_lossy().ends_with(|last: char| last.is_ascii_digit()) {
+            path.push("p");
+        }
+        path.push(number.to_string());
+        path.into()
+    }
+
+    /// Opens it for reading.
+    ///
+    /// # Errors
+    /// What the kernel says, or that it is another drive by now.
+    pub fn open_to_read(&self) -> Result<File, BlockError> {
+        self.open(OFlags::empty())
+    }
+
+    /// Opens it for reading, and so that nobody else may take it.
+    ///
+    /// # Errors
+    /// The same; `ResourceBusy` where somebody has it.
+    pub fn open_to_hold(&self) -> Result<File, BlockError> {
+        self.open(OFlags::EXCL)
+    }
+
+    fn open(&self, more: OFlags) -> Result<File, BlockError> {
+        let flags = (OFlags::NONBLOCK | more).bits() as i32;
+        let opened = File::options().read(true).custom_flags(flags).open(&self.typed);
+        let file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => BlockError::NotAllowed(self.typed.clone()),
+            _ => BlockError::io("open", &self.typed, error),
+        })?;
+        self.check(file.as_fd())?;
+        Ok(file)
+    }
+
+    /// Whether what was opened is this very drive: a link may have come to mean another one, and a
+    /// number may have been given to another one.
+    fn check(&self, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
+        let status =
+            fstat(opened).map_err(|error| BlockError::io("look at", &self.typed, error))?;
+        let sequence = fact(&self.folder, "diskseq");
+        if status.st_rdev == self.number && sequence == self.sequence {
+            return Ok(());
+        }
+        let words = |number, sequence: &Option<String>| {
+            let words = format!("device {}:{}", major(number), minor(number));
+            sequence.as_ref().map_or(words.clone(), |sequence| format!("{words}, disk {sequence}"))
+        };
+        Err(BlockError::Changed {
+            path: self.typed.clone(),
+            was: words(self.number, &self.sequence),
+            is: words(status.st_rdev, &sequence),
+        })
+    }
+
+    /// What lies on others and is no drive.
+    pub fn mapping(&self) -> Option<&'static str> {
+        let kinds =
+            [("dm", "a device-mapper volume (LVM, crypt, multipath)"), ("md", "an md array")];
+        kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, words)| *words)
+    }
+
+    /// Whether it cannot be written.
+    pub fn is_read_only(&self) -> bool {
+        fact(&self.folder, "ro").is_none_or(|text| text != "0")
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        Bytes(number(&self.folder, "size").unwrap_or(0) * SECTOR)
+    }
+
+    /// Its model, or what kind of device it is.
+    pub fn model(&self) -> String {
+        if self.folder.join("loop").exists() {
+            return "loop over".into();
+        }
+        let part = |name| fact(&self.folder, name);
+        let (vendor, model) = (part("device/vendor"), part("device/model"));
+        match (vendor, model) {
+            // libata's vendor is always "ATA", virtio's a number.
+            (Some(vendor), Some(model)) if vendor != "ATA" && !vendor.starts_with("0x") => {
+                format!("disk {vendor} {model}")
+            }
+            (_, Some(model)) => format!("disk {model}"),
+            _ => format!("disk {}", self.name()),
+        }
+    }
+
+    /// Its serial number: what its driver says, else its page of SCSI's vital product data, else what
+    /// udev has found. A loop device has none and is named by its backing file.
+    pub fn serial(&self) -> Option<String> {
+        let direct = ["loop/backing_file", "serial", "device/serial"];
+        let found = direct.iter().find_map(|name| fact(&self.folder, name));
+        let found = found.or_else(|| vpd_serial(&self.folder)).or_else(|| self.udev_serial());
+        // It has to fit a command line, a record and the mark.
+        found.filter(|serial| !serial.chars().any(char::is_control))
+    }
+
+    fn udev_serial(&self) -> Option<String> {
+        let path = format!("/run/udev/data/b{}:{}", major(self.number), minor(self.number));
+        let text = fs::read_to_string(path).ok()?;
+        ["E:ID_SERIAL_SHORT=", "E:ID_SERIAL="]
+            .iter()
+            .find_map(|key| text.lines().find_map(|line| line.strip_prefix(key)))
+            .map(str::to_string)
+    }
+
+    /// What it is, for a person.
+    pub fn describe(&self) -> String {
+        match self.serial() {
+            Some(serial) if self.folder.join("loop").exists() => {
+                format!("a loop device of {} over {serial}", self.size())
+            }
+            Some(serial) => format!("{}, {}, serial number {serial}", self.model(), self.size()),
+            None => format!("{}, {}", self.model(), self.size()),
+        }
+    }
+
+    /// Its partitions as the kernel knows them, by number.
+    pub fn parts(&self) -> Vec<KernelPart> {
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut parts: Vec<KernelPart> =
+            folders.filter_map(|entry| part_of(&entry.path())).collect();
+        parts.sort_by_key(|part| part.number);
+        parts
+    }
+}
+
+fn part_of(folder: &Path) -> Option<KernelPart> {
+    let at = |name| Some(Bytes(number(folder, name)? * SECTOR));
+    let (major, minor) =
+        fact(folder, "dev")?.split_once(':').map(|(a, b)| (a.parse(), b.parse()))?;
+    Some(KernelPart {
+        name: folder.file_name()?.to_string_lossy().into_owned(),
+        number: u32::try_from(number(folder, "partition")?).ok()?,
+        device: rustix::fs::makedev(major.ok()?, minor.ok()?),
+        part: Part { start: at("start")?, size: at("size")? },
+    })
+}
+
+/// The folder of a device number in sysfs.
+fn folder_of(number: u64) -> io::Result<PathBuf> {
+    fs::canonicalize(format!("/sys/dev/block/{}:{}", major(number), minor(number)))
+}
+
+/// The node that the kernel names in `uevent`; some names hold a slash there and a `!` in sysfs.
+fn node_of(folder: &Path) -> PathBuf {
+    let text = fs::read_to_string(folder.join("uevent")).unwrap_or_default();
+    let named = text.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    Path::new("/dev").join(named.unwrap_or(&name))
+}
+
+/// The unit serial number, page 80h (SPC-4): two bytes of length, then text.
+fn vpd_serial(folder: &Path) -> Option<String> {
+    let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
+    let length = usize::from(u16::from_be_bytes([*page.get(2)?, *page.get(3)?]));
+    let text = String::from_utf8_lossy(page.get(4..4 + length)?).trim().to_string();
+    (!text.is_empty()).then_some(text)
+}
+
+fn number(folder: &Path, name: &str) -> Option<u64> {
+    fact(folder, name)?.parse().ok()
+}
+
+/// What a file in sysfs says, none where it says nothing.
+pub fn fact(folder: &Path, name: &str) -> Option<String> {
+    let text = fs::read_to_string(folder.join(name)).ok()?;
+    Some(text.trim().to_string()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_serial_number_of_a_scsi_disk_is_read_from_its_page() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("device")).unwrap();
+        let page = |bytes: &[u8]| fs::write(folder.path().join("device/vpd_pg80"), bytes).unwrap();
+        page(b"\x00\x80\x00\x08  S5XYZ ");
+        assert_eq!(vpd_serial(folder.path()).as_deref(), Some("S5XYZ"));
+        page(b"\x00\x80\x00\x09  S5XYZ ");
+        assert_eq!(vpd_serial(folder.path()), None, "shorter than it says");
+        page(b"\x00\x80\x00\x00");
+        assert_eq!(vpd_serial(folder.path()), None);
+    }
+}

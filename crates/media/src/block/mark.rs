@@ -1,0 +1,134 @@
+//! fsdyno's own mark on a drive: one block of text in the guard part.
+//!
+//! It says which drive it was written on, so that a copy of a drive is not taken for it, and what
+//! fsdyno left in the data part, so that what somebody else made there since is.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::canonical::sha256_hex;
+
+/// Where it lies: not in the first block, where tables and most superblocks are looked for.
+pub const OFFSET: u64 = 4096;
+
+/// How long it is.
+const LENGTH: usize = 4096;
+
+const TITLE: &str = "fsdyno may erase this drive";
+
+/// What fsdyno left in the data part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing that has a signature.
+    Nothing,
+    /// It is at work there, or was killed at it.
+    Unfinished,
+    /// What has this signature.
+    Made(String),
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Left::Nothing => f.write_str("nothing"),
+            Left::Unfinished => f.write_str("unfinished"),
+            Left::Made(what) => write!(f, "made {what}"),
+        }
+    }
+}
+
+/// The mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Serial number of the drive that it was written on.
+    pub serial: String,
+    /// Size of that drive.
+    pub size: Bytes,
+    /// What is in the data part.
+    pub left: Left,
+}
+
+impl Mark {
+    /// Reads it from a drive; none where there is none, or a damaged one.
+    pub fn read(drive: &File) -> io::Result<Option<Mark>> {
+        let mut block = [0; LENGTH];
+        match drive.read_exact_at(&mut block, OFFSET) {
+            Ok(()) => Ok(Mark::parse(&block)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it into the guard part, and waits until the drive has it.
+    pub fn write(&self, guard: &File) -> io::Result<()> {
+        guard.write_all_at(&self.block()?, OFFSET)?;
+        guard.sync_all()
+    }
+
+    fn block(&self) -> io::Result<[u8; LENGTH]> {
+        let (size, left) = (self.size.0, &self.left);
+        let body = format!("{TITLE}\nserial {}\nsize {size}\nleft {left}\n", self.serial);
+        let text = format!("{body}sha256 {}\n", sha256_hex(body.as_bytes()));
+        let mut block = [0; LENGTH];
+        let room = block.get_mut(..text.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        room.copy_from_slice(text.as_bytes());
+        Ok(block)
+    }
+
+    fn parse(block: &[u8]) -> Option<Mark> {
+        let text = block.split(|byte| *byte == 0).next()?;
+        let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
+        let (body, sum) = text.rsplit_once("sha256 ")?;
+        (sha256_hex(body.as_bytes()) == sum).then_some(())?;
+        let mut lines = body.lines();
+        (lines.next()? == TITLE).then_some(())?;
+        let serial = lines.next()?.strip_prefix("serial ")?.to_string();
+        let size = Bytes(lines.next()?.strip_prefix("size ")?.parse().ok()?);
+        let left = match lines.next()?.strip_prefix("left ")? {
+            "nothing" => Left::Nothing,
+            "unfinished" => Left::Unfinished,
+            made => Left::Made(made.strip_prefix("made ")?.to_string()),
+        };
+        Some(Mark { serial, size, left })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks() -> Vec<Mark> {
+        let left = [Left::Nothing, Left::Unfinished, Left::Made("ext4 1-2".into())];
+        left.map(|left| Mark { serial: "/a file".into(), size: Bytes(1 << 30), left }).into()
+    }
+
+    #[test]
+    fn a_mark_survives_its_own_block() {
+        for mark in marks() {
+            assert_eq!(Mark::parse(&mark.block().unwrap()), Some(mark));
+        }
+    }
+
+    #[test]
+    fn a_mark_with_any_byte_changed_is_none() {
+        for mark in marks() {
+            let block = mark.block().unwrap();
+            let length = block.iter().position(|byte| *byte == 0).unwrap();
+            for at in 0..length {
+                let mut changed = block;
+                changed[at] ^= 1;
+                assert_eq!(Mark::parse(&changed), None, "byte {at}");
+            }
+        }
+        assert_eq!(Mark::parse(&[0; LENGTH]), None);
+    }
+
+    #[test]
+    fn a_serial_number_that_does_not_fit_is_refused() {
+        let serial = "x".repeat(LENGTH);
+        assert!(Mark { serial, size: Bytes(1), left: Left::Nothing }.block().is_err());
+    }
+}
