@@ -16,8 +16,9 @@ use super::refusal::{BlockError, Reason};
 use super::{Seen, blkpg, inspect, signature};
 use crate::Device;
 
-/// How long something that passes is waited for: a node that is made, a lock of udev's.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long something that passes is waited for: a node that is made, a lock of udev's, a descriptor that
+/// a child has for a moment.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How much at both ends of the data part is cleared: more than libblkid looks at.
 const CLEARED: usize = 4 << 20;
@@ -30,6 +31,8 @@ pub struct Claim {
     mark: Mark,
     /// Open with O_EXCL: keeps everybody else off the whole drive.
     guard: Option<File>,
+    /// Whether the kernel's table has parts of ours.
+    divided: bool,
     /// Asks udev not to look into what is made and measured here (systemd's rule for block devices).
     whole: File,
 }
@@ -55,20 +58,21 @@ impl Claim {
         }
         let left = mark.map_or(Left::Nothing, |mark| mark.left);
         let mark = Mark { serial, size: drive.size(), left };
-        let mut claim = Claim { drive, layout, mark, guard: None, whole };
+        let mut claim = Claim { drive, layout, mark, guard: None, divided: false, whole };
         claim.divide()?;
         // The kernel lets nobody take a part while the whole is held, so the hold has to change hands.
         drop(held);
-        claim.guard = Some(claim.open_part(GUARD)?);
+        claim.guard = Some(claim.open_part(GUARD, true)?);
         // Nobody took the data part meanwhile.
-        drop(claim.open_part(DATA)?);
+        drop(claim.open_part(DATA, true)?);
         claim.note(Left::Unfinished)?;
         Ok(claim)
     }
 
     /// Makes the two parts anew, so that they are certainly where they should be.
-    fn divide(&self) -> Result<(), BlockError> {
+    fn divide(&mut self) -> Result<(), BlockError> {
         self.undivide().map_err(|error| BlockError::io("free", self.drive.path(), error))?;
+        self.divided = true;
         for (number, part) in [(DATA, self.layout.data), (GUARD, self.layout.guard)] {
             match blkpg::add(self.whole.as_fd(), number, part) {
                 Ok(()) => {}
@@ -84,18 +88,23 @@ impl Claim {
         Ok(())
     }
 
-    fn undivide(&self) -> Result<(), Errno> {
-        for number in [DATA, GUARD] {
-            match blkpg::remove(self.whole.as_fd(), number) {
-                Ok(()) | Err(Errno::NXIO) => {}
-                Err(error) => return Err(error),
-            }
-        }
+    /// Takes both parts away. A child that another thread is just starting has a copy of all that is open
+    /// until it becomes another program, so "busy" may pass.
+    fn undivide(&mut self) -> io::Result<()> {
+        let remove = |number| match blkpg::remove(self.whole.as_fd(), number) {
+            Ok(()) | Err(Errno::NXIO) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        let passes = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+        patiently(|| remove(DATA), passes)?;
+        patiently(|| remove(GUARD), passes)?;
+        self.divided = false;
         Ok(())
     }
 
-    /// Opens a part for writing, so that nobody else may take it; its node is waited for.
-    fn open_part(&self, number: u32) -> Result<File, BlockError> {
+    /// Opens a part for writing, so that nobody else may take it; its node is waited for, and where
+    /// `patient` is said whoever has it too.
+    fn open_part(&self, number: u32, patient: bool) -> Result<File, BlockError> {
         let path = self.drive.part_path(number);
         let parts = self.drive.parts();
         let known = parts.iter().find(|part| part.number == number);
@@ -107,7 +116,11 @@ impl Claim {
             options.read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32);
             options.open(&path)
         };
-        let file = patiently(open, |error| error.kind() == io::ErrorKind::NotFound)
+        let passes = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => true,
+            kind => patient && kind == io::ErrorKind::ResourceBusy,
+        };
+        let file = patiently(open, passes)
             .map_err(|error| busy(&self.drive, BlockError::io("open", &path, error)))?;
         let status = fstat(&file).map_err(|error| BlockError::io("look at", &path, error))?;
         if status.st_rdev != device {
@@ -153,7 +166,7 @@ impl Claim {
     /// What the kernel says, `ResourceBusy` where it is still mounted.
     pub fn blank(&self) -> Result<(), BlockError> {
         let path = self.drive.part_path(DATA);
-        let part = self.open_part(DATA)?;
+        let part = self.open_part(DATA, false)?;
         let zeros = vec![0; CLEARED];
         let end = self.layout.data.size.0 - CLEARED as u64;
         for at in [0, end] {
@@ -177,7 +190,8 @@ impl Claim {
         let found = signature::of(&self.drive.part_path(DATA))?;
         self.note(found.map_or(Left::Nothing, |found| Left::Made(found.to_string())))?;
         self.guard = None;
-        self.undivide().map_err(|error| BlockError::io("give back", self.drive.path(), error))
+        let undivided = self.undivide();
+        undivided.map_err(|error| BlockError::io("give back", self.drive.path(), error))
     }
 }
 
@@ -186,7 +200,9 @@ impl Drop for Claim {
         // What cannot be done here the next claim does: the mark says that it was not finished.
         let _ = self.give_back();
         self.guard = None;
-        let _ = self.undivide();
+        if self.divided {
+            let _ = self.undivide();
+        }
     }
 }
 

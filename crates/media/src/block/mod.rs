@@ -23,13 +23,13 @@
 mod blkpg;
 mod claim;
 mod drive;
+mod inspect;
 mod layout;
 mod mark;
 mod refusal;
 mod signature;
 mod users;
 
-use std::io;
 use std::path::Path;
 
 pub use claim::Claim;
@@ -38,8 +38,9 @@ pub use refusal::{BlockError, Reason};
 pub use signature::Signature;
 
 use drive::Drive;
+use inspect::inspect;
 use layout::Layout;
-use mark::{Left, Mark};
+use mark::Mark;
 
 /// A drive that may be erased, as far as looking tells.
 #[derive(Debug)]
@@ -112,70 +113,5 @@ impl Seen {
     /// Whatever has come up since it was looked at, or what the kernel refused.
     pub fn claim(self) -> Result<Claim, BlockError> {
         Claim::take(self)
-    }
-}
-
-/// Everything that speaks against erasing a drive, which is held by us or not.
-fn inspect(drive: Drive, held: bool) -> Result<(Seen, Vec<Reason>), BlockError> {
-    let mut reasons = Vec::new();
-    if let Some(kind) = drive.mapping() {
-        reasons.push(Reason::Mapping(kind));
-    }
-    if drive.is_read_only() {
-        reasons.push(Reason::ReadOnly);
-    }
-    let size = drive.size();
-    if size < LEAST {
-        reasons.push(Reason::TooSmall { size });
-    }
-    let layout = Layout::of(size);
-    let serial = drive.serial();
-    if serial.is_none() {
-        reasons.push(Reason::NoSerial);
-    }
-    let serial = serial.unwrap_or_default();
-    let mark = Mark::read(&drive.open_to_read()?)
-        .map_err(|source| BlockError::io("read", drive.path(), source))?
-        .filter(|mark| mark.serial == serial && mark.size == size);
-    let parts = drive.parts();
-    let users = users::of(&drive, &parts);
-    // The kernel's own claim is the last word, and says least: it is asked where nobody else is seen.
-    if users.is_empty() && !held && is_busy(&drive)? {
-        reasons.push(Reason::Busy);
-    }
-    reasons.extend(users);
-    // A run that was killed leaves its own two parts in the kernel's table.
-    let left_over = mark.is_some() && parts.iter().all(|part| layout.has(part));
-    if !parts.is_empty() && !left_over {
-        reasons.push(Reason::Partitions(parts.iter().map(|part| part.name.clone()).collect()));
-    }
-    if size.0 == 0 {
-        return Ok((Seen { drive, layout, serial, mark }, reasons));
-    }
-    let signed = signature::of_whole(&drive.path())?;
-    if !signed.is_empty() {
-        reasons.push(Reason::Signed(signed));
-    }
-    if size >= LEAST
-        && let Some(found) = signature::at(&drive.path(), layout.data)?
-    {
-        match mark.as_ref().map(|mark| &mark.left) {
-            Some(Left::Unfinished) => {}
-            Some(Left::Made(left)) if *left == found.to_string() => {}
-            Some(left) => reasons.push(Reason::NotLeft { found, left: left.to_string() }),
-            None => reasons.push(Reason::Lost(found)),
-        }
-    }
-    Ok((Seen { drive, layout, serial, mark }, reasons))
-}
-
-/// Whether somebody holds it, or a part of it, for himself alone.
-fn is_busy(drive: &Drive) -> Result<bool, BlockError> {
-    match drive.open_to_hold() {
-        Ok(_) => Ok(false),
-        Err(BlockError::Io { source, .. }) if source.kind() == io::ErrorKind::ResourceBusy => {
-            Ok(true)
-        }
-        Err(error) => Err(error),
     }
 }

@@ -43,6 +43,8 @@ pub enum Reason {
     },
     /// The kernel says that it is in use, and by whom is not to be seen from here.
     Busy,
+    /// Another fsdyno has claimed it.
+    Working,
     /// A process has asked everybody else to leave it alone (flock(2)).
     Locked,
     /// It has partitions.
@@ -76,6 +78,9 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Reason::Mounted { part, at, by: None } if at == "/" => {
+                write!(f, "{part} is mounted at /, so this system runs from it")
+            }
             Reason::Mounted { part, at, by: None } => {
                 write!(f, "{part} is mounted at {at} (if it is not needed there: umount {at})")
             }
@@ -91,6 +96,7 @@ impl fmt::Display for Reason {
                 "the kernel says that it is in use, by what is not to be seen from here \
                  (another mount namespace or container, or a file system of several devices)",
             ),
+            Reason::Working => f.write_str("another fsdyno is at work on it"),
             Reason::Locked => f.write_str("another program has locked it (lslocks shows which)"),
             Reason::Partitions(names) => write!(f, "it has partitions: {}", names.join(", ")),
             Reason::Signed(found) => {
@@ -145,7 +151,7 @@ pub enum BlockError {
         whole: String,
     },
     /// This user may not.
-    #[error("formatting '{}' needs root: run the same command with sudo", .0.display())]
+    #[error("no permission to open '{}' for formatting it: {}", .0.display(), permission())]
     NotAllowed(PathBuf),
     /// The name means another device than it did a moment ago.
     #[error("'{}' was {was} and is {is} now; nothing was written", .path.display())]
@@ -213,6 +219,14 @@ impl BlockError {
         source: impl Into<io::Error>,
     ) -> BlockError {
         BlockError::Io { what, path: path.as_ref().into(), source: source.into() }
+    }
+}
+
+/// What brings the permission.
+fn permission() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => "not even root has it here, as in a container; run it on the host itself",
+        false => "run the same command with sudo",
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{major, minor};
 
@@ -157,23 +158,39 @@ fn loops(all: &[Used]) -> Vec<Reason> {
     entries.filter_map(of_loop).collect()
 }
 
-/// Processes that have it open for writing: a virtual machine or a database claims nothing. Who only
-/// reads (udev, a monitor of drives) loses nothing.
+/// How often, and how far apart in milliseconds, a process is looked at that has it open for writing.
+const LOOKS: (u32, u64) = (5, 100);
+
+/// Processes that have it open for writing, and keep it: a virtual machine or a database claims nothing.
+/// Who only reads (udev, a monitor of drives) loses nothing, and tools that look at every device open
+/// it for a moment.
 fn open(all: &[Used]) -> Vec<Reason> {
+    let mut writers = open_now(all, processes());
+    for _ in 1..LOOKS.0 {
+        if writers.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(LOOKS.1));
+        writers = open_now(all, writers.into_iter().map(|(_, process)| process));
+    }
+    let reason = |(part, process): (String, PathBuf)| Reason::Open { part, by: words(&process) };
+    writers.into_iter().map(reason).collect()
+}
+
+/// What each of these processes has open for writing at this moment.
+fn open_now(all: &[Used], processes: impl Iterator<Item = PathBuf>) -> BTreeSet<(String, PathBuf)> {
     let own = std::process::id().to_string();
-    let (mut reasons, mut seen) = (Vec::new(), BTreeSet::new());
-    for process in processes().filter(|process| !process.ends_with(&own)) {
+    let mut found = BTreeSet::new();
+    for process in processes.filter(|process| !process.ends_with(&own)) {
         for entry in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
             let Some(used) = meant(all, &entry.path()) else { continue };
             let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name()));
-            if writes(&info.unwrap_or_default())
-                && seen.insert((used.name.clone(), process.clone()))
-            {
-                reasons.push(Reason::Open { part: used.name.clone(), by: words(&process) });
+            if writes(&info.unwrap_or_default()) {
+                found.insert((used.name.clone(), process.clone()));
             }
         }
     }
-    reasons
+    found
 }
 
 /// Whether the access mode of `flags:`, an octal number in fdinfo (proc(5)), lets it write. What

@@ -1,0 +1,545 @@
+//! Dangerous requests: each is refused with its reason, and no byte of any device changes.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod bench;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bench::{Bench, MIB, command, feed, has, md_superblock, put, quiet, succeeds, tool, unable};
+use fsdyno_media::block::{BlockError, look};
+
+/// What is typed, and what happens between look and claim.
+struct Request {
+    typed: PathBuf,
+    erase: Option<String>,
+    between: Option<Between>,
+}
+
+impl Request {
+    /// With the right serial number: only the danger is left to refuse it for.
+    fn confirmed(device: &str, image: &Path) -> Request {
+        let erase = Some(image.to_string_lossy().into_owned());
+        Request { typed: device.into(), erase, between: None }
+    }
+
+    fn then(self, between: impl FnOnce(&mut Bench) + 'static) -> Request {
+        Request { between: Some(Box::new(between)), ..self }
+    }
+}
+
+type Between = Box<dyn FnOnce(&mut Bench)>;
+
+/// Ready to be asked, or why it cannot be asked here.
+type Made = Result<Request, String>;
+
+/// What is dangerous, how it is made, and a part of the reason that has to be given.
+type Case = (&'static str, fn(&mut Bench) -> Made, &'static str);
+
+const CASES: &[Case] = &[
+    ("a mounted drive", mounted, "is mounted at /"),
+    ("a drive with a mounted partition", mounted_partition, "p1 is mounted at /"),
+    (
+        "a drive mounted in another namespace",
+        mounted_elsewhere,
+        "in the mount namespace of process",
+    ),
+    ("a drive mounted where no process is", mounted_nowhere, "the kernel says that it is in use"),
+    ("a drive mounted read-only", mounted_read_only, "is mounted at /"),
+    ("the drive under /", root, "is mounted at /"),
+    ("one of the drives of a mounted btrfs", btrfs_member, "is in use by the mounted btrfs"),
+    ("the journal of a mounted ext4", journal, "jbd"),
+    ("swap in use", swap, "is in use as swap"),
+    ("swap not in use", swap_off, "signatures that are not fsdyno's: swap"),
+    ("a member of LVM", lvm, "LVM2_member"),
+    ("an active volume group", lvm_active, "is in use by the LVM volume"),
+    ("a drive under device-mapper", mapped, "is in use by the device-mapper volume"),
+    ("a device-mapper volume", mapping, "is a device-mapper volume"),
+    ("an md member with its superblock in front", md_front, "linux_raid_member"),
+    ("an md member with its superblock at the end", md_end, "linux_raid_member"),
+    ("a drive in a running md array", md_running, "is in use by the md array"),
+    ("an encrypted drive", luks, "crypto_LUKS"),
+    ("a GPT", gpt, "signatures that are not fsdyno's: gpt"),
+    ("a GPT of which only the backup is left", gpt_backup, "signatures that are not fsdyno's: gpt"),
+    ("an MBR", mbr, "signatures that are not fsdyno's: dos"),
+    ("partitions that only the kernel knows", kernel_parts, "it has partitions: loop"),
+    ("an ext4", |bench| made(bench, 24, &["mke2fs", "-q", "-t", "ext4"]), "not fsdyno's: ext4"),
+    ("an xfs", |bench| made(bench, 320, &["mkfs.xfs", "-q"]), "not fsdyno's: xfs"),
+    ("a btrfs", |bench| made(bench, 128, &["mkfs.btrfs", "-q"]), "not fsdyno's: btrfs"),
+    ("a file system whose partition table is lost", lost_table, "one may have been lost"),
+    ("a partition", partition, "is a partition, and fsdyno takes whole drives only"),
+    ("a link that changes", link, "; nothing was written"),
+    ("a device number that another drive got", number, "; nothing was written"),
+    ("mkfs between look and claim", mkfs_between, "not fsdyno's: ext4"),
+    ("mount between look and claim", mount_between, "the kernel says that it is in use"),
+    ("a read-only drive", read_only, "it is read-only"),
+    ("a drive too small", too_small, "it is 8 MiB large; 16 MiB is the least"),
+    ("no --erase", no_erase, "if that is meant, add --erase /"),
+    ("the wrong serial number", wrong_erase, "--erase S3RIAL is not its serial number"),
+    ("a serial number that is only the beginning", short_erase, "is not its serial number"),
+    ("a drive under a loop device", under_loop, "is in use by the loop device loop"),
+    ("a drive that a process writes", written, "is open for writing in process"),
+    ("a drive that somebody holds", held, "the kernel says that it is in use"),
+    ("a drive that somebody has locked", locked, "another program has locked it"),
+    ("a drive that another fsdyno has", claimed, "another fsdyno is at work on it"),
+    ("a copy of a drive of fsdyno's", copied, "begins at 1 MiB, where a first partition begins"),
+    ("a drive of fsdyno's that is somebody's now", taken, "not what fsdyno left there"),
+    ("a drive of fsdyno's with a table by now", table_by_now, "not fsdyno's: dos"),
+    ("a file", |_| plain("/proc/self/exe"), "is no block device"),
+    ("a character device", |_| plain("/dev/null"), "is no block device"),
+    ("nothing", |_| plain("/dev/nowhere"), "does not exist"),
+    ("a drive without a serial number", no_serial, "it has no serial number"),
+];
+
+#[test]
+fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (mut refused, mut skipped) = (0, Vec::new());
+    for (name, make, reason) in CASES {
+        let mut bench = Bench::new();
+        let request = match make(&mut bench) {
+            Ok(request) => request,
+            Err(why) => {
+                skipped.push(format!("{name} ({why})"));
+                continue;
+            }
+        };
+        let before = bench.hashes();
+        let looked = look(&request.typed, request.erase.as_deref());
+        assert_eq!(bench.hashes(), before, "{name}: looking changed a byte");
+        let error = match (looked, request.between) {
+            (Err(error), _) => error,
+            (Ok(seen), Some(between)) => {
+                between(&mut bench);
+                let before = bench.hashes();
+                let error = seen.claim().map(drop).expect_err(name);
+                assert_eq!(bench.hashes(), before, "{name}: claiming changed a byte");
+                error
+            }
+            (Ok(_), None) => panic!("{name}: was taken"),
+        };
+        let said = error.to_string();
+        assert!(said.contains(reason), "{name}: {said}");
+        assert!(!said.contains('\n'), "{name}: {said}");
+        println!("refused: {name}: {said}");
+        refused += 1;
+    }
+    println!("{refused} refused, {} skipped: {}", skipped.len(), skipped.join(", "));
+    assert!(refused >= 25, "{refused} of {} could be asked here", CASES.len());
+}
+
+fn needs(tools: &[&str]) -> Result<(), String> {
+    match tools.iter().find(|tool| !has(tool)) {
+        Some(tool) => Err(format!("no {tool} here")),
+        None => Ok(()),
+    }
+}
+
+/// A file system without anything that writes by itself later.
+fn ext2(device: &str) {
+    tool("mke2fs", &["-q", "-F", "-t", "ext2", device]);
+}
+
+fn plain(path: &str) -> Made {
+    Ok(Request { typed: path.into(), erase: None, between: None })
+}
+
+fn made(bench: &mut Bench, mebibytes: u64, argv: &[&str]) -> Made {
+    let (Some(name), Some(words)) = (argv.first(), argv.get(1..)) else { return plain("") };
+    needs(&[name])?;
+    let (device, image) = bench.device(mebibytes);
+    tool(name, &[words, &[&device]].concat());
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn mounted(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    ext2(&device);
+    bench.mount(&device, &[]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn mounted_read_only(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    ext2(&device);
+    bench.mount(&device, &["-o", "ro"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+/// A partition that the kernel knows and no table: so nothing but the mount speaks against it.
+fn add_partition(bench: &mut Bench, device: &str) -> String {
+    tool("addpart", &[device, "1", "4096", "32768"]);
+    let gone = device.to_string();
+    bench.undo(move || quiet("delpart", &[&gone, "1"]));
+    format!("{device}p1")
+}
+
+fn mounted_partition(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let partition = add_partition(bench, &device);
+    ext2(&partition);
+    bench.mount(&partition, &[]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+/// A shell in a mount namespace of its own, where it mounts the device.
+fn mount_apart(device: &str, at: &Path, more: &[&str], then: &str) -> Command {
+    // Read-only, or the superblock is written some time after the mount.
+    let script = format!("mount -o ro {device} {} && {then}", at.display());
+    command("unshare", &[more, &["sh", "-c", &script]].concat())
+}
+
+fn mounted_elsewhere(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    ext2(&device);
+    let at = bench.folder("at");
+    let then = "echo ready && exec sleep 1000";
+    bench.process(&mut mount_apart(&device, &at, &["--mount"], then));
+    Ok(Request::confirmed(&device, &image))
+}
+
+/// A namespace that only a file keeps. The superblock is overwritten, so that only the kernel knows.
+fn mounted_nowhere(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    ext2(&device);
+    let (at, outer) = (bench.folder("at"), bench.folder("outer"));
+    // The file can be kept only on a mount that does not propagate.
+    let path = outer.to_string_lossy().into_owned();
+    tool("mount", &["-t", "tmpfs", "none", &path]);
+    bench.undo(move || quiet("umount", &[&path]));
+    let path = outer.to_string_lossy().into_owned();
+    tool("mount", &["--make-private", &path]);
+    let kept = outer.join("namespace");
+    std::fs::write(&kept, "").unwrap();
+    let option = format!("--mount={}", kept.display());
+    assert!(mount_apart(&device, &at, &[&option], "true").status().unwrap().success());
+    bench.undo(move || quiet("umount", &[&kept.to_string_lossy()]));
+    put(&image, 0, &[0; 64 << 10]);
+    quiet("blockdev", &["--flushbufs", &device]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn root(_: &mut Bench) -> Made {
+    let status = rustix::fs::stat("/").unwrap();
+    let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
+    let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
+    let folder = folder.map_err(|_| "/ is on no block device")?;
+    let partition = folder.join("partition").exists();
+    let whole = if partition { folder.parent().unwrap() } else { &folder };
+    let path = Path::new("/dev").join(whole.file_name().unwrap());
+    if !path.exists() {
+        return Err(format!("no node {}", path.display()));
+    }
+    // Never with a serial number, whatever this test believes of the code that it tests.
+    Ok(Request { typed: path, erase: None, between: None })
+}
+
+fn btrfs_member(bench: &mut Bench) -> Made {
+    needs(&["mkfs.btrfs"])?;
+    let ((first, _), (second, image)) = (bench.device(128), bench.device(128));
+    tool("mkfs.btrfs", &["-q", "-d", "single", "-m", "single", &first, &second]);
+    tool("btrfs", &["device", "scan", &first, &second]);
+    // Read-only, or the file system itself writes whenever it likes.
+    bench.mount(&first, &["-t", "btrfs", "-o", "ro"]);
+    Ok(Request::confirmed(&second, &image))
+}
+
+fn journal(bench: &mut Bench) -> Made {
+    let ((device, _), (journal, image)) = (bench.device(24), bench.device(24));
+    tool("mke2fs", &["-q", "-b", "4096", "-O", "journal_dev", &journal]);
+    let option = format!("device={journal}");
+    tool("mke2fs", &["-q", "-b", "4096", "-t", "ext4", "-J", &option, &device]);
+    bench.mount(&device, &["-o", "ro"]);
+    Ok(Request::confirmed(&journal, &image))
+}
+
+fn swap(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    tool("mkswap", &[&device]);
+    if !succeeds("swapon", &[&device]) {
+        return Err("swapon is refused here".into());
+    }
+    let off = device.clone();
+    bench.undo(move || quiet("swapoff", &[&off]));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn swap_off(bench: &mut Bench) -> Made {
+    made(bench, 24, &["mkswap"])
+}
+
+fn lvm(bench: &mut Bench) -> Made {
+    made(bench, 24, &["pvcreate", "--quiet", "--yes"])
+}
+
+fn mapper() -> Result<(), String> {
+    needs(&["dmsetup"])?;
+    match succeeds("dmsetup", &["targets"]) {
+        true => Ok(()),
+        false => Err("this kernel has no device-mapper".into()),
+    }
+}
+
+fn lvm_active(bench: &mut Bench) -> Made {
+    mapper()?;
+    needs(&["vgcreate"])?;
+    let (device, image) = bench.device(32);
+    let group = format!("fsdyno{}", std::process::id());
+    tool("vgcreate", &["--quiet", "--yes", &group, &device]);
+    tool("lvcreate", &["--quiet", "--yes", "--zero", "n", "--extents", "1", "--name", "v", &group]);
+    bench.undo(move || quiet("vgremove", &["--force", "--yes", &group]));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn map(bench: &mut Bench, device: &str) -> Result<String, String> {
+    mapper()?;
+    let name = format!("fsdyno-{}-{}", std::process::id(), device.replace('/', "-"));
+    tool("dmsetup", &["create", &name, "--table", &format!("0 32768 linear {device} 0")]);
+    let gone = name.clone();
+    bench.undo(move || quiet("dmsetup", &["remove", &gone]));
+    Ok(format!("/dev/mapper/{name}"))
+}
+
+fn mapped(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    map(bench, &device)?;
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn mapping(bench: &mut Bench) -> Made {
+    let (device, _) = bench.device(24);
+    plain(&map(bench, &device)?)
+}
+
+fn md_front(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    put(&device, 4096, &md_superblock(4096));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn md_end(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let at = 24 * MIB - 8192;
+    put(&device, at, &md_superblock(at));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn md_running(bench: &mut Bench) -> Made {
+    needs(&["mdadm"])?;
+    if !Path::new("/proc/mdstat").exists() {
+        return Err("this kernel has no md".into());
+    }
+    let (device, image) = bench.device(32);
+    let name = "/dev/md/fsdyno-test";
+    let words = ["--create", name, "--run", "--force", "--level=1", "--raid-devices=2"];
+    tool("mdadm", &[&words[..], &[&device, "missing"]].concat());
+    bench.undo(move || quiet("mdadm", &["--stop", name]));
+    // Only the array itself is to speak against it.
+    put(&image, 4096, &[0; 4096]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn luks(bench: &mut Bench) -> Made {
+    needs(&["cryptsetup"])?;
+    let (device, image) = bench.device(24);
+    let words = ["luksFormat", "--batch-mode", "--type", "luks1", "--iter-time", "10"];
+    feed("cryptsetup", &[&words[..], &[&device, "-"]].concat(), "secret");
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn table(bench: &mut Bench, label: &str) -> Result<(String, PathBuf), String> {
+    needs(&["sfdisk"])?;
+    let (device, image) = bench.device(24);
+    // No partition, and the kernel is not told: only the table itself is to speak against it.
+    feed("sfdisk", &["--quiet", "--no-reread", &device], &format!("label: {label}\n"));
+    Ok((device, image))
+}
+
+fn gpt(bench: &mut Bench) -> Made {
+    let (device, image) = table(bench, "gpt")?;
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn gpt_backup(bench: &mut Bench) -> Made {
+    let (device, image) = table(bench, "gpt")?;
+    put(&device, 0, &[0; 34 * 512]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn mbr(bench: &mut Bench) -> Made {
+    let (device, image) = table(bench, "dos")?;
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn kernel_parts(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    add_partition(bench, &device);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn lost_table(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    tool("mke2fs", &["-q", "-t", "ext4", "-E", "offset=1048576", &device, "20M"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn partition(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    Ok(Request::confirmed(&add_partition(bench, &device), &image))
+}
+
+fn link(bench: &mut Bench) -> Made {
+    let ((mine, image), (other, _)) = (bench.device(24), bench.device(24));
+    let link = bench.path("ata-DISK_S3RIAL");
+    std::os::unix::fs::symlink(&mine, &link).unwrap();
+    let request = Request::confirmed(&link.to_string_lossy(), &image);
+    Ok(request.then(move |_| {
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+    }))
+}
+
+fn number(bench: &mut Bench) -> Made {
+    if !Path::new("/sys/block/loop0/diskseq").exists() {
+        return Err("this kernel does not number its disks (5.15 does)".into());
+    }
+    let ((device, image), other) = (bench.device(24), bench.image(24));
+    let request = Request::confirmed(&device, &image);
+    Ok(request.then(move |_| {
+        tool("losetup", &["--detach", &device]);
+        tool("losetup", &[&device, &other.to_string_lossy()]);
+    }))
+}
+
+fn mkfs_between(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let request = Request::confirmed(&device, &image);
+    Ok(request.then(move |_| tool("mke2fs", &["-q", "-t", "ext4", &device])))
+}
+
+fn mount_between(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let request = Request::confirmed(&device, &image);
+    Ok(request.then(move |bench| {
+        ext2(&device);
+        bench.mount(&device, &[]);
+    }))
+}
+
+fn read_only(bench: &mut Bench) -> Made {
+    let image = bench.image(24);
+    let device = bench.attach(&image, &["--read-only"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn too_small(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(8);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn no_erase(bench: &mut Bench) -> Made {
+    plain(&bench.device(24).0)
+}
+
+fn wrong_erase(bench: &mut Bench) -> Made {
+    Ok(Request::confirmed(&bench.device(24).0, Path::new("S3RIAL")))
+}
+
+fn short_erase(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    Ok(Request::confirmed(&device, image.parent().unwrap()))
+}
+
+fn under_loop(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    bench.attach(Path::new(&device), &["--read-only"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn written(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let script = format!("exec 3<>{device}; echo ready; exec sleep 1000");
+    bench.process(&mut command("sh", &["-c", &script]));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn held(bench: &mut Bench) -> Made {
+    use std::os::unix::fs::OpenOptionsExt;
+    let (device, image) = bench.device(24);
+    let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
+    let file = std::fs::File::options().read(true).custom_flags(exclusive).open(&device).unwrap();
+    bench.undo(move || drop(file));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn locked(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let request = Request::confirmed(&device, &image);
+    Ok(request.then(move |bench| {
+        let script = "echo ready; exec sleep 1000";
+        bench.process(&mut command("flock", &["--no-fork", &device, "sh", "-c", script]));
+    }))
+}
+
+/// A blank drive, used by fsdyno and given back.
+fn used(bench: &mut Bench) -> (String, PathBuf) {
+    let (device, image) = bench.device(24);
+    let erase = image.to_string_lossy().into_owned();
+    let claim = look(Path::new(&device), Some(&erase)).unwrap().claim().unwrap();
+    ext2(&claim.device().unwrap().path.to_string_lossy());
+    claim.release().unwrap();
+    (device, image)
+}
+
+fn claimed(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let request = Request::confirmed(&device, &image);
+    let erase = request.erase.clone();
+    let claim = look(Path::new(&device), erase.as_deref()).unwrap().claim().unwrap();
+    bench.undo(move || drop(claim));
+    Ok(request)
+}
+
+fn copied(bench: &mut Bench) -> Made {
+    let (_, image) = used(bench);
+    let copy = bench.image(24);
+    std::fs::copy(&image, &copy).unwrap();
+    let device = bench.attach(&copy, &[]);
+    Ok(Request::confirmed(&device, &copy))
+}
+
+fn taken(bench: &mut Bench) -> Made {
+    let (device, image) = used(bench);
+    tool("mke2fs", &["-q", "-F", "-t", "ext4", "-E", "offset=1048576", &device, "20M"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn table_by_now(bench: &mut Bench) -> Made {
+    needs(&["sfdisk"])?;
+    let (device, image) = used(bench);
+    feed("sfdisk", &["--quiet", "--no-reread", &device], "label: dos\n");
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn no_serial(_: &mut Bench) -> Made {
+    let names = ["/dev/zram0", "/dev/ram0"];
+    let found = names.iter().find(|name| Path::new(name).exists());
+    plain(found.ok_or("neither zram nor ram disk here")?)
+}
+
+#[test]
+fn the_reasons_come_together() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let mut bench = Bench::new();
+    let image = bench.image(24);
+    let device = bench.attach(&image, &["--read-only"]);
+    put(&image, 4096, &md_superblock(4096));
+    let Err(BlockError::Refused { reasons, .. }) = look(Path::new(&device), None) else {
+        panic!("was taken")
+    };
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+}
