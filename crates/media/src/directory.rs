@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::Bytes;
 use rustix::fs::{
-    Access, AtFlags, Mode, OFlags, StatVfsMountFlags, accessat, fstatvfs, mkdirat, open, openat,
-    statfs, unlinkat,
+    Access, AtFlags, Dir, Mode, OFlags, StatVfsMountFlags, accessat, fstat, fstatvfs, mkdirat,
+    open, openat, statat, statfs, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -33,18 +33,21 @@ pub struct Room {
 /// # Errors
 /// What is wrong with the directory, or what it has too little of.
 pub fn check(path: &Path, room: &Room) -> Result<(), MediaError> {
-    let dir = open_directory(path)?;
-    let stat = fstatvfs(&dir).map_err(|error| MediaError::io("look at", path, error))?;
+    check_opened(&open_directory(path)?, path, room)
+}
+
+fn check_opened(dir: &OwnedFd, path: &Path, room: &Room) -> Result<(), MediaError> {
+    let stat = fstatvfs(dir).map_err(|error| MediaError::io("look at", path, error))?;
     if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(MediaError::ReadOnly(path.into()));
     }
-    accessat(&dir, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(
-        |error| match error {
+    accessat(dir, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(|error| {
+        match error {
             Errno::ROFS => MediaError::ReadOnly(path.into()),
             Errno::ACCESS | Errno::PERM => MediaError::NotWritable(path.into()),
             other => MediaError::io("look at", path, other),
-        },
-    )?;
+        }
+    })?;
     // Where there is data, the last block of a file is half empty on average. Names, inodes and
     // directories take their part too, but how large it is each file system decides for itself, and
     // what would fit must not be refused.
@@ -118,8 +121,8 @@ impl Directory {
     /// # Errors
     /// What is wrong with `parent`, or what the kernel refused.
     pub fn create(parent: &Path) -> Result<Directory, MediaError> {
-        check(parent, &Room::default())?;
         let parent_fd = open_directory(parent)?;
+        check_opened(&parent_fd, parent, &Room::default())?;
         let (name, own) = fresh(&parent_fd, parent)?;
         let path = parent.join(&name);
         match furnish(own.as_fd()) {
@@ -133,9 +136,9 @@ impl Directory {
                 removed: false,
             }),
             Err(error) => {
-                // Whatever was begun is ours and nearly empty; the first error is the one to tell.
-                let _ = remove::contents(own.as_fd());
-                let _ = unlinkat(&parent_fd, &name, AtFlags::REMOVEDIR);
+                // Of what was begun nothing goes but what is empty or the marker; the first error is
+                // the one to tell.
+                let _ = take_away(parent_fd.as_fd(), &name, own.as_fd());
                 Err(MediaError::io("prepare", path, error))
             }
         }
@@ -194,7 +197,17 @@ pub(crate) fn take_away(
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error),
     }
+    // Who may write in the parent may have put something else in its place.
+    if !is_called(parent, name, own)? {
+        return Err(Errno::STALE);
+    }
     unlinkat(parent, name, AtFlags::REMOVEDIR)
+}
+
+/// Whether a name means this open directory.
+fn is_called(parent: BorrowedFd<'_>, name: &str, own: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let (there, ours) = (statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?, fstat(own)?);
+    Ok((there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino))
 }
 
 pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, MediaError> {
@@ -215,6 +228,8 @@ fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError>
             Ok(()) => {
                 let own = remove::enter(parent.as_fd(), name.as_str())
                     .map_err(|error| MediaError::io("open", path.join(&name), error))?;
+                is_fresh(own.as_fd())
+                    .map_err(|error| MediaError::io("open", path.join(&name), error))?;
                 return Ok((name, own));
             }
             Err(Errno::EXIST) => {}
@@ -227,6 +242,20 @@ fn fresh(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError>
 /// A name that says whose it is: `.fsdyno-<pid>-<random>`.
 pub(crate) fn fresh_name() -> String {
     format!(".fsdyno-{}-{:016x}", rustix::process::getpid().as_raw_nonzero(), random())
+}
+
+/// Whether what was opened is what was just made: ours and empty. Between the two calls somebody who may
+/// write in the parent could have moved another directory there.
+fn is_fresh(own: BorrowedFd<'_>) -> Result<(), Errno> {
+    if fstat(own)?.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::STALE);
+    }
+    for entry in Dir::read_from(own)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Err(Errno::STALE);
+        }
+    }
+    Ok(())
 }
 
 fn furnish(own: BorrowedFd<'_>) -> Result<(File, OwnedFd), Errno> {

@@ -344,7 +344,8 @@ fn md_running(bench: &mut Bench) -> Made {
 fn luks(bench: &mut Bench) -> Made {
     needs(&["cryptsetup"])?;
     let (device, image) = bench.device(24);
-    let words = ["luksFormat", "--batch-mode", "--type", "luks1", "--iter-time", "10"];
+    let words =
+        ["luksFormat", "--batch-mode", "--type", "luks1", "--pbkdf-force-iterations", "1000"];
     feed("cryptsetup", &[&words[..], &[&device, "-"]].concat(), "secret");
     Ok(Request::confirmed(&device, &image))
 }

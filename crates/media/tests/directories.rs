@@ -1,0 +1,164 @@
+//! Dangerous directories: what is not ours is neither entered nor removed, whatever its name.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod bench;
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use bench::{Bench, command, tool, unable};
+use fsdyno_media::{Directory, MediaError, Room, check, clean, leftovers};
+use fsdyno_record::Bytes;
+
+/// What is the user's, and must be there at the end.
+fn thesis(folder: &Path) {
+    std::fs::create_dir_all(folder.join("deep")).unwrap();
+    std::fs::write(folder.join("deep/thesis"), "years of work").unwrap();
+}
+
+fn is_there(folder: &Path) -> bool {
+    std::fs::read_to_string(folder.join("deep/thesis")).is_ok_and(|text| text == "years of work")
+}
+
+#[test]
+fn links_put_in_place_of_our_directories_are_not_followed() {
+    let bench = Bench::new();
+    let (parent, other) = (bench.folder("parent"), bench.folder("other"));
+    thesis(&other);
+    // In place of the root of the trial, inside the tree, and in place of the subdirectory itself.
+    let directory = Directory::create(&parent).unwrap();
+    std::fs::remove_dir(directory.path().join("root")).unwrap();
+    symlink(&other, directory.path().join("root")).unwrap();
+    assert!(directory.remove().is_err());
+    assert!(is_there(&other));
+    let directory = Directory::create(&parent).unwrap();
+    symlink(&other, directory.path().join("root/inside")).unwrap();
+    directory.remove().unwrap();
+    assert!(is_there(&other));
+    let directory = Directory::create(&parent).unwrap();
+    let path = directory.path().to_path_buf();
+    std::fs::rename(&path, parent.join("moved")).unwrap();
+    symlink(&other, &path).unwrap();
+    std::fs::write(parent.join("moved/root/file"), "ours").unwrap();
+    assert!(directory.remove().is_err());
+    assert!(is_there(&other) && path.is_symlink());
+}
+
+#[test]
+fn a_directory_put_in_place_of_ours_is_left_alone() {
+    let bench = Bench::new();
+    let parent = bench.folder("parent");
+    for empty in [false, true] {
+        let directory = Directory::create(&parent).unwrap();
+        let path = directory.path().to_path_buf();
+        std::fs::rename(&path, parent.join(format!("moved-{empty}"))).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        if !empty {
+            thesis(&path);
+        }
+        assert!(directory.remove().is_err(), "empty: {empty}");
+        assert!(path.is_dir() && (empty || is_there(&path)), "empty: {empty}");
+    }
+}
+
+#[test]
+fn a_parent_moved_away_takes_the_work_with_it_and_its_successor_is_not_touched() {
+    let bench = Bench::new();
+    let parent = bench.folder("parent");
+    let directory = Directory::create(&parent).unwrap();
+    let name = directory.path().file_name().unwrap().to_owned();
+    std::fs::rename(&parent, bench.path("away")).unwrap();
+    thesis(&parent.join(&name));
+    directory.remove().unwrap();
+    assert!(is_there(&parent.join(&name)));
+    assert!(!bench.path("away").join(&name).exists());
+}
+
+#[test]
+fn a_link_named_like_a_leftover_is_no_leftover() {
+    let bench = Bench::new();
+    let (parent, other) = (bench.folder("parent"), bench.folder("other"));
+    thesis(&other);
+    std::fs::write(other.join("fsdyno.marker"), "").unwrap();
+    let name = ".fsdyno-4194305-0123456789abcdef";
+    symlink(&other, parent.join(name)).unwrap();
+    assert_eq!(leftovers(&parent).unwrap(), []);
+    let asked = fsdyno_media::Leftover { path: parent.join(name), pid: 4_194_305 };
+    assert!(clean(&asked).is_err());
+    assert!(is_there(&other));
+}
+
+#[test]
+fn another_file_system_mounted_over_our_work_is_left_alone() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    for over in ["root", "root/inside", ""] {
+        let mut bench = Bench::new();
+        let parent = bench.folder("parent");
+        let directory = Directory::create(&parent).unwrap();
+        std::fs::create_dir(directory.path().join("root/inside")).unwrap();
+        let at = directory.path().join(over).to_string_lossy().into_owned();
+        tool("mount", &["-t", "tmpfs", "none", &at]);
+        let path = at.clone();
+        bench.undo(move || bench::quiet("umount", &[&path]));
+        thesis(Path::new(&at));
+        assert!(directory.remove().is_err(), "{over:?}");
+        assert!(is_there(Path::new(&at)), "{over:?}");
+    }
+}
+
+#[test]
+fn a_read_only_and_a_full_file_system_are_refused() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let mut bench = Bench::new();
+    let (device, _) = bench.device(24);
+    tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
+    let at = bench.mount(&device, &["-o", "ro"]);
+    assert!(matches!(Directory::create(&at), Err(MediaError::ReadOnly(_))));
+    tool("mount", &["-o", "remount,rw", &at.to_string_lossy()]);
+    let room = Room { bytes: Bytes(32 << 20), ..Room::default() };
+    assert!(matches!(check(&at, &room), Err(MediaError::NoSpace { .. })));
+    // Filled to the last block: nothing half made stays.
+    let full = format!("dd if=/dev/zero of={}/fill bs=64K; true", at.display());
+    command("sh", &["-c", &full]).output().unwrap();
+    let before = std::fs::read_dir(&at).unwrap().count();
+    match Directory::create(&at) {
+        Err(_) => assert_eq!(std::fs::read_dir(&at).unwrap().count(), before),
+        Ok(directory) => directory.remove().unwrap(),
+    }
+}
+
+#[test]
+fn a_directory_of_somebody_elses_is_refused() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let bench = Bench::new();
+    let foreign = bench.folder("foreign");
+    let base = foreign.parent().unwrap().to_string_lossy().into_owned();
+    tool("chmod", &["755", &base, &foreign.to_string_lossy()]);
+    // Root may write everywhere, so somebody who may not has to ask.
+    let me = std::env::current_exe().unwrap();
+    let status = command("setpriv", &["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args([me.as_os_str(), "--exact".as_ref(), "ask".as_ref(), "--ignored".as_ref()])
+        .env("FSDYNO_TEST_ASK", &foreign)
+        .output();
+    let output = status.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if said.is_empty() {
+        return println!("skipped: nobody may not run {}", me.display());
+    }
+    assert!(output.status.success(), "{said}");
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "what the test above starts as nobody"]
+fn ask() {
+    let Some(foreign) = std::env::var_os("FSDYNO_TEST_ASK") else { return };
+    let error = Directory::create(Path::new(&foreign)).map(drop).unwrap_err();
+    assert!(matches!(error, MediaError::NotWritable(_)), "{error}");
+}
