@@ -8,6 +8,7 @@ pub mod block;
 pub mod device;
 pub mod directory;
 pub mod error;
+pub mod file;
 pub mod leftovers;
 mod loop_file;
 pub mod loops;

@@ -73,7 +73,8 @@ pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result
 /// Writes the report as one HTML file.
 pub fn write_html(path: &Path, trials: &[Trial], baseline: Option<&str>) -> Result<(), Failure> {
     let html = fsdyno_report::html(trials, baseline)?;
-    std::fs::write(path, html)
+    fsdyno_media::file::create(path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, html.as_bytes()))
         .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
 }
 

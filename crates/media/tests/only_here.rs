@@ -1,0 +1,88 @@
+//! Only this crate can open a block device for writing: everywhere else each place that opens anything
+//! for writing is listed here, with what keeps it off drives.
+
+use std::path::{Path, PathBuf};
+
+/// What opens a file for writing, in the words of the standard library, rustix and libc.
+const WORDS: &[&str] = &[
+    ".write(true)",
+    ".append(true)",
+    ".create(true)",
+    "File::create(",
+    "File::create_new(",
+    "fs::write(",
+    "fs::copy(",
+    "OFlags::RDWR",
+    "OFlags::WRONLY",
+    "OFlags::CREATE",
+    "libc::O_RDWR",
+    "libc::O_WRONLY",
+    "libc::O_CREAT",
+    "BLKDISCARD",
+    "BLKZEROOUT",
+    "BLKPG",
+];
+
+/// Where it may stand outside this crate, and why no drive of the user's can be what is opened.
+const LISTED: &[(&str, &str)] = &[
+    ("agent/src/block_queue.rs", "settings of a device below /sys"),
+    ("agent/src/guest.rs", "/dev/port, as PID 1 of a guest"),
+    ("agent/src/machine.rs", "sysctls below /proc/sys"),
+    ("agent/src/memory.rs", "a guest's PCI region below /sys"),
+    ("agent/src/process.rs", "/proc/self/oom_score_adj"),
+    ("agent/src/serve_disk/device.rs", "an nbd of a guest, for its ioctls, and /proc/sys"),
+    ("agent/src/target/directory.rs", "/proc/sys/vm/drop_caches"),
+    ("agent/src/target/formatted.rs", "/proc/sys/vm/drop_caches"),
+    ("engine/src/issue/lane.rs", "below the trial's root, by its descriptor"),
+    ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
+    ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
+    ("fsdyno/src/commands/fit.rs", "create_new: never what is there already"),
+    ("lab/src/fetch.rs", "a name of ours in fsdyno's cache"),
+    ("lab/src/kernel.rs", "a name of ours in fsdyno's cache"),
+    ("lab/src/snapshot.rs", "names of ours in fsdyno's cache"),
+    ("study/src/logs.rs", "a name of ours in a folder of results, renamed when it is whole"),
+    ("study/src/share.rs", "a name of ours in a folder of results, renamed when it is whole"),
+    ("study/src/store.rs", "names of ours in a folder of results"),
+    ("venue/src/request_log.rs", "a name of ours in a folder of results, renamed when it is whole"),
+];
+
+#[test]
+fn whatever_opens_for_writing_elsewhere_is_listed_with_its_reason() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from);
+    let crates = crates.unwrap_or_default();
+    let mut found = Vec::new();
+    sources(&crates, &mut found);
+    let mut writing: Vec<String> = found.iter().filter_map(|path| opens(&crates, path)).collect();
+    writing.sort();
+    let listed: Vec<&str> = LISTED.iter().map(|(path, _)| *path).collect();
+    assert!(found.len() > 100, "{} files", found.len());
+    assert_eq!(
+        writing, listed,
+        "a file that opens something for writing belongs in this list, with what keeps it off \
+         drives; what is to write on a drive belongs in crates/media"
+    );
+}
+
+/// The file's name among the crates, if it has one of the words outside its tests.
+fn opens(crates: &Path, path: &Path) -> Option<String> {
+    let name = path.strip_prefix(crates).ok()?.to_str()?.to_string();
+    let text = std::fs::read_to_string(path).ok()?;
+    // Tests stand last in a file.
+    let code = text.split("\n#[cfg(test)]\nmod tests {").next()?;
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let opens = lines.into_iter().any(|line| WORDS.iter().any(|word| line.contains(word)));
+    opens.then_some(name)
+}
+
+/// The sources of every crate but this one, without what is compiled for tests alone.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let left_out = ["media", "tests", "benches", "fuzz", "examples"];
+        if path.is_dir() && !left_out.contains(&name.as_str()) {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
