@@ -23,8 +23,17 @@ const KEYS: &[&str] = &[
     "iostats",
 ];
 
+/// A partition has the queue of its drive.
 fn folder(name: &str) -> PathBuf {
-    Path::new("/sys/block").join(name).join("queue")
+    let own = of_device(name);
+    let whole = own.canonicalize().ok().filter(|own| own.join("partition").exists());
+    let whole = whole.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+    whole.unwrap_or(own).join("queue")
+}
+
+/// What the kernel says of a drive or a partition.
+pub fn of_device(name: &str) -> PathBuf {
+    Path::new("/sys/class/block").join(name)
 }
 
 /// Makes the queue of `/dev/NAME` behave as the disk's own would.
@@ -93,7 +102,7 @@ pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<
 /// A device that is not there.
 pub fn size(name: &str) -> io::Result<u64> {
     // In sectors of 512 bytes, whatever the device's own are (Documentation/ABI/stable/sysfs-block).
-    let sectors = fs::read_to_string(Path::new("/sys/block").join(name).join("size"))?;
+    let sectors = fs::read_to_string(of_device(name).join("size"))?;
     Ok(sectors.trim().parse::<u64>().map_err(io::Error::other)? * 512)
 }
 

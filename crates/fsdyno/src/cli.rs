@@ -50,6 +50,7 @@ Examples:
   fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
   sudo fsdyno run dirops --on loop:8G --fs ext4 --fs xfs --repeat 10
+  sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --fs ext4 --fs xfs --dry-run
   fsdyno run dirops tarball --fs ext4 --dry-run
 
 Ctrl-C kills the running trials, keeps the finished ones and writes the report from them. The same
@@ -64,9 +65,14 @@ pub struct Run {
     pub filesystems: Vec<String>,
     /// Where: 'lab' (a guest in virtual time on a modelled disk), a directory of this host, or as root
     /// 'loop:SIZE' (a loop device over a sparse file in the folder of the results) or 'ram:SIZE' (a loop
-    /// device over a file in memory), made for each trial and gone after it
-    #[arg(long, value_name = "lab|DIR|loop:SIZE|ram:SIZE", default_value = "lab")]
+    /// device over a file in memory), made for each trial and gone after it, or a whole drive, such as
+    /// /dev/disk/by-id/..., which is formatted anew for each trial (with --erase)
+    #[arg(long, value_name = "lab|DIR|loop:SIZE|ram:SIZE|DRIVE", default_value = "lab")]
     pub on: String,
+    /// The serial number of the drive after --on, which says that all that is on it may go; of a loop
+    /// device, which has none, the path of its backing file
+    #[arg(long, value_name = "SERIAL")]
+    pub erase: Option<String>,
     /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file (something.toml); may be
     /// repeated [default: hdd-7200]
     #[arg(long = "disk", value_name = "NAME|FILE")]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use fsdyno_disk::fit::FitError;
 use fsdyno_lab::LabError;
-use fsdyno_media::{MediaError, ProbeError};
+use fsdyno_media::{BlockError, MediaError, ProbeError};
 use fsdyno_report::{LoadError, ReportError};
 use fsdyno_study::{MatrixError, MergeError, RunError, ShareError, StoreError};
 use fsdyno_venue::VenueError;
@@ -89,6 +89,17 @@ impl From<MediaError> for Failure {
     fn from(error: MediaError) -> Failure {
         let exit = match error {
             MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
+            MediaError::Block(error) => return error.into(),
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+impl From<BlockError> for Failure {
+    fn from(error: BlockError) -> Failure {
+        let exit = match error {
+            BlockError::NotAllowed(_) | BlockError::NoTool(_) => Exit::Missing,
             _ => Exit::WrongUse,
         };
         Failure { exit, message: error.to_string() }

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod drive;
 mod exit;
 mod output;
 mod place;

@@ -10,6 +10,7 @@ use fsdyno_study::{Cell, DevicePlace, LabPlace, Place, Question};
 use fsdyno_venue::{HostVenue, Inputs, LabVenue, Venue, tools};
 
 use crate::cli::Run;
+use crate::drive;
 use crate::exit::Failure;
 use crate::output::say;
 
@@ -28,7 +29,9 @@ const ANY_KERNEL: &str = "default";
 /// What is asked, in the words of the study.
 pub fn question(run: &Run) -> Question {
     let mut filesystems = run.filesystems.clone();
-    if filesystems.is_empty() && (is_lab(run) || Made::parse(&run.on).is_some()) {
+    if filesystems.is_empty()
+        && (is_lab(run) || Made::parse(&run.on).is_some() || drive::is_named(run))
+    {
         filesystems.push(FILESYSTEM.to_string());
     }
     let tool_versions = filesystems
@@ -60,6 +63,16 @@ pub fn is_lab(run: &Run) -> bool {
 
 /// The place as typed, before anything is looked for: enough to check a question.
 pub fn typed(run: &Run) -> Result<Place, Failure> {
+    let is_drive = !is_lab(run) && drive::is_named(run);
+    if run.erase.is_some() && !is_drive {
+        return Err(Failure::wrong(format!(
+            "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is none; leave it out",
+            run.on
+        )));
+    }
+    if is_drive {
+        return drive::place(run);
+    }
     if is_lab(run) {
         let kernels = match run.kernels.is_empty() {
             true => vec![ANY_KERNEL.to_string()],
@@ -119,7 +132,7 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
 }
 
 /// Refuses the options that are for the lab, but for some that have a meaning here too.
-fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure> {
+pub fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure> {
     for (option, given) in [
         ("--disk", !run.disks.is_empty()),
         ("--kernel", !run.kernels.is_empty()),
@@ -154,12 +167,6 @@ fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure> {
 
 fn directory(run: &Run) -> Result<Place, Failure> {
     let on = run.on.as_str();
-    if on.starts_with("/dev/") && !Path::new(on).is_dir() {
-        return Err(Failure::wrong(format!(
-            "--on {on} is not there yet; there are: {}",
-            there_are()
-        )));
-    }
     refuse_for_lab(run, "a directory of this host", &[])?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
@@ -180,7 +187,7 @@ fn directory(run: &Run) -> Result<Place, Failure> {
 fn there_are() -> String {
     let made = fsdyno_media::made::KINDS.iter().map(|kind| format!("{}:SIZE", kind.name));
     let made: Vec<String> = made.collect();
-    format!("lab, {}, or a directory of this host", made.join(", "))
+    format!("lab, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
 }
 
 /// Whether the directory has room for the largest cells that run side by side, and whether a
@@ -226,7 +233,10 @@ pub fn venue(
             Ok((Box::new(venue), place))
         }
         Place::Device(_) => {
-            let venue = HostVenue::new(executable()).with_folder(results);
+            let mut venue = HostVenue::new(executable()).with_folder(results);
+            if drive::is_named(run) {
+                venue = venue.with_drive(drive::look(run)?.claim()?);
+            }
             Ok((Box::new(venue.with_inputs(inputs.clone())), place))
         }
         Place::Lab(_) => {

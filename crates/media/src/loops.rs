@@ -143,6 +143,12 @@ impl Info {
     }
 }
 
+/// Whether a whole device is a loop.
+pub fn is_loop(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    Path::new("/sys/block").join(name).join("loop").exists()
+}
+
 /// Whether requests to a loop go past the page cache of its file, as the kernel says.
 pub fn is_direct(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };

@@ -29,6 +29,13 @@ struct Devices {
 }
 
 impl Devices {
+    fn of(venue: &HostVenue, plan: &DevicePlan) -> Result<Devices, VenueError> {
+        let Some(drive) = venue.drive() else { return Devices::make(plan, venue.folder()) };
+        drive.blank().map_err(MediaError::from)?;
+        let data = vec![drive.device().map_err(MediaError::from)?];
+        Ok(Devices { array: None, data, journal: None })
+    }
+
     fn make(plan: &DevicePlan, folder: &Path) -> Result<Devices, VenueError> {
         let made = made(plan)?;
         let each = plan.raid.map_or(made.size, |raid| partition::member_size(made.size, raid));
@@ -61,7 +68,9 @@ impl Devices {
     fn notes(&self) -> Vec<String> {
         let mut notes =
             vec!["kernel threads and dirty pages are those of the whole machine".to_string()];
-        if self.all().any(|device| !loops::is_direct(&device.path)) {
+        let by_cache =
+            |device: &Device| loops::is_loop(&device.path) && !loops::is_direct(&device.path);
+        if self.all().any(by_cache) {
             notes.push(
                 "the loop reads and writes its file through the page cache: what a cold phase reads \
                  may come from memory"
@@ -81,11 +90,13 @@ fn made(plan: &DevicePlan) -> Result<Made, VenueError> {
 ///
 /// # Errors
 /// What is missing.
-pub fn can_run(plan: &Plan, device: &DevicePlan, folder: &Path) -> Result<(), VenueError> {
+pub fn can_run(venue: &HostVenue, plan: &Plan, device: &DevicePlan) -> Result<(), VenueError> {
     let Some(filesystem) = &plan.filesystem else { return Err(no_filesystem()) };
-    let made = made(device)?;
-    let journal = device.journal_size.unwrap_or_default();
-    made.check(folder, Bytes(made.size.0.saturating_add(journal.0)))?;
+    if venue.drive().is_none() {
+        let made = made(device)?;
+        let journal = device.journal_size.unwrap_or_default();
+        made.check(venue.folder(), Bytes(made.size.0.saturating_add(journal.0)))?;
+    }
     here::check(filesystem, device.raid)
 }
 
@@ -94,9 +105,16 @@ fn no_filesystem() -> VenueError {
 }
 
 /// What the place gives to every trial of this plan.
-pub fn ground(plan: &DevicePlan, folder: &Path) -> Result<BTreeMap<String, String>, VenueError> {
+pub fn ground(
+    venue: &HostVenue,
+    plan: &DevicePlan,
+) -> Result<BTreeMap<String, String>, VenueError> {
     let mut ground = ground::of_kernel();
-    ground.insert("device".into(), (made(plan)?.kind.what)(folder)?);
+    let what = match venue.drive() {
+        Some(drive) => drive.what(),
+        None => (made(plan)?.kind.what)(venue.folder())?,
+    };
+    ground.insert("device".into(), what);
     Ok(ground)
 }
 
@@ -110,7 +128,7 @@ pub fn run(
     let input = venue.inputs().of(&job.plan.workload)?;
     let started = clock::now();
     let begin = Instant::now();
-    let devices = Devices::make(plan, venue.folder())?;
+    let devices = Devices::of(venue, plan)?;
     let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
     let mailbox = shared.mailbox().map_err(other)?;
     let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;

@@ -7,10 +7,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::{Ended, Process, SharedMailbox};
 use fsdyno_media::Directory;
+use fsdyno_media::block::Claim;
 use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Host};
@@ -33,12 +35,14 @@ pub struct HostVenue {
     agent: PathBuf,
     inputs: Inputs,
     folder: PathBuf,
+    drive: Option<Arc<Claim>>,
 }
 
 impl HostVenue {
     /// Trials are run by `agent`, the fsdyno executable.
     pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
-        HostVenue { agent: agent.into(), inputs: Inputs::default(), folder: std::env::temp_dir() }
+        let (inputs, folder) = (Inputs::default(), std::env::temp_dir());
+        HostVenue { agent: agent.into(), inputs, folder, drive: None }
     }
 
     /// The same, with the folder that takes the files below loop devices [`std::env::temp_dir`].
@@ -49,6 +53,15 @@ impl HostVenue {
     /// The same, with the files that workloads work on.
     pub fn with_inputs(self, inputs: Inputs) -> HostVenue {
         HostVenue { inputs, ..self }
+    }
+
+    /// The same, with a drive to format; it is given back when the venue is dropped.
+    pub fn with_drive(self, drive: Claim) -> HostVenue {
+        HostVenue { drive: Some(Arc::new(drive)), ..self }
+    }
+
+    pub(crate) fn drive(&self) -> Option<&Claim> {
+        self.drive.as_deref()
     }
 
     pub(crate) fn inputs(&self) -> &Inputs {
@@ -117,7 +130,7 @@ impl HostVenue {
 impl Venue for HostVenue {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
         if let MediumPlan::Device(device) = &plan.medium {
-            device::can_run(plan, device, &self.folder)?;
+            device::can_run(self, plan, device)?;
         }
         Ok(None)
     }
@@ -125,7 +138,7 @@ impl Venue for HostVenue {
     fn ground(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         match &plan.medium {
             MediumPlan::Directory { path } => ground::of_directory(Path::new(path)),
-            MediumPlan::Device(device) => device::ground(device, &self.folder),
+            MediumPlan::Device(device) => device::ground(self, device),
             MediumPlan::Lab(_) => Err(not_here()),
         }
     }

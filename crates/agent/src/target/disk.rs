@@ -122,6 +122,6 @@ impl ModelledDisk {
 
 /// What the kernel counts of a device.
 fn kernel_counters(name: &str) -> Option<Device> {
-    let stat = Path::new("/sys/block").join(name).join("stat");
+    let stat = block_queue::of_device(name).join("stat");
     account::parse_device_stat(&fs::read_to_string(stat).ok()?)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_media::block::Seen;
 use fsdyno_record::OpKind;
 use fsdyno_record::plan::{IssuerPlan, MediumPlan};
 use fsdyno_report::Format;
@@ -9,14 +10,17 @@ use fsdyno_study::{Cell, Slot};
 use serde_json::json;
 
 use crate::cli::Run;
+use crate::drive;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Prints the trials.
 pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failure> {
+    // A drive is asked everything that a real run asks it.
+    let drive = drive::is_named(run).then(|| drive::look(run)).transpose()?;
     match run.format {
-        Format::Text => output::data(&text(cells, schedule))?,
-        Format::Json => output::json(&value(cells, schedule))?,
+        Format::Text => output::data(&text(cells, schedule, drive.as_ref()))?,
+        Format::Json => output::json(&value(cells, schedule, drive.as_ref()))?,
         Format::Mail | Format::Csv | Format::Markdown | Format::Original => {
             return Err(Failure::wrong("--dry-run takes --format text or json"));
         }
@@ -24,7 +28,7 @@ pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failur
     Ok(Exit::Good)
 }
 
-fn value(cells: &[Cell], schedule: &[Slot]) -> serde_json::Value {
+fn value(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> serde_json::Value {
     let order: Vec<_> = schedule
         .iter()
         .map(|slot| json!({"cell": slot.cell, "seed": slot.seed, "round": slot.round}))
@@ -45,11 +49,27 @@ fn value(cells: &[Cell], schedule: &[Slot]) -> serde_json::Value {
             })
         })
         .collect();
-    json!({"cells": cells, "trials": order})
+    let mut value = json!({"cells": cells, "trials": order});
+    if let Some(drive) = drive {
+        value["drive"] =
+            json!({"what": drive.what(), "device": drive.data_path(), "steps": drive.steps()});
+    }
+    value
 }
 
-fn text(cells: &[Cell], schedule: &[Slot]) -> String {
+fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
     let mut text = String::new();
+    if let Some(drive) = drive {
+        text.push_str(&format!("{}, of which all is lost:\n", drive.what()));
+        for step in drive.steps() {
+            text.push_str(&format!("   {step}\n"));
+        }
+    }
+    let shown = |argv: &[String]| {
+        let argv = argv.join(" ");
+        let device = drive.map(|drive| drive.data_path().display().to_string());
+        device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
+    };
     for (at, cell) in cells.iter().enumerate() {
         let plan = &cell.plan;
         let place = match &plan.medium {
@@ -92,13 +112,13 @@ fn text(cells: &[Cell], schedule: &[Slot]) -> String {
             if let Some(journal) = journal {
                 text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
             }
-            text.push_str(&format!("   make:  {}\n", filesystem.mkfs.join(" ")));
+            text.push_str(&format!("   make:  {}\n", shown(&filesystem.mkfs)));
             let options = match filesystem.mount_options.as_str() {
                 "" => String::new(),
                 options => format!(" -o {options}"),
             };
             text.push_str(&format!("   mount: -t {}{options}\n", filesystem.mount_type));
-            text.push_str(&format!("   check: {}\n", filesystem.check.join(" ")));
+            text.push_str(&format!("   check: {}\n", shown(&filesystem.check)));
         }
         if plan.threads != 1 || plan.issuer != IssuerPlan::Sync {
             text.push_str(&format!("   threads: {}, issued by {}\n", plan.threads, plan.issuer));

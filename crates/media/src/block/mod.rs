@@ -103,6 +103,10 @@ impl Seen {
             part(layout::DATA, layout.data),
             part(layout::GUARD, layout.guard),
             format!("write fsdyno's mark, 4 KiB at byte {} of {node}", mark::OFFSET),
+            format!(
+                "before each mkfs clear the first and the last 4 MiB of {}",
+                self.data_path().display()
+            ),
             format!("at the end: note in the mark what is left, delpart {node} 1 and 2"),
         ]
     }

@@ -1,0 +1,175 @@
+//! `--on DRIVE` from the command line: what is refused, what a dry run says, what a run leaves. The
+//! dangerous requests themselves are in crates/media/tests/dangerous.rs.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+#[path = "../../media/tests/bench/mod.rs"]
+mod bench;
+mod common;
+
+use std::path::Path;
+
+use bench::{Bench, command, put, tool, unable};
+use common::{code, fsdyno, lines, run, stderr, stdout, wait_until};
+
+/// What runs where these run.
+const WORK: &str = "run dirops";
+
+fn words(device: &str, image: &Path, more: &str) -> String {
+    format!("{WORK} --on {device} --erase {} {more}", image.display())
+}
+
+#[test]
+fn a_drive_is_named_exactly_before_it_is_erased() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let (device, image) = bench.device(64);
+    let before = bench.hashes();
+    for erase in ["", "--erase S3RIAL"] {
+        let output = run(folder.path(), &format!("{WORK} --on {device} {erase}"));
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(said.contains(&format!("add --erase {}", image.display())), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // The exact words that were said are enough.
+    let output = run(folder.path(), &words(&device, &image, "--dry-run"));
+    let said = stdout(&output);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for part in [
+        &format!("addpart {device} 1 2048 126976"),
+        &format!("addpart {device} 2 0 2048"),
+        &format!("write fsdyno's mark, 4 KiB at byte 4096 of {device}"),
+        "make:  mke2fs",
+        &format!(" {device}p1\n"),
+        "check: e2fsck",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let output = run(folder.path(), &words(&device, &image, "--dry-run --format json"));
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(value["drive"]["device"], format!("{device}p1"));
+    assert_eq!(bench.hashes(), before);
+    assert!(!Path::new(&format!("{device}p1")).exists());
+}
+
+#[test]
+fn what_cannot_be_meant_on_a_drive_is_refused_before_it_is_touched() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let (device, image) = bench.device(64);
+    for (more, part) in [
+        ("--fs xfs", "too small for xfs"),
+        ("--fs ext5", "'ext"),
+        ("--fs far=ext4/-J/device={journal}", "takes a second disk"),
+        ("--disk instant", "--disk is for the lab"),
+        ("--raid 5x3", "--raid is for the lab"),
+        ("--size 32M", "--size is for the lab"),
+        ("--jobs 2", "there is one drive"),
+        ("--set files=100000 --set size=64K", "writes"),
+    ] {
+        let words = words(&device, &image, "");
+        let mut program = fsdyno(folder.path());
+        program.args(words.split_whitespace());
+        program.args(more.split_whitespace().map(|word| word.replace('/', " ")));
+        let output = program.output().unwrap();
+        assert_eq!(code(&output), 2, "{more}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
+    }
+    tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
+    let signed = bench.hashes();
+    let output = run(folder.path(), &words(&device, &image, ""));
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("not fsdyno's: ext2"), "{}", stderr(&output));
+    assert_eq!(bench.hashes(), signed);
+    put(&device, 0, &[0; 64 << 10]);
+    // The same without the rights that it takes.
+    let program = env!("CARGO_BIN_EXE_fsdyno");
+    let mut nobody = command("setpriv", &["--reuid", "65534", "--clear-groups", program]);
+    let output = nobody.args(words(&device, &image, "--out /tmp/x").split_whitespace()).output();
+    let output = output.unwrap();
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    assert!(stderr(&output).contains("sudo"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_run_formats_checks_and_gives_back_what_it_took() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let (device, image) = bench.device(160);
+    let words = words(
+        &device,
+        &image,
+        "--fs ext4 --fs btrfs --fs ext2 --repeat 2 --out results --set files=200",
+    );
+    let output = run(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = std::fs::read_to_string(folder.path().join("results/trials.ndjson")).unwrap();
+    let trials: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(trials.len(), 6);
+    for trial in &trials {
+        assert_eq!(trial["outcome"], "ok", "{trial}");
+        assert_eq!(trial["measured"]["check"]["clean"], true, "{trial}");
+        let conditions = &trial["conditions"];
+        assert_eq!(conditions["device"], format!("loop over {}", image.display()));
+        assert_eq!(conditions["device_size"], 158 << 20);
+        assert!(conditions["queue"]["scheduler"].is_string(), "{conditions}");
+        let written = trial["measured"]["phases"][0]["device"]["bytes_written"].as_u64();
+        assert!(written.is_some_and(|bytes| bytes > 0), "{}", trial["measured"]["phases"][0]);
+    }
+    assert!(!Path::new(&format!("{device}p1")).exists(), "the drive was not given back");
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&device), "{mounts}");
+    // Every trial is there; the same command goes on where it was and does nothing.
+    let output = run(folder.path(), &words);
+    assert_eq!((code(&output), lines(&folder.path().join("results"))), (0, 6));
+}
+
+#[test]
+fn a_killed_run_leaves_no_mount_and_the_next_one_takes_the_drive_again() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let (device, image) = bench.device(64);
+    let long = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
+    for _ in 0..3 {
+        let mut child = fsdyno(folder.path()).args(long.split_whitespace()).spawn().unwrap();
+        let killed = folder.path().join("killed");
+        let there = lines(&killed);
+        wait_until("the next trial", || lines(&killed) > there);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Its child ends with it, and with that what was mounted.
+        let free = || {
+            let looked = fsdyno_media::block::look(Path::new(&device), image.to_str());
+            looked.is_ok()
+        };
+        wait_until("the end of all that the killed run had", free);
+    }
+    let output = run(folder.path(), &words(&device, &image, "--set files=200 --out whole"));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(!Path::new(&format!("{device}p1")).exists());
+}
+
+#[test]
+fn a_report_is_not_written_over_a_drive() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let (device, _) = bench.device(24);
+    let output = run(folder.path(), "run dirops --set files=10 --on . --out results");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let before = bench.hashes();
+    let output = run(folder.path(), &format!("report results --html {device}"));
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("it is a block device"), "{}", stderr(&output));
+    assert_eq!(bench.hashes(), before);
+}
