@@ -111,3 +111,55 @@ fn next_signal() -> io::Result<libc::c_int> {
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn forever() -> io::Result<()> {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    #[test]
+    fn a_keeper_whose_parent_is_killed_ends_the_work_and_does_what_is_left() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: it takes root");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (begun, held, done) =
+            (folder.path().join("begun"), folder.path().join("held"), folder.path().join("done"));
+        let lock = |path: &std::path::Path| {
+            let file = File::create(path)?;
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+            io::Result::Ok(file)
+        };
+        let parent = process::fork(|| {
+            let work = || {
+                let _held = lock(&held)?;
+                std::fs::write(&begun, "")?;
+                forever()
+            };
+            // The work has ended by then, for its lock is free.
+            let last = || drop(lock(&held).map(|_| std::fs::write(&done, "")));
+            process::fork(|| keep(work, last))?;
+            forever()
+        })
+        .unwrap();
+        let comes = |path: &std::path::Path| {
+            let begin = Instant::now();
+            while !path.exists() {
+                assert!(begin.elapsed() < Duration::from_secs(60), "{path:?} never came");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        comes(&begun);
+        assert!(!done.exists());
+        kill_process(parent, Signal::KILL).unwrap();
+        comes(&done);
+        while process::ended(parent).unwrap().is_none() {}
+    }
+}

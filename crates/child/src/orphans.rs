@@ -50,8 +50,9 @@ fn orphan(pid: i32) -> Option<Orphan> {
 fn mark_of(pid: i32) -> Option<Mark> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let words = environment.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
-    let value = words.filter_map(|word| word.to_str()?.strip_prefix(VARIABLE)?.strip_prefix('='));
-    value.last().and_then(Mark::parse)
+    let mut value =
+        words.filter_map(|word| word.to_str()?.strip_prefix(VARIABLE)?.strip_prefix('='));
+    value.next_back().and_then(Mark::parse)
 }
 
 /// Kills an orphan, if it still is that one.

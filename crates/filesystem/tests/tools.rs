@@ -47,7 +47,7 @@ fn text(output: &Output) -> String {
 }
 
 fn on(device: &str) -> Devices<'_> {
-    Devices { device, journal: None }
+    Devices { device, ..Devices::default() }
 }
 
 /// Makes the file system of a spec, or says why it cannot be made here.

@@ -200,7 +200,10 @@ pub fn clear(left: &MarkedLoop) -> Result<(), MediaError> {
     // SAFETY: the request takes no argument and touches no memory of this process.
     match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD as _) } {
         0.. => Ok(()),
-        _ => Err(failed(io::Error::last_os_error())),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
+            error => Err(failed(error)),
+        },
     }
 }
 

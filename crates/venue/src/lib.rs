@@ -13,7 +13,7 @@ pub mod input;
 pub mod lab;
 pub mod md;
 pub mod model;
-mod prerequisites;
+pub mod prerequisites;
 mod region;
 pub mod request_log;
 pub mod tools;

@@ -9,6 +9,7 @@ use fsdyno_venue::tools;
 use serde::Serialize;
 
 use crate::cli::{DataFormat, Doctor};
+use crate::commands::clean;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
@@ -36,7 +37,7 @@ enum State {
 /// Looks, or cleans.
 pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     if let Some(directory) = &doctor.clean {
-        return clean(directory);
+        return clean::run(directory);
     }
     let findings = look();
     match doctor.format {
@@ -46,18 +47,6 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     let lab = findings.iter().all(|finding| !finding.needed || finding.state != State::Missing);
     say(if lab { "the lab can run here" } else { "the lab cannot run here yet" });
     Ok(if lab { Exit::Good } else { Exit::Missing })
-}
-
-fn clean(directory: &Path) -> Result<Exit, Failure> {
-    let found = fsdyno_media::leftovers(directory)?;
-    if found.is_empty() {
-        say(&format!("nothing of a killed fsdyno is left in '{}'", directory.display()));
-    }
-    for leftover in &found {
-        fsdyno_media::clean(leftover)?;
-        say(&format!("removed {} (of process {})", leftover.path.display(), leftover.pid));
-    }
-    Ok(Exit::Good)
 }
 
 fn look() -> Vec<Finding> {
@@ -162,12 +151,17 @@ fn space() -> Finding {
 
 fn leftovers() -> Finding {
     let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
-    match fsdyno_media::leftovers(&folder) {
-        Ok(found) if found.is_empty() => finding("leftovers", State::Ok, "none in this directory"),
-        Ok(found) => Finding {
-            cure: Some(format!("fsdyno doctor --clean '{}'", folder.display())),
-            ..finding("leftovers", State::Note, format!("{} of killed runs", found.len()))
-        },
+    match clean::find(Some(&folder)) {
+        Ok(found) if found.is_empty() => {
+            finding("leftovers", State::Ok, "none on this machine, none in this directory")
+        }
+        Ok(found) => {
+            let words: Vec<String> = found.iter().map(clean::Left::words).collect();
+            Finding {
+                cure: Some("fsdyno doctor --clean".to_string()),
+                ..finding("leftovers", State::Note, format!("of killed runs: {}", words.join("; ")))
+            }
+        }
         Err(error) => finding("leftovers", State::Note, error.to_string()),
     }
 }

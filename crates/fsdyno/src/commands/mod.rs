@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod agent;
+mod clean;
 mod doctor;
 mod dry_run;
 mod fit;

@@ -9,7 +9,7 @@ use fsdyno_study::{Cell, Place, Question, Share, Slot, Store, Summary, matrix, s
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
-use crate::commands::{dry_run, report};
+use crate::commands::{clean, dry_run, report};
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 use crate::{place, progress, stop};
@@ -68,6 +68,7 @@ fn measure(
     store: &mut Store,
     stop: &AtomicBool,
 ) -> Result<Summary, Failure> {
+    clean::offer();
     let (venue, place) = place::venue(run, typed, &question.inputs, store.folder())?;
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;

@@ -5,6 +5,7 @@
 pub mod lab;
 pub mod specs;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -21,9 +22,52 @@ pub fn fsdyno(folder: &Path) -> Command {
     command
 }
 
+/// The program that `make build` built, put aside by `make test`, or cargo's own for the tests.
+pub fn as_built() -> PathBuf {
+    let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")))
+}
+
+/// Whether the lab can run here; with CI set it has to, and otherwise says so past the harness.
+pub fn can_run_the_lab() -> bool {
+    let mut doctor = Command::new(as_built());
+    doctor.arg("doctor").env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap());
+    let seen = doctor.current_dir("/").output().unwrap();
+    if seen.status.success() {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI has to run the lab:\n{}", stdout(&seen));
+    let test = std::thread::current().name().unwrap_or_default().to_string();
+    let _ =
+        writeln!(std::io::stderr(), "skipped {test}: the lab cannot run here; see fsdyno doctor");
+    false
+}
+
+/// Whether the long tests are asked for.
+pub fn full() -> bool {
+    std::env::var("FSDYNO_TEST").is_ok_and(|which| which == "full")
+}
+
 /// Runs it with words as a shell would split them (no quoting).
 pub fn run(folder: &Path, words: &str) -> Output {
     fsdyno(folder).args(words.split_whitespace()).output().unwrap()
+}
+
+/// Whether loop devices and mounts can be made here; if not, says so past the harness.
+pub fn can_mount() -> bool {
+    let made = fsdyno_media::Made::parse("loop:1M").unwrap().unwrap();
+    let allowed = made.allowed();
+    if let Err(error) = &allowed {
+        let test = std::thread::current().name().unwrap_or_default().to_string();
+        let _ = writeln!(std::io::stderr(), "skipped {test}: {error}");
+    }
+    allowed.is_ok()
+}
+
+/// The records of a result folder.
+pub fn records(results: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Its exit code.

@@ -1,0 +1,188 @@
+//! Runs on loop devices of this host: real mkfs, mounts and checks, as root; skipped without.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{can_mount, code, fsdyno, records, run, stderr};
+use fsdyno_media::loops;
+use fsdyno_venue::{prerequisites, tools};
+use serde_json::Value;
+
+/// Runs, and looks whether what was made has gone: loops with the mark of that process, mounts of
+/// this namespace, and everything in the folder but the results.
+fn run_and_look(folder: &Path, words: &[&str]) -> std::process::Output {
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let before = mounts();
+    let child = fsdyno(folder)
+        .arg("run")
+        .args(words)
+        .args(["--out", "r"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id() as i32;
+    let output = child.wait_with_output().unwrap();
+    assert!(loops::marked().iter().all(|left| left.mark.pid != pid), "a loop is left");
+    assert_eq!(mounts(), before);
+    let left: Vec<_> =
+        std::fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name()).collect();
+    assert!(left.iter().all(|name| name == "r" || name == "cache"), "{left:?}");
+    output
+}
+
+/// The file systems of the catalog that this host can make and mount.
+fn possible() -> Vec<&'static str> {
+    let kinds = fsdyno_filesystem::catalog::all().iter();
+    let there = kinds.filter(|kind| {
+        prerequisites::has_filesystem(&kind.mount.kind)
+            && tools::missing(kind).is_empty()
+            && kind.mkfs.argv.iter().any(|word| word == "{device}")
+    });
+    there.map(|kind| kind.name.as_str()).collect()
+}
+
+#[test]
+fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a_loop() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = possible();
+    let mut words = vec!["dirops", "--set", "files=500", "--on", "loop:512M"];
+    kinds.iter().for_each(|kind| words.extend(["--fs", kind]));
+    let output = run_and_look(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trials = records(&folder.path().join("r"));
+    assert_eq!(trials.len(), kinds.len());
+    for trial in &trials {
+        assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
+        let conditions = &trial["conditions"];
+        assert_eq!(conditions["venue"], "host");
+        let device = conditions["device"].as_str().unwrap();
+        assert!(device.starts_with("loop over a file on "), "{device}");
+        assert_eq!(conditions["device_size"], 512 << 20);
+        assert!(conditions["mkfs"].to_string().contains("/dev/loop"), "{conditions}");
+        assert!(conditions["queue"]["scheduler"].is_string(), "{conditions}");
+        assert!(!conditions["features"].as_object().unwrap().is_empty(), "{conditions}");
+        assert!(!conditions["tools"].as_object().unwrap().is_empty(), "{conditions}");
+        let measured = &trial["measured"];
+        assert_eq!(measured["verify"]["problems"], 0);
+        let check = &measured["check"];
+        assert_eq!(check["clean"], true, "{check}");
+        assert!(check["argv"].to_string().contains("/dev/loop"), "{check}");
+        for phase in measured["phases"].as_array().unwrap() {
+            assert!(phase["durable_ns"].is_u64(), "{phase}");
+            assert!(phase["device"]["writes"].as_u64().unwrap() > 0, "{phase}");
+        }
+        // Cold by a remount, as in the lab.
+        assert!(measured["gaps"].to_string().contains("remount"), "{}", measured["gaps"]);
+    }
+}
+
+#[test]
+fn journals_on_a_device_of_their_own_and_memory_as_a_medium() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let far = ["ext4 -J device={journal}", "xfs -l logdev={journal}"];
+    let mut words =
+        vec!["dirops", "--set", "files=300", "--on", "ram:512M", "--journal-size", "64M"];
+    let kinds = possible();
+    far.iter()
+        .filter(|spec| kinds.iter().any(|kind| spec.starts_with(kind)))
+        .for_each(|spec| words.extend(["--fs", spec]));
+    let output = run_and_look(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for trial in records(&folder.path().join("r")) {
+        assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
+        let conditions = &trial["conditions"];
+        assert_eq!(conditions["device"], "loop over a file in memory");
+        let disks: Vec<&Value> = conditions["disks"].as_object().unwrap().values().collect();
+        let of =
+            |role: &str| disks.iter().find(|disk| disk["role"] == role).unwrap()["size"].clone();
+        assert_eq!((of("data"), of("journal")), ((512 << 20).into(), (64 << 20).into()));
+        assert_eq!(trial["measured"]["check"]["clean"], true);
+        assert_eq!(trial["plan"]["medium"]["journal_size"], 64 << 20);
+    }
+    // The same command has nothing left to do, and its report tells how to repeat it.
+    let again = run_and_look(folder.path(), &words);
+    assert!(stderr(&again).contains("are there already"), "{}", stderr(&again));
+    let html = std::fs::read_to_string(folder.path().join("r/report.html")).unwrap();
+    assert!(html.contains("--on ram:512M") && html.contains("--journal-size 64M"));
+}
+
+#[test]
+fn what_mkfs_refuses_fails_with_its_own_words_and_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["dirops", "--on", "loop:64M", "--fs", "ext4 -I 100"];
+    let output = run_and_look(folder.path(), &words);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let trials = records(&folder.path().join("r"));
+    let reason = trials[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("mke2fs") && reason.contains("invalid inode size"), "{reason}");
+}
+
+#[test]
+fn a_file_that_would_not_fit_below_its_loop_is_refused_before_any_work() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for on in ["loop:9000000G", "ram:9000000G"] {
+        let output = run_and_look(folder.path(), &["dirops", "--on", on]);
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        assert!(stderr(&output).contains("there is room for"), "{}", stderr(&output));
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten();
+    assert_eq!(left.filter(|entry| entry.file_name() == "r").count(), 0, "an empty folder is left");
+}
+
+#[test]
+fn an_array_of_loops_runs_or_says_what_is_missing() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["dirops", "--set", "files=300", "--on", "loop:256M", "--raid", "5x3:64K"];
+    let output = run_and_look(folder.path(), &words);
+    if !Path::new("/proc/mdstat").exists() && code(&output) == 3 {
+        assert!(stderr(&output).contains("needs the md driver"), "{}", stderr(&output));
+        return eprintln!("skipped the rest: {}", stderr(&output));
+    }
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trials = records(&folder.path().join("r"));
+    assert_eq!(trials[0]["outcome"], "ok", "{}", trials[0]["reason"]);
+    assert_eq!(trials[0]["conditions"]["array"]["Raid Level"], "raid5");
+    assert_eq!(trials[0]["conditions"]["disks"].as_object().unwrap().len(), 3);
+}
+
+#[test]
+fn without_root_it_says_so_before_it_starts() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody may not look into the folders where programs are built, so it is put where all may.
+    let program = folder.path().join("fsdyno");
+    std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &program).unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let mut command = std::process::Command::new(&program);
+    command.args(["run", "dirops", "--on", "loop:64M", "--out", "/nowhere/r"]);
+    let output = command.uid(65534).gid(65534).current_dir("/").output().unwrap();
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    assert!(stderr(&output).contains("--on loop:64M needs root"), "{}", stderr(&output));
+    // What would be run can be asked by anybody.
+    let dry = run(folder.path(), "run dirops --on loop:64M --dry-run");
+    assert!(String::from_utf8_lossy(&dry.stdout).contains("made on loop:64M"));
+}

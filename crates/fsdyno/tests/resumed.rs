@@ -1,0 +1,78 @@
+//! A run that is killed and started again, as often as you like, stores what one stores that went
+//! through: in the lab the same bytes in the same order, but for what is the host's.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{as_built, can_run_the_lab, full};
+use fsdyno_record::seed::{SplitMix64, stream};
+
+/// `~` stands for a blank within a word.
+fn start(folder: &Path, words: &str, out: &str) -> Child {
+    Command::new(as_built())
+        .current_dir(folder)
+        .args(["run"])
+        .args(words.split_whitespace().map(|word| word.replace('~', " ")))
+        .args(["--out", out])
+        .env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn to_the_end(folder: &Path, words: &str, out: &str) -> Duration {
+    let begin = Instant::now();
+    let output = start(folder, words, out).wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    begin.elapsed()
+}
+
+/// Each line of the trials up to what is the host's.
+fn lines(folder: &Path, out: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.join(out).join("trials.ndjson")).unwrap();
+    let upto = |line: &str| line.split_once(",\"host\":").unwrap().0.to_string();
+    text.lines().map(upto).collect()
+}
+
+/// Runs once through and once with so many kills, each within the time that a trial takes or so.
+fn compare(words: &str, trials: u32, kills: u32, dice: &mut SplitMix64) {
+    let folder = tempfile::tempdir().unwrap();
+    let took = to_the_end(folder.path(), words, "through");
+    // A kill before anything was stored and kills after some of it was, whatever the host's speed.
+    let most = (took.as_millis() as u64 * 2 / u64::from(trials)).max(1);
+    for _ in 0..kills {
+        let mut child = start(folder.path(), words, "killed");
+        std::thread::sleep(Duration::from_millis(dice.below(most)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    to_the_end(folder.path(), words, "killed");
+    let (through, killed) = (lines(folder.path(), "through"), lines(folder.path(), "killed"));
+    assert_eq!(through.len(), trials as usize);
+    assert_eq!(through, killed);
+    assert!(through.iter().all(|line| line.contains("\"outcome\":\"ok\"")), "{through:?}");
+}
+
+#[test]
+fn a_run_that_is_killed_and_goes_on_stores_the_same_bytes_in_the_same_order() {
+    if !can_run_the_lab() {
+        return;
+    }
+    let mut dice = stream(1, "resumed");
+    // File systems of one kind, so that there is one snapshot to make.
+    let words = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=300 \
+                 --boot snapshot --repeat 2";
+    compare(words, 4, 3, &mut dice);
+    if full() {
+        let words =
+            "dirops tarball --fs ext4 --fs btrfs --disk hdd-7200 --set files=300 --repeat 2";
+        compare(words, 8, 8, &mut dice);
+    }
+}
