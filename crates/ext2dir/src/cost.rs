@@ -50,8 +50,8 @@ pub const PROBE: Nanos = Nanos(8);
 pub const MOVE: Nanos = Nanos(100);
 
 /// What a call costs that searches nothing: the system call, the path, the dentry, the inode in memory.
-/// Measured in the lab on tmpfs, whose directories are not searched (/work/shared/lab.md of this
-/// project's first experiments: create and close 19.3 us, stat 4.0, unlink 9.4; Linux 6.1, one
+/// Measured in the lab on tmpfs, whose directories are not searched (this project's first
+/// experiments with the lab: create and close 19.3 us, stat 4.0, unlink 9.4; Linux 6.1, one
 /// instruction a nanosecond). How create and close share theirs is an estimate; mkdir and rmdir are
 /// taken as create and unlink, opening a directory as stat.
 pub const CREATE: Nanos = Nanos(17_300);

@@ -1,5 +1,7 @@
 //! What is counted, against formulas; and what it comes to in time.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 mod common;
 
 use common::{dirops, filled, name, phase, volume};

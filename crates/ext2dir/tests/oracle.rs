@@ -1,5 +1,7 @@
 //! What the model leaves on a disk, judged by e2fsprogs.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 mod common;
 
 use std::path::Path;

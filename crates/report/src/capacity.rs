@@ -31,9 +31,10 @@ fn line(row: &Row<'_>) -> Option<String> {
         Some(left) => format!("{} inodes left", number::count(left.round() as u64)),
         None => "no limit of inodes".to_string(),
     });
-    if let Some(lost) = mean(&|it| Some(lost(it)?.0)) {
-        let share = mean(&|it| Some(lost_share(it)?)).unwrap_or(0.0);
-        let full = mean(&|it| Some(it.data.0 as f64 / it.device?.0 as f64)).unwrap_or(0.0);
+    if let Some(lost) = mean(&lost) {
+        let share = |bytes: f64, it: &Capacity| Some(bytes / it.device?.0 as f64);
+        let full = mean(&|it| share(it.data.0 as f64, it)).unwrap_or(0.0);
+        let share = mean(&|it| share(self::lost(it)?, it)).unwrap_or(0.0);
         let mib = number::short(lost / 1048576.0);
         parts.push(format!("{mib} MiB lost to mkfs ({})", number::percent(share)));
         parts.push(format!("data on {} of the device", number::percent(full)));
@@ -47,13 +48,8 @@ fn taken(held: &Capacity) -> f64 {
 }
 
 /// Bytes of the device that were never free.
-fn lost(held: &Capacity) -> Option<(f64, f64)> {
-    let device = held.device?.0 as f64;
-    Some((device - held.free_empty.0 as f64, device))
-}
-
-fn lost_share(held: &Capacity) -> Option<f64> {
-    lost(held).map(|(lost, device)| lost / device)
+fn lost(held: &Capacity) -> Option<f64> {
+    Some(held.device?.0 as f64 - held.free_empty.0 as f64)
 }
 
 #[cfg(test)]

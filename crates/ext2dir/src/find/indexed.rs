@@ -155,7 +155,7 @@ impl Indexed {
     fn make_root(&mut self, blocks: &mut Blocks) {
         let size = blocks.size();
         let parent = dirent::read(blocks.bytes(0), 12).inode;
-        let old: Vec<(u32, u8, Vec<u8>)> = entries(blocks.bytes(0)).skip(2).collect();
+        let old: Vec<Used> = entries(blocks.bytes(0)).skip(2).collect();
         let leaf = blocks.append();
         blocks.ledger.moved += old.len() as u64;
         blocks.change(leaf, |bytes| fill(bytes, &old));
@@ -173,7 +173,7 @@ impl Indexed {
     /// Splits a full block of entries; the one of the two in which a name of this hash belongs
     /// (do_split).
     fn split(&self, blocks: &mut Blocks, frame: Frame, leaf: usize, hash: u32) -> usize {
-        let mut all: Vec<(u32, (u32, u8, Vec<u8>))> = Vec::new();
+        let mut all: Vec<(u32, Used)> = Vec::new();
         for entry in entries(blocks.bytes(leaf)) {
             all.push((half_md4(&entry.2, self.seed), entry));
         }
@@ -244,14 +244,17 @@ impl Indexed {
     }
 }
 
-/// The used entries of a block: inode, kind, name.
-fn entries(block: &[u8]) -> impl Iterator<Item = (u32, u8, Vec<u8>)> + '_ {
+/// A used entry: inode, kind, name.
+type Used = (u32, u8, Vec<u8>);
+
+/// The used entries of a block.
+fn entries(block: &[u8]) -> impl Iterator<Item = Used> + '_ {
     let used = dirent::each(block).filter(|(_, entry)| entry.inode != 0);
     used.map(|(_, entry)| (entry.inode, entry.kind, entry.name.to_vec()))
 }
 
 /// Fills a block with entries, each as short as can be, the last to the end.
-fn fill(block: &mut [u8], entries: &[(u32, u8, Vec<u8>)]) {
+fn fill(block: &mut [u8], entries: &[Used]) {
     let size = block.len();
     block.fill(0);
     block.copy_from_slice(&dirent::empty(size));
