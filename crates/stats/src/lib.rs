@@ -1,9 +1,11 @@
 //! Pure statistics of trials, every constant with its source.
 
 pub mod compare;
+pub mod describe;
 pub mod growth;
 pub mod histogram;
 pub mod interval;
+pub mod normal;
 pub mod student;
 pub mod validity;
 

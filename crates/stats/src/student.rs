@@ -33,7 +33,7 @@ pub fn two_sided_tail(t: f64, df: f64) -> f64 {
 }
 
 /// The regularized incomplete beta function I_x(a, b).
-fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
+pub(crate) fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
