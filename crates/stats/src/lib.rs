@@ -1,5 +1,6 @@
 //! Pure statistics of trials, every constant with its source.
 
+pub mod bootstrap;
 pub mod compare;
 pub mod describe;
 pub mod growth;

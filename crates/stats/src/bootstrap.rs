@@ -1,0 +1,125 @@
+//! The interval of any statistic, by resampling with a seed.
+//!
+//! It is the bias-corrected and accelerated one (BCa; Efron, "Better bootstrap confidence
+//! intervals", JASA 82, 1987; Efron and Tibshirani 1993, chapter 14), not the plain percentile one:
+//! times lean to the right, and for a skewed sample the plain one misses on one side, its error
+//! falling with 1/sqrt(n), that of BCa with 1/n. Under some ten values both are too narrow:
+//! there the t interval of the logarithms, or that of the median, is the one to show.
+
+use fsdyno_record::seed;
+
+use crate::describe::mean;
+use crate::normal;
+
+/// How many resamples an interval takes: (B + 1) times the tail's share is then a whole number
+/// (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 2.3).
+pub const RESAMPLES: usize = 9999;
+
+/// The interval that holds a statistic with probability `level`, in the statistic's unit; the same
+/// for the same seed.
+///
+/// Equal values have an interval of no width: nothing was seen to vary. None of fewer than two
+/// finite values, of a statistic that is not finite, or of a level outside 0 to 1.
+pub fn interval(
+    values: &[f64],
+    statistic: impl Fn(&[f64]) -> f64,
+    level: f64,
+    seed: u64,
+) -> Option<(f64, f64)> {
+    mean(values)?;
+    if values.len() < 2 || !(level > 0.0 && level < 1.0) {
+        return None;
+    }
+    let seen = statistic(values);
+    if values.windows(2).all(|pair| pair[0] == pair[1]) {
+        return seen.is_finite().then_some((seen, seen));
+    }
+    let mut draws = seed::stream(seed, "bootstrap");
+    let mut resample = values.to_vec();
+    let mut drawn: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resample.fill_with(|| values[draws.below(values.len() as u64) as usize]);
+            statistic(&resample)
+        })
+        .collect();
+    if !seen.is_finite() || drawn.iter().any(|v| !v.is_finite()) {
+        return None;
+    }
+    drawn.sort_by(f64::total_cmp);
+    let bias = bias(&drawn, seen);
+    let acceleration = acceleration(values, statistic)?;
+    let end = |tail: f64| {
+        let z = bias + normal::quantile(tail);
+        let corrected = normal::cdf(bias + z / (1.0 - acceleration * z));
+        let rank = (corrected * (RESAMPLES + 1) as f64).round() as usize;
+        drawn[rank.clamp(1, RESAMPLES) - 1]
+    };
+    Some((end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)))
+}
+
+/// How far the median of the resamples lies from the statistic, in normal deviations; equal ones
+/// count by half. A statistic outside all of its resamples counts as just inside.
+fn bias(drawn: &[f64], seen: f64) -> f64 {
+    let below = drawn.iter().filter(|v| **v < seen).count() as f64;
+    let equal = drawn.iter().filter(|v| **v == seen).count() as f64;
+    let least = 0.5 / drawn.len() as f64;
+    normal::quantile(((below + equal / 2.0) / drawn.len() as f64).clamp(least, 1.0 - least))
+}
+
+/// How fast the statistic's error changes with its value: by the jackknife (Efron and Tibshirani
+/// 1993, equation 14.15).
+fn acceleration(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Option<f64> {
+    let without = |skip: usize| {
+        let rest = values.iter().enumerate().filter(|(at, _)| *at != skip).map(|(_, v)| *v);
+        statistic(&rest.collect::<Vec<f64>>())
+    };
+    let jackknife: Vec<f64> = (0..values.len()).map(without).collect();
+    let centre = mean(&jackknife)?;
+    let power = |exponent: i32| jackknife.iter().map(|v| (centre - v).powi(exponent)).sum::<f64>();
+    let squares = power(2);
+    Some(if squares == 0.0 { 0.0 } else { power(3) / (6.0 * squares.powf(1.5)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::describe::median;
+
+    const SKEWED: [f64; 12] = [1.0, 1.1, 1.2, 1.2, 1.3, 1.5, 1.7, 2.0, 2.4, 3.1, 4.5, 7.0];
+
+    fn average(values: &[f64]) -> f64 {
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    #[test]
+    fn the_interval_of_a_skewed_mean_is_that_of_scipy() {
+        // tests/oracle/bootstrap.py, BCa from a million resamples.
+        let (low, high) = interval(&SKEWED, average, 0.95, 1).unwrap();
+        assert!((low - 1.625).abs() < 0.03 && (high - 3.783).abs() < 0.12, "{low} {high}");
+        // The plain percentile interval of the same script ends at 3.41: this one leans right.
+        assert!(high > 3.6);
+    }
+
+    #[test]
+    fn a_seed_has_one_interval_and_another_seed_nearly_the_same() {
+        let of = |seed| interval(&SKEWED, average, 0.95, seed).unwrap();
+        assert_eq!(of(7), of(7));
+        assert_ne!(of(7), of(8));
+        assert!((of(7).0 - of(8).0).abs() < 0.05 && (of(7).1 - of(8).1).abs() < 0.2);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_lies_between_values_around_it() {
+        let (low, high) = interval(&SKEWED, |v| median(v).unwrap_or(f64::NAN), 0.95, 1).unwrap();
+        assert!((1.1..=1.3).contains(&low) && (2.0..=3.1).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn what_never_varied_has_no_width_and_what_is_too_little_no_interval() {
+        assert_eq!(interval(&[2.0; 5], average, 0.95, 1), Some((2.0, 2.0)));
+        assert_eq!(interval(&[2.0], average, 0.95, 1), None);
+        assert_eq!(interval(&[2.0, f64::NAN], average, 0.95, 1), None);
+        assert_eq!(interval(&SKEWED, average, 1.0, 1), None);
+        assert_eq!(interval(&SKEWED, |_| f64::NAN, 0.95, 1), None);
+    }
+}
