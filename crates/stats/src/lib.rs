@@ -6,6 +6,7 @@ pub mod describe;
 pub mod growth;
 pub mod histogram;
 pub mod interval;
+pub mod levels;
 pub mod normal;
 pub mod student;
 pub mod validity;

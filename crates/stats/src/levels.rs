@@ -1,0 +1,149 @@
+//! Where the variance comes from: between the groups (trials, file systems freshly made) or within
+//! them (phases of one trial, iterations in one mount).
+//!
+//! Repeats belong at the level that varies (Kalibera and Jones, "Rigorous benchmarking in reasonable
+//! time", ISMM 2013). For three levels ask twice: with the means of the lower groups as values, then
+//! with the lower groups themselves.
+
+use crate::describe::mean;
+use crate::student::incomplete_beta;
+
+/// The variance of values in groups, split over the two levels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Levels {
+    /// How many groups.
+    pub groups: usize,
+    /// How many values in all.
+    pub n: usize,
+    /// Variance of values within their groups, in the unit squared.
+    pub within: f64,
+    /// Variance of the groups' own means beyond what `within` explains, in the unit squared; not
+    /// below zero.
+    pub between: f64,
+    /// Whether the estimate of `between` fell below zero and was set to it: the groups' means lie
+    /// closer together than chance alone would have them.
+    pub cut: bool,
+    /// The share of `between` in the whole, 0 to 1 (the intraclass correlation); none where nothing
+    /// varies.
+    pub share: Option<f64>,
+    /// The probability of means so far apart if all groups were alike (the F test); none where
+    /// nothing varies within the groups.
+    pub p: Option<f64>,
+}
+
+/// Splits the variance by the one-way random-effects analysis, the groups' sizes equal or not
+/// (Searle, Casella and McCulloch, Variance Components, 1992, section 3.6, the ANOVA estimators).
+///
+/// None of fewer than two groups, of an empty one, where no group has two values (nothing then
+/// parts the levels), or if a value is not finite.
+pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<Levels> {
+    let means = groups.iter().map(|group| mean(group.as_ref())).collect::<Option<Vec<f64>>>()?;
+    let sizes: Vec<f64> = groups.iter().map(|group| group.as_ref().len() as f64).collect();
+    let n: f64 = sizes.iter().sum();
+    let freedom = (groups.len() as f64 - 1.0, n - groups.len() as f64);
+    if freedom.0 < 1.0 || freedom.1 < 1.0 {
+        return None;
+    }
+    let grand = means.iter().zip(&sizes).map(|(mean, size)| mean * size).sum::<f64>() / n;
+    let apart: f64 =
+        means.iter().zip(&sizes).map(|(mean, size)| size * (mean - grand).powi(2)).sum();
+    let inside: f64 = groups
+        .iter()
+        .zip(&means)
+        .map(|(group, mean)| group.as_ref().iter().map(|v| (v - mean).powi(2)).sum::<f64>())
+        .sum();
+    let (apart, within) = (apart / freedom.0, inside / freedom.1);
+    let size = (n - sizes.iter().map(|size| size * size).sum::<f64>() / n) / freedom.0;
+    let between = (apart - within) / size;
+    let (between, cut) = (between.max(0.0), between < 0.0);
+    let whole = within + between;
+    Some(Levels {
+        groups: groups.len(),
+        n: n as usize,
+        within,
+        between,
+        cut,
+        share: (whole > 0.0).then(|| between / whole),
+        p: (within > 0.0).then(|| f_tail(apart / within, freedom)),
+    })
+}
+
+/// P(F > f) for these degrees of freedom (Abramowitz and Stegun 1964, 26.6.2).
+fn f_tail(f: f64, (upper, lower): (f64, f64)) -> f64 {
+    incomplete_beta(lower / (lower + upper * f), lower / 2.0, upper / 2.0)
+}
+
+impl Levels {
+    /// How many values a group should have for the narrowest interval in a given time: the square
+    /// root of (cost of a new group over cost of one more value) times (within over between)
+    /// (Kalibera and Jones 2013); at least one.
+    ///
+    /// The costs in one unit, such as seconds of mkfs and mount against seconds of a phase. None
+    /// where `between` is zero (more values in one group are then as good as more groups) or a cost
+    /// is not positive.
+    pub fn best_per_group(&self, group_cost: f64, value_cost: f64) -> Option<u32> {
+        let sound = self.between > 0.0 && group_cost > 0.0 && value_cost > 0.0;
+        let best = (group_cost / value_cost * self.within / self.between).sqrt();
+        sound.then(|| best.round().clamp(1.0, f64::from(u32::MAX)) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_record::seed;
+
+    #[test]
+    fn the_split_is_that_of_the_oracle_for_equal_and_unequal_groups() {
+        // tests/oracle/levels.py: F and p by scipy.stats.f_oneway, the components by the sums
+        // written out there.
+        let equal = [[10.0, 10.4, 9.8], [12.1, 11.7, 12.0], [9.0, 9.5, 9.4], [10.9, 11.2, 10.6]];
+        let levels = one_way(&equal).unwrap();
+        assert!((levels.within - 0.074_166_67).abs() < 1e-7);
+        assert!((levels.between - 1.252_685_19).abs() < 1e-7);
+        assert!((levels.p.unwrap() / 1.399_231e-5 - 1.0).abs() < 1e-5);
+        let unequal = [vec![1.0, 2.0, 4.0], vec![6.0], vec![3.0, 3.5, 5.0, 2.5]];
+        let levels = one_way(&unequal).unwrap();
+        assert!((levels.within - 1.633_333_33).abs() < 1e-7);
+        assert!((levels.between - 1.461_403_51).abs() < 1e-7);
+        assert!((levels.p.unwrap() - 0.131_687).abs() < 1e-5);
+        assert_eq!((levels.groups, levels.n, levels.cut), (3, 8, false));
+    }
+
+    #[test]
+    fn groups_alike_have_no_share_and_groups_without_inner_spread_have_all_of_it() {
+        let alike = one_way(&[[1.0, 3.0], [3.0, 1.0], [2.0, 2.0]]).unwrap();
+        assert_eq!((alike.between, alike.cut, alike.share), (0.0, true, Some(0.0)));
+        assert_eq!(alike.best_per_group(10.0, 1.0), None);
+        let rigid = one_way(&[[1.0, 1.0], [2.0, 2.0]]).unwrap();
+        assert_eq!((rigid.within, rigid.share, rigid.p), (0.0, Some(1.0), None));
+        assert_eq!(rigid.best_per_group(10.0, 1.0), Some(1));
+        assert_eq!(one_way(&[[2.0, 2.0], [2.0, 2.0]]).unwrap().share, None);
+    }
+
+    #[test]
+    fn what_was_put_in_at_each_level_comes_out() {
+        // Uniform noise of width w has the variance w^2 / 12.
+        let mut draws = seed::stream(3, "levels");
+        let mut noise = |width: f64| (draws.draw() as f64 / u64::MAX as f64 - 0.5) * width;
+        let groups: Vec<Vec<f64>> = (0..2000)
+            .map(|_| {
+                let own = noise(6.0);
+                (0..5).map(|_| own + noise(12.0)).collect()
+            })
+            .collect();
+        let levels = one_way(&groups).unwrap();
+        assert!((levels.within - 12.0).abs() < 0.6, "{levels:?}");
+        assert!((levels.between - 3.0).abs() < 0.4, "{levels:?}");
+        // sqrt(9 * 12 / 3) = 6.
+        assert_eq!(levels.best_per_group(9.0, 1.0), Some(6));
+    }
+
+    #[test]
+    fn levels_that_nothing_parts_have_no_split() {
+        assert_eq!(one_way(&[[1.0], [2.0]]), None);
+        assert_eq!(one_way(&[[1.0, 2.0]]), None);
+        assert_eq!(one_way(&[vec![1.0, 2.0], vec![]]), None);
+        assert_eq!(one_way(&[[1.0, 2.0], [f64::NAN, 1.0]]), None);
+    }
+}
