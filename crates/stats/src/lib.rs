@@ -3,13 +3,16 @@
 pub mod bootstrap;
 pub mod compare;
 pub mod describe;
+pub mod drift;
 pub mod growth;
 pub mod histogram;
 pub mod interval;
 pub mod levels;
 pub mod normal;
+pub mod outlier;
 pub mod student;
 pub mod validity;
+pub mod warmup;
 
 pub use histogram::Histogram;
 pub use interval::Summary;

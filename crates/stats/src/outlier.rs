@@ -1,0 +1,96 @@
+//! Values that lie far from the others: to be shown, never dropped.
+
+use crate::describe::{median_of_sorted, sorted};
+
+/// How many times the spread of the middle half a value may lie beyond it (Tukey, Exploratory Data
+/// Analysis, 1977, section 2D): of normal values 0.7 % lie further out.
+pub const INNER_FENCE: f64 = 1.5;
+
+/// Beyond this many times a value is far out (the same).
+pub const OUTER_FENCE: f64 = 3.0;
+
+/// One value beyond the fences.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outlier {
+    /// Its place among the values as they were given.
+    pub at: usize,
+    /// The value.
+    pub value: f64,
+    /// Whether it lies beyond the outer fence too.
+    pub far: bool,
+}
+
+/// The fences of some values, in their unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fences {
+    /// The lower and the upper hinge: the medians of the two halves.
+    pub hinges: (f64, f64),
+    /// [`INNER_FENCE`] below and above.
+    pub inner: (f64, f64),
+    /// [`OUTER_FENCE`] below and above.
+    pub outer: (f64, f64),
+}
+
+/// Tukey's fences; the median belongs to both halves where n is odd (Tukey 1977, section 2B).
+///
+/// None of fewer than five values, where a hinge is hardly more than the extreme itself, or of one
+/// that is not finite.
+pub fn fences(values: &[f64]) -> Option<Fences> {
+    let sorted = sorted(values).filter(|sorted| sorted.len() >= 5)?;
+    let half = sorted.len().div_ceil(2);
+    let low = median_of_sorted(&sorted[..half]);
+    let high = median_of_sorted(&sorted[sorted.len() - half..]);
+    let beyond = |times: f64| (low - times * (high - low), high + times * (high - low));
+    Some(Fences { hinges: (low, high), inner: beyond(INNER_FENCE), outer: beyond(OUTER_FENCE) })
+}
+
+/// The values beyond the inner fences, in the order given; none of too few for [`fences`].
+///
+/// Where the middle half does not vary at all, every other value lies beyond: so it is.
+pub fn outliers(values: &[f64]) -> Vec<Outlier> {
+    let Some(fences) = fences(values) else { return Vec::new() };
+    let beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;
+    let all = values.iter().enumerate().filter(|(_, value)| beyond(fences.inner, **value));
+    all.map(|(at, value)| Outlier { at, value: *value, far: beyond(fences.outer, *value) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hinges_are_those_of_a_worked_example() {
+        // 1 to 9: halves 1..5 and 5..9, hinges 3 and 7, fences 1.5 * 4 and 3 * 4 beyond.
+        let values: Vec<f64> = (1..10).map(f64::from).collect();
+        let fences = fences(&values).unwrap();
+        assert_eq!(fences.hinges, (3.0, 7.0));
+        assert_eq!((fences.inner, fences.outer), ((-3.0, 13.0), (-9.0, 19.0)));
+        assert!(outliers(&values).is_empty());
+    }
+
+    #[test]
+    fn one_beyond_each_fence_is_shown_with_its_place() {
+        let values = [14.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, -40.0];
+        // Halves of six: hinges 2.5 and 7.5, inner fences -5 and 15, outer -12.5 and 22.5.
+        let far = Outlier { at: 10, value: -40.0, far: true };
+        assert_eq!(outliers(&values), [far]);
+        let mut near = values;
+        near[0] = 15.5;
+        assert_eq!(outliers(&near), [Outlier { at: 0, value: 15.5, far: false }, far]);
+    }
+
+    #[test]
+    fn a_mistyped_run_is_seen_among_ten() {
+        // Layton's 4665.50 +- 1399.38 is nine runs of about 5130 and one of about 467.
+        let runs = [5130.0, 5120.0, 5140.0, 5131.0, 5129.0, 467.0, 5133.0, 5127.0, 5136.0, 5124.0];
+        assert_eq!(outliers(&runs), [Outlier { at: 5, value: 467.0, far: true }]);
+    }
+
+    #[test]
+    fn too_few_values_have_no_fences() {
+        assert!(fences(&[1.0, 2.0, 3.0, 100.0]).is_none());
+        assert!(outliers(&[1.0, 2.0, 3.0, 4.0, f64::NAN]).is_empty());
+        assert_eq!(outliers(&[2.0, 2.0, 2.0, 2.0, 2.1]).len(), 1);
+    }
+}
