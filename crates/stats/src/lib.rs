@@ -10,6 +10,7 @@ pub mod interval;
 pub mod levels;
 pub mod normal;
 pub mod outlier;
+pub mod permutation;
 pub mod student;
 pub mod validity;
 pub mod warmup;
