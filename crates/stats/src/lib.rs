@@ -6,6 +6,7 @@ pub mod describe;
 pub mod drift;
 pub mod growth;
 pub mod histogram;
+pub mod holm;
 pub mod interval;
 pub mod levels;
 pub mod normal;
