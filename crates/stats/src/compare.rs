@@ -1,7 +1,18 @@
 //! Two conditions compared: their ratio, its 95 % interval, and a verdict that may be "~".
+//!
+//! A verdict is read off the interval that is shown, and off nothing else. With a band of
+//! differences that do not matter (`threshold` 0.03: 1/1.03 to 1.03):
+//!
+//! | interval | verdict |
+//! |---|---|
+//! | wholly within the band | same (two one-sided tests, Schuirmann 1987, each at 2.5 %) |
+//! | else without 1 | faster or slower |
+//! | else | unknown: "~" |
 
+use crate::holm::holm;
 use crate::interval::{LEVEL, Summary};
-use crate::student::two_sided_quantile;
+use crate::power::{Design, POWER, n_that_would_decide};
+use crate::student::{two_sided_quantile, two_sided_tail};
 
 /// What a comparison of times says of the new condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,34 +21,70 @@ pub enum Verdict {
     Faster,
     /// It took more time, and the interval excludes chance.
     Slower,
-    /// The interval is 1 and nothing else: equal to the last digit.
+    /// The interval lies within the band of differences that do not matter; without a band, equal
+    /// to the last digit.
     Same,
     /// The data do not tell.
     Unknown,
 }
 
+/// How a comparison was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The t interval of the logarithms of the pairs' ratios.
+    Paired,
+    /// Welch's t interval of the logarithms.
+    Welch,
+}
+
 /// The ratio of two times, new over base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
+    /// How it was made.
+    pub method: Method,
     /// How many pairs, or how many values on the smaller side.
     pub n: usize,
     /// Ratio of the geometric means; below 1 the new condition took less time.
     pub ratio: f64,
     /// The 95 % interval of the ratio; none where a single value leaves it unknown.
     pub interval: Option<(f64, f64)>,
+    /// Nothing varied: the pairs' ratios, or the values of each side, are equal to the last digit.
+    /// The interval then has no width because no spread was seen, not because none is possible, and
+    /// the verdict is by the difference alone. Tables mark it "exact".
+    pub exact: bool,
+    /// The probability of a ratio so far from 1, either way, if nothing differed (the t test of the
+    /// method); none for a single value and where nothing varied.
+    pub p: Option<f64>,
+    /// The same raised for all the comparisons of a table, once [`adjust`] has.
+    pub p_in_table: Option<f64>,
+    /// The spread from which a larger n is planned; none for a single value and where nothing
+    /// varied.
+    pub design: Option<Design>,
+    /// The least difference that matters (0.03 is 3 %); zero where every difference does.
+    pub threshold: f64,
     /// What follows.
     pub verdict: Verdict,
 }
+
+/// Ratios of pairs that differ by less than this, relative, differ by the rounding of their
+/// division: a nanosecond in a day is ten times as much.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// Compares times paired by seed, as the lab gives them: each pair shares everything arbitrary, so
 /// the t interval is taken over the logarithms of the pairs' ratios.
 ///
 /// None if there is no pair or a time is not positive.
 pub fn paired(base_and_new: &[(f64, f64)]) -> Option<Comparison> {
-    let logs: Option<Vec<f64>> =
-        base_and_new.iter().map(|(base, new)| Some(log(*new)? - log(*base)?)).collect();
-    let summary = Summary::of(&logs?)?;
-    Some(judge(summary.n, summary.mean, summary.half_width))
+    let sound = base_and_new.iter().all(|(base, new)| log(*base).and(log(*new)).is_some());
+    let logs: Vec<f64> = base_and_new.iter().map(|(base, new)| (new / base).ln()).collect();
+    let summary = Summary::of(&logs).filter(|_| sound)?;
+    let still = logs.iter().all(|log| (log - logs[0]).abs() <= ROUNDING);
+    let spread = summary.sd.map(|sd| {
+        let error = sd / (summary.n as f64).sqrt();
+        Spread { error, freedom: (summary.n - 1) as f64, design: Design::Pairs { sd } }
+    });
+    let centre = if still { logs[0] } else { summary.mean };
+    Some(Comparison::new(Method::Paired, summary.n, centre, spread, still))
 }
 
 /// Compares times that share nothing, as a host gives them, by Welch's t interval over their
@@ -46,33 +93,122 @@ pub fn paired(base_and_new: &[(f64, f64)]) -> Option<Comparison> {
 /// None if a side is empty or a time is not positive.
 pub fn welch(base: &[f64], new: &[f64]) -> Option<Comparison> {
     let logs = |values: &[f64]| values.iter().map(|v| log(*v)).collect::<Option<Vec<f64>>>();
+    let equal = |values: &[f64]| values.windows(2).all(|pair| pair[0] == pair[1]);
+    let still = equal(base) && equal(new);
+    let centre = if still { (new.first()? / base.first()?).ln() } else { f64::NAN };
     let (base, new) = (Summary::of(&logs(base)?)?, Summary::of(&logs(new)?)?);
-    let half_width = base.sd.zip(new.sd).map(|(base_sd, new_sd)| {
+    let spread = base.sd.zip(new.sd).map(|(base_sd, new_sd)| {
         let (a, b) = (base_sd.powi(2) / base.n as f64, new_sd.powi(2) / new.n as f64);
-        if a + b == 0.0 {
-            return 0.0;
-        }
         let freedom =
             (a + b).powi(2) / (a.powi(2) / (base.n - 1) as f64 + b.powi(2) / (new.n - 1) as f64);
-        two_sided_quantile(LEVEL, freedom) * (a + b).sqrt()
+        let design = Design::Sides { base: base_sd, new: new_sd };
+        Spread { error: (a + b).sqrt(), freedom, design }
     });
-    Some(judge(base.n.min(new.n), new.mean - base.mean, half_width))
+    let centre = if still { centre } else { new.mean - base.mean };
+    Some(Comparison::new(Method::Welch, base.n.min(new.n), centre, spread, still))
+}
+
+/// What is known of the error of a log ratio.
+struct Spread {
+    error: f64,
+    freedom: f64,
+    design: Design,
 }
 
 fn log(time: f64) -> Option<f64> {
     (time > 0.0 && time.is_finite()).then(|| time.ln())
 }
 
-fn judge(n: usize, log_ratio: f64, half_width: Option<f64>) -> Comparison {
-    let interval = half_width.map(|half| ((log_ratio - half).exp(), (log_ratio + half).exp()));
-    let verdict = match interval {
-        None => Verdict::Unknown,
-        Some((low, high)) if low == 1.0 && high == 1.0 => Verdict::Same,
-        Some((_, high)) if high < 1.0 => Verdict::Faster,
-        Some((low, _)) if low > 1.0 => Verdict::Slower,
-        Some(_) => Verdict::Unknown,
-    };
-    Comparison { n, ratio: log_ratio.exp(), interval, verdict }
+impl Comparison {
+    fn new(
+        method: Method,
+        n: usize,
+        log_ratio: f64,
+        spread: Option<Spread>,
+        still: bool,
+    ) -> Comparison {
+        let exact = still && spread.is_some();
+        let seen = spread.filter(|_| !exact);
+        let half = seen.as_ref().map(|seen| two_sided_quantile(LEVEL, seen.freedom) * seen.error);
+        let half = if exact { Some(0.0) } else { half };
+        let comparison = Comparison {
+            method,
+            n,
+            ratio: log_ratio.exp(),
+            interval: half.map(|half| ((log_ratio - half).exp(), (log_ratio + half).exp())),
+            exact,
+            p: seen.as_ref().map(|seen| two_sided_tail(log_ratio / seen.error, seen.freedom)),
+            p_in_table: None,
+            design: seen.map(|seen| seen.design),
+            threshold: 0.0,
+            verdict: Verdict::Unknown,
+        };
+        comparison.judged()
+    }
+
+    /// The same comparison judged with a least difference that matters (0.03 is 3 %); what is
+    /// negative or no number counts as zero.
+    pub fn within(mut self, threshold: f64) -> Comparison {
+        self.threshold = if threshold > 0.0 { threshold } else { 0.0 };
+        self.judged()
+    }
+
+    /// The same comparison with a p-value of another test, such as a permutation test's, in place of
+    /// the t test's: where that one is not below 5 %, nothing is called faster or slower.
+    pub fn confirmed_by(mut self, p: f64) -> Comparison {
+        self.p = Some(p);
+        self.judged()
+    }
+
+    fn judged(mut self) -> Comparison {
+        let band = 1.0 + self.threshold;
+        let chance = self.by_chance();
+        self.verdict = match self.interval {
+            None => Verdict::Unknown,
+            Some((low, high)) if low >= 1.0 / band && high <= band => Verdict::Same,
+            Some((_, high)) if high < 1.0 && !chance => Verdict::Faster,
+            Some((low, _)) if low > 1.0 && !chance => Verdict::Slower,
+            Some(_) => Verdict::Unknown,
+        };
+        self
+    }
+
+    /// Whether a p-value says that chance alone may have done it.
+    fn by_chance(&self) -> bool {
+        self.p_in_table.or(self.p).is_some_and(|p| p >= 1.0 - LEVEL)
+    }
+
+    /// Whether the new condition takes longer by more than the threshold: yes where the whole
+    /// interval says so, no where none of it does, none where it cannot be told (as a bisection
+    /// asks: bad, good, skip).
+    pub fn regressed(&self) -> Option<bool> {
+        let (low, high) = self.interval?;
+        let limit = 1.0 + self.threshold;
+        if low > limit {
+            return (!self.by_chance()).then_some(true);
+        }
+        (high <= limit).then_some(false)
+    }
+
+    /// How many pairs, or values on each side, would find a true difference of the threshold and
+    /// show true equality within it, each with a probability of 95 %, if the spread is as it was
+    /// here. None where there is no threshold, no spread was seen, or it takes over a million.
+    pub fn n_that_would_decide(&self) -> Option<u32> {
+        n_that_would_decide(self.design?, self.threshold, POWER)
+    }
+}
+
+/// Corrects the comparisons of one table for their number: Holm's p-values, and nothing called
+/// faster or slower whose is not below 5 %. "Same" stands: it was not claimed by a small p. What
+/// has no p (a single value, or nothing that varied) was not tested and is not counted. The
+/// intervals stay those of each comparison alone.
+pub fn adjust(table: &mut [Comparison]) {
+    let tested: Vec<&mut Comparison> = table.iter_mut().filter(|c| c.p.is_some()).collect();
+    let p: Vec<f64> = tested.iter().map(|c| c.p.unwrap_or(1.0)).collect();
+    for (comparison, p) in tested.into_iter().zip(holm(&p)) {
+        comparison.p_in_table = Some(p);
+        *comparison = comparison.judged();
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +261,108 @@ mod tests {
         assert_eq!(welch(&[2.0, 2.0], &[2.0, 2.0]).unwrap().verdict, Verdict::Same);
         assert_eq!(paired(&[]), None);
         assert_eq!(paired(&[(0.0, 1.0)]), None);
+    }
+
+    #[test]
+    fn without_spread_the_verdict_is_by_difference_and_marked() {
+        // Equal ratios of unequal times, whose quotients are rounded.
+        let thirds: Vec<(f64, f64)> =
+            (1..9).map(|i| (f64::from(i) / 7.0, f64::from(i) / 7.0 * 1.1)).collect();
+        let pairs = paired(&thirds).unwrap();
+        assert!(pairs.exact && pairs.p.is_none() && pairs.design.is_none(), "{pairs:?}");
+        assert_eq!(pairs.verdict, Verdict::Slower);
+        let (low, high) = pairs.interval.unwrap();
+        assert!(low == high && (low - 1.1).abs() < 1e-12);
+        assert_eq!(pairs.within(0.2).verdict, Verdict::Same);
+        let sides = welch(&[2.0; 3], &[1.9; 3]).unwrap();
+        assert!(sides.exact && sides.verdict == Verdict::Faster);
+        // One nanosecond in ten thousand seconds is spread, not rounding.
+        let varied = paired(&[(1e4, 1e4), (1e4, 1e4 + 1e-9)]).unwrap();
+        assert!(!varied.exact && varied.verdict == Verdict::Unknown);
+        // One value is not exact: it has seen nothing stand still.
+        assert!(!paired(&[(2.0, 2.0)]).unwrap().exact && !welch(&[2.0], &[2.0]).unwrap().exact);
+        let half = welch(&[2.0; 3], &[1.9, 1.9, 1.8]).unwrap();
+        assert!(!half.exact && half.p.is_some());
+    }
+
+    #[test]
+    fn the_band_makes_four_verdicts_of_an_interval() {
+        // Two pairs whose log ratios are m - d and m + d: half width 12.706 d.
+        let of = |m: f64, half: f64| {
+            let d = half / two_sided_quantile(LEVEL, 1.0);
+            paired(&[(1.0, (m - d).exp()), (1.0, (m + d).exp())]).unwrap()
+        };
+        let threshold = 0.03;
+        for (m, half, plain, banded, regressed) in [
+            (0.0, 0.02, Verdict::Unknown, Verdict::Same, Some(false)),
+            (0.0, 0.04, Verdict::Unknown, Verdict::Unknown, None),
+            (0.01, 0.005, Verdict::Slower, Verdict::Same, Some(false)),
+            (0.03, 0.02, Verdict::Slower, Verdict::Slower, None),
+            (0.05, 0.01, Verdict::Slower, Verdict::Slower, Some(true)),
+            (-0.05, 0.01, Verdict::Faster, Verdict::Faster, Some(false)),
+            (-0.03, 0.04, Verdict::Unknown, Verdict::Unknown, Some(false)),
+        ] {
+            let comparison = of(m, half);
+            assert_eq!(comparison.verdict, plain, "{m} {half}");
+            let comparison = comparison.within(threshold);
+            assert_eq!((comparison.verdict, comparison.regressed()), (banded, regressed), "{m}");
+            assert_eq!(comparison.within(f64::NAN).verdict, plain);
+        }
+    }
+
+    #[test]
+    fn p_and_interval_tell_the_same_and_p_is_that_of_scipy() {
+        // tests/oracle/compare.py: ttest_ind(equal_var=False) and ttest_rel of the logarithms.
+        let base = [10.0, 10.4, 9.8, 10.1, 10.2];
+        let new = [10.3, 10.6, 10.15, 10.5, 10.05];
+        let pairs: Vec<(f64, f64)> = base.into_iter().zip(new).collect();
+        let (pairs, sides) = (paired(&pairs).unwrap(), welch(&base, &new).unwrap());
+        assert!((pairs.p.unwrap() - PAIRED).abs() < 1e-8, "{pairs:?}");
+        assert!((sides.p.unwrap() - WELCH).abs() < 1e-8, "{sides:?}");
+        let (low, high) = sides.interval.unwrap();
+        assert!((low - WELCH_LOW).abs() < 1e-8 && (high - WELCH_HIGH).abs() < 1e-8, "{sides:?}");
+    }
+
+    // From that script.
+    const PAIRED: f64 = 0.090_105_628_938_341_06;
+    const WELCH: f64 = 0.164_268_811_470_431_7;
+    const WELCH_LOW: f64 = 0.989_155_899_247_101;
+    const WELCH_HIGH: f64 = 1.055_476_741_348_414_3;
+
+    #[test]
+    fn in_a_table_a_small_p_has_to_be_smaller() {
+        // Each alone is slower at p = 0.03; twenty of them, or one among twenty, claim nothing.
+        let half = 0.1 / two_sided_tail_inverse(0.03) * two_sided_quantile(LEVEL, 1.0);
+        let d = half / two_sided_quantile(LEVEL, 1.0);
+        let alone = paired(&[(1.0, (0.1 - d).exp()), (1.0, (0.1 + d).exp())]).unwrap();
+        assert!((alone.p.unwrap() - 0.03).abs() < 1e-6 && alone.verdict == Verdict::Slower);
+        let mut table = vec![alone; 20];
+        let single = paired(&[(1.0, 2.0)]).unwrap();
+        let exact = paired(&[(1.0, 2.0); 3]).unwrap();
+        table.extend([single, exact]);
+        adjust(&mut table);
+        assert!(table[..20].iter().all(|c| c.verdict == Verdict::Unknown), "{:?}", table[0]);
+        assert!((table[0].p_in_table.unwrap() - 0.6).abs() < 1e-4);
+        assert_eq!((table[20], table[21]), (single, exact), "what was not tested stays");
+        let mut one = [alone, single, exact];
+        adjust(&mut one);
+        assert_eq!(one[0].verdict, Verdict::Slower);
+        assert_eq!(alone.confirmed_by(0.06).verdict, Verdict::Unknown);
+    }
+
+    /// The t that a variable of one degree of freedom exceeds, either way, with probability `p`.
+    fn two_sided_tail_inverse(p: f64) -> f64 {
+        two_sided_quantile(1.0 - p, 1.0)
+    }
+
+    #[test]
+    fn an_open_comparison_says_how_many_would_decide() {
+        let pairs = [(1.0, 1.02), (1.0, 0.99), (1.0, 1.01), (1.0, 0.985)];
+        let open = paired(&pairs).unwrap().within(0.01);
+        assert_eq!(open.verdict, Verdict::Unknown);
+        let n = open.n_that_would_decide().unwrap();
+        assert!(n > 20 && n < 100, "{n}");
+        assert_eq!(open.within(0.0).n_that_would_decide(), None);
+        assert_eq!(paired(&pairs[..1]).unwrap().within(0.01).n_that_would_decide(), None);
     }
 }
