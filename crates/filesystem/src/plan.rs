@@ -46,6 +46,7 @@ impl Filesystem {
             features: self.features.argv.clone(),
             feature_keys: self.features.keys.clone(),
             modules: self.modules.clone(),
+            age: None,
         })
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_report::Format;
 use fsdyno_study::{Shard, Size};
 
@@ -116,6 +116,11 @@ pub struct Run {
     /// smaller disk]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<Size>,
+    /// How the fresh file system is aged before the first phase: 'none', or 'fill=80%' with
+    /// churn=N (so often as many files as there are are removed and others written), files=SIZES (as
+    /// 4K-1M, mix, lognormal:64K:1.5) and seed=N after commas; may be repeated [default: none]
+    #[arg(long = "age", value_name = "none|SPEC", value_parser = age)]
+    pub ages: Vec<Age>,
     /// Block scheduler in the lab [default: what the disk's file says]
     #[arg(long, value_name = "S")]
     pub scheduler: Option<String>,
@@ -350,6 +355,17 @@ fn size(text: &str) -> Result<Size, String> {
     match text {
         "whole" => Ok(Size::Whole),
         other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
+    }
+}
+
+/// An age, or none at all.
+pub type Age = Option<AgePlan>;
+
+/// `--age`: none, or how.
+fn age(text: &str) -> Result<Age, String> {
+    match text {
+        "none" => Ok(None),
+        other => other.parse().map(Some).map_err(|error| format!("{error}; or write none")),
     }
 }
 

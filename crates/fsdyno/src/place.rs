@@ -1,13 +1,15 @@
 //! From what was typed after `--on` and beside it to a place and the venue that runs there.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::Room;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_study::{Cell, LabPlace, Place, Question};
-use fsdyno_venue::{HostVenue, Inputs, LabVenue, Venue, tools};
+use fsdyno_venue::{Attention, HostVenue, Inputs, LabVenue, Venue, tools};
 
 use crate::cli::Run;
 use crate::exit::Failure;
@@ -50,6 +52,7 @@ pub fn question(run: &Run) -> Question {
         verify: run.verify,
         tool_versions,
         inputs: Inputs::default(),
+        ages: run.ages.clone(),
     }
 }
 
@@ -111,6 +114,7 @@ fn directory(run: &Run) -> Result<Place, Failure> {
         ("--boot", !run.boot.is_cold()),
         ("--keep-log", run.keep_log),
         ("--size", run.size.is_some()),
+        ("--age", !run.ages.is_empty()),
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
     ] {
@@ -170,6 +174,7 @@ pub fn venue(
     place: Place,
     inputs: &Inputs,
     results: &Path,
+    stop: &Arc<AtomicBool>,
 ) -> Result<(Box<dyn Venue>, Place), Failure> {
     match place {
         Place::Directory { .. } => {
@@ -187,7 +192,9 @@ pub fn venue(
             let place = Place::Lab(lab_place(run, releases, true));
             let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
             let logs = run.keep_log.then(|| results.to_path_buf());
-            let venue = venue.with_inputs(inputs.clone()).with_logs(logs);
+            let attention =
+                Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
+            let venue = venue.with_inputs(inputs.clone()).with_logs(logs).with_attention(attention);
             Ok((Box::new(venue), place))
         }
     }

@@ -14,6 +14,8 @@ use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, LOG_SLOT, MAIL
 use fsdyno_record::mailbox;
 use fsdyno_record::plan::CpuPlan;
 
+use crate::image::Image;
+
 /// What differs from trial to trial.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -21,6 +23,9 @@ pub struct Machine {
     pub ram: Bytes,
     /// The modelled disks' bytes, in the order of their PCI slots.
     pub disks: Vec<DiskRegion>,
+    /// What lies on them at the start, of which each guest gets a copy of its own; none leaves them
+    /// empty.
+    pub image: Option<Arc<Image>>,
     /// The workload's input, where it has one: a file whose size is a power of two. The guest reads
     /// it from a PCI memory region of its own, outside its RAM.
     pub input: Option<Arc<File>>,
@@ -252,6 +257,7 @@ mod tests {
         Machine {
             ram: Bytes(512 << 20),
             disks,
+            image: None,
             input: None,
             log: None,
             workdir: "/tmp".into(),

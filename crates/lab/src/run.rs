@@ -206,6 +206,9 @@ impl<'a> Run<'a> {
         let disks = machine.disks.iter().map(|disk| region(disk.size()));
         let disks: Vec<File> =
             disks.collect::<io::Result<_>>().map_err(|error| no_room(error, machine))?;
+        if let Some(image) = &machine.image {
+            image.lay_onto(&disks).map_err(|error| no_room(error, machine))?;
+        }
         let log_size = machine.log.map(|log| log.0.next_power_of_two());
         let log = log_size.map(region).transpose().map_err(|error| no_room(error, machine))?;
         let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));

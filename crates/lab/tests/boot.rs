@@ -40,6 +40,7 @@ fn guest(folder: &Path) -> Result<Guest, String> {
 /// A guest of 256 MiB with a disk of 8 GiB.
 fn machine(job: &str) -> Machine {
     Machine {
+        image: None,
         ram: Bytes(256 << 20),
         disks: vec![DiskRegion { region: Bytes(8 << 30), attach: Attach::Nbd }],
         input: None,

@@ -17,6 +17,7 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
     let mut options = Vec::new();
     options.extend(distinct(trials.iter().filter_map(file_system)));
     options.extend(distinct(trials.iter().flat_map(medium)));
+    options.extend(ages(trials));
     options.extend(distinct(trials.iter().flat_map(settings)));
     let sysctls = trials.iter().flat_map(|t| &t.plan.sysctls);
     options
@@ -39,6 +40,16 @@ fn file_system(trial: &Trial) -> Option<String> {
     let (label, spec) = (&trial.plan.label, &trial.plan.filesystem.as_ref()?.spec);
     let text = if label == spec { spec.clone() } else { format!("{label}={spec}") };
     Some(option("fs", &text))
+}
+
+/// Every age, that of the fresh ones too, where there is one at all.
+fn ages(trials: &[Trial]) -> Vec<String> {
+    if trials.iter().all(|trial| trial.plan.age().is_none()) {
+        return Vec::new();
+    }
+    let age =
+        |trial: &Trial| option("age", &trial.plan.age().map_or("none".into(), ToString::to_string));
+    distinct(trials.iter().map(age))
 }
 
 fn medium(trial: &Trial) -> Vec<String> {
@@ -124,6 +135,15 @@ mod tests {
     #[test]
     fn a_directory_is_repeated_on_that_directory() {
         assert!(of(&fixture::on_a_host(), None).contains("--on /srv/scratch"));
+    }
+
+    #[test]
+    fn ages_are_said_with_the_fresh_ones_beside_them() {
+        let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
+        let text = of(&trials, None);
+        assert!(text.contains("--age fill=80%,churn=2,files=lognormal:64K:1.5,seed=1"), "{text}");
+        assert!(text.contains("--age none"), "{text}");
+        assert!(!of(&fixture::trials(), None).contains("--age"));
     }
 
     #[test]

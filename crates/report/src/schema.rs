@@ -25,7 +25,7 @@ fn the_schema_is_itself_a_schema() {
 
 #[test]
 fn records_of_lab_and_host_and_those_that_failed_fit_the_schema() {
-    let several = vec![fixture::on_several_disks()];
+    let several = vec![fixture::on_several_disks(), fixture::on_an_aged_one()];
     let all = [fixture::trials(), fixture::with_failures(), fixture::on_a_host(), several].concat();
     for trial in &all {
         assert_eq!(problems(&record(trial)), Vec::<String>::new());

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_record::plan::AgePlan;
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::validity::{self, Flag};
@@ -316,6 +317,10 @@ const DISCRIMINATORS: &[Discriminator] = &[
         Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
     },
     |trial| Some(trial.plan.issuer.to_string()),
+    |trial| {
+        let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
+        Some(trial.plan.age().map_or("fresh".into(), aged))
+    },
 ];
 
 fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use fsdyno_disk::spec::SCHEDULERS;
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::{Context, Spec};
-use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, RaidPlan};
+use fsdyno_record::plan::{AgePlan, DiskPlan, LabPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{Bytes, suggest};
+use fsdyno_workload::sizes::Sizes;
 
 use crate::matrix::Row;
 use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
@@ -14,6 +15,7 @@ use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUA
 /// A row for each kernel, disk and file system, in the order in which they were given.
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
+    check_ages(&question.ages, lab)?;
     let specs = specs(question)?;
     let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
@@ -34,11 +36,53 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
         for disk in &disks {
             for known in &specs {
                 let journal = journal.as_ref().unwrap_or(disk);
-                rows.push(lab_row(question, lab, known, (disk, journal), kernel)?);
+                let row = lab_row(question, lab, known, (disk, journal), kernel)?;
+                rows.extend(aged(row, &question.ages));
             }
         }
     }
     Ok(rows)
+}
+
+fn check_ages(ages: &[Option<AgePlan>], lab: &LabPlace) -> Result<(), MatrixError> {
+    let wrong = |text| Err(MatrixError::Wrong(text));
+    for (at, age) in ages.iter().enumerate() {
+        let typed = age.as_ref().map_or("none".to_string(), ToString::to_string);
+        if ages[..at].contains(age) {
+            return wrong(format!("--age {typed} is there twice"));
+        }
+        let Some(age) = age else { continue };
+        if age.files.parse::<Sizes>().is_err() {
+            return wrong(format!(
+                "--age {typed}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
+                 lognormal:64K:1.5",
+                age.files
+            ));
+        }
+        if lab.raid.is_some() {
+            return wrong(format!(
+                "--age {typed} is not there yet on a RAID: its disks are made by another guest, and \
+                 an array would have to be put together again; leave one of them out"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A row for each age; its room is what ageing leaves.
+fn aged(row: Row, ages: &[Option<AgePlan>]) -> Vec<Row> {
+    let age = |age: &Option<AgePlan>| {
+        let mut aged = row.clone();
+        if let (Some(age), Some(filesystem)) = (age, &mut aged.filesystem) {
+            aged.room = aged.room.map(|room| Bytes(room.0 / 100 * u64::from(100 - age.fill)));
+            filesystem.age = Some(age.clone());
+        }
+        aged
+    };
+    match ages.is_empty() {
+        true => vec![row],
+        false => ages.iter().map(age).collect(),
+    }
 }
 
 fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {

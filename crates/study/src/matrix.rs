@@ -181,6 +181,7 @@ fn input_of<'a>(
 }
 
 /// A row of the table: what the work runs on.
+#[derive(Clone)]
 pub struct Row {
     /// Its name.
     pub label: String,
@@ -363,6 +364,38 @@ mod tests {
             matrix(&ask(&["dirops"], &["ext4", "xfs"]), &Place::Lab(LabPlace { kernels, ..lab() }));
         let labels: Vec<String> = cells.unwrap().into_iter().map(|cell| cell.plan.label).collect();
         assert_eq!(labels, ["ext4", "xfs", "ext4", "xfs"]);
+    }
+
+    #[test]
+    fn an_age_is_a_row_beside_the_fresh_one_and_leaves_less_room() {
+        let aged = |ages: &[&str], lab: LabPlace| {
+            let age = |typed: &&str| match *typed {
+                "none" => None,
+                typed => Some(typed.parse().unwrap()),
+            };
+            let ages = ages.iter().map(age).collect();
+            matrix(&Question { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
+        };
+        let cells = aged(&["none", "fill=80%"], lab()).unwrap();
+        let fills: Vec<Option<u32>> =
+            cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
+        assert_eq!(fills, [None, Some(80), None, Some(80)]);
+        assert_ne!(cells[0].plan.hash, cells[1].plan.hash);
+        let text = |ages: &[&str], lab| aged(ages, lab).unwrap_err().to_string();
+        assert!(text(&["none", "none"], lab()).contains("twice"));
+        assert!(text(&["fill=80%,files=4K..1M"], lab()).contains("4K-1M"));
+        let raid = Some("1x2".parse().unwrap());
+        assert!(text(&["fill=80%"], LabPlace { raid, ..lab() }).contains("RAID"));
+        let tight = LabPlace { size: Size::Exactly(Bytes(1 << 30)), ..lab() };
+        assert!(aged(&["none"], tight.clone()).is_ok());
+        let sets = vec!["files=40000".to_string(), "size=16K".to_string()];
+        let full = Question {
+            sets,
+            ages: vec![Some("fill=95%".parse().unwrap())],
+            ..ask(&["dirops"], &["ext4"])
+        };
+        let refused = matrix(&full, &Place::Lab(tight)).unwrap_err().to_string();
+        assert!(refused.contains("writes"), "{refused}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fsdyno_filesystem::SpecError;
-use fsdyno_record::plan::{BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
 use fsdyno_workload::{Needs, workloads};
@@ -37,6 +37,8 @@ pub struct Question {
     pub deadline: Nanos,
     /// The files that workloads work on, by [`crate::read_inputs`].
     pub inputs: Inputs,
+    /// How the fresh file systems are aged, each a row of its own; empty leaves them fresh.
+    pub ages: Vec<Option<AgePlan>>,
 }
 
 /// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000

@@ -39,6 +39,10 @@ pub struct Formatted {
     mount_point: PathBuf,
     root: Option<OwnedFd>,
     mounted: bool,
+    /// Whether mkfs has run, perhaps in another guest.
+    made: bool,
+    /// Whether its disks are laid out.
+    laid_out: bool,
     setup: Setup,
 }
 
@@ -53,7 +57,25 @@ impl Formatted {
         mount_point: PathBuf,
     ) -> Formatted {
         let (root, setup) = (None, Setup::default());
-        Formatted { plan, seed, disks, raid, scheduler, mount_point, root, mounted: false, setup }
+        let (mounted, made, laid_out) = (false, false, false);
+        Formatted {
+            plan,
+            seed,
+            disks,
+            raid,
+            scheduler,
+            mount_point,
+            root,
+            mounted,
+            made,
+            laid_out,
+            setup,
+        }
+    }
+
+    /// The same, on disks that another guest has made.
+    pub fn made(self, made: bool) -> Formatted {
+        Formatted { made, ..self }
     }
 
     /// The same, with how long it took until here.
@@ -208,13 +230,24 @@ impl Formatted {
 }
 
 impl Target for Formatted {
-    fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
+    fn make(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         let started = clock::now();
         self.set_timed(false);
-        self.lay_out(conditions)?;
-        self.format(conditions)?;
+        if !self.laid_out {
+            self.lay_out(conditions)?;
+            self.laid_out = true;
+        }
+        if !self.made {
+            self.format(conditions)?;
+            self.made = true;
+        }
+        self.setup.mkfs_ns += clock::now().since(started);
+        Ok(())
+    }
+
+    fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
+        self.make(conditions)?;
         let formatted = clock::now();
-        self.setup.mkfs_ns = formatted.since(started);
         self.set_timed(true);
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);

@@ -1,6 +1,7 @@
 //! `fsdyno run`: check all, run all, show what came of it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::shell::quote;
@@ -66,9 +67,9 @@ fn measure(
     typed: Place,
     cells: &mut Vec<Cell>,
     store: &mut Store,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Summary, Failure> {
-    let (venue, place) = place::venue(run, typed, &question.inputs, store.folder())?;
+    let (venue, place) = place::venue(run, typed, &question.inputs, store.folder(), stop)?;
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;
     let schedule = schedule(cells.len(), run.repeat, run.seed);
