@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{
+    AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
+};
 use fsdyno_report::Format;
 use fsdyno_study::{Shard, Size};
 
@@ -112,6 +114,9 @@ pub struct Run {
     /// How the lab's guest comes up
     #[arg(long, default_value = "cold", value_parser = named(BootPlan::ALL))]
     pub boot: BootPlan,
+    /// What executes the lab's guest
+    #[arg(long, default_value = "tcg", value_parser = named(AccelPlan::ALL))]
+    pub accel: AccelPlan,
     /// Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a
     /// smaller disk]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -333,6 +338,8 @@ pub enum Showable {
     Filesystem,
     /// A disk
     Disk,
+    /// What a kernel of your own needs for the lab: `show kernel config`
+    Kernel,
     /// A log of requests, by its file (`run --keep-log` writes them to logs/)
     Log,
 }

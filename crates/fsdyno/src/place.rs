@@ -89,6 +89,7 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
         cacheable: run.cacheable,
         cpu: run.cpu,
         boot: run.boot,
+        accel: run.accel,
         scheduler: run.scheduler.clone(),
         size: run.size.unwrap_or_default(),
     }
@@ -112,6 +113,7 @@ fn directory(run: &Run) -> Result<Place, Failure> {
         ("--cacheable", run.cacheable.is_some()),
         ("--cpu", !run.cpu.is_usual()),
         ("--boot", !run.boot.is_cold()),
+        ("--accel", !run.accel.is_exact()),
         ("--keep-log", run.keep_log),
         ("--size", run.size.is_some()),
         ("--age", !run.ages.is_empty()),
@@ -183,13 +185,14 @@ pub fn venue(
         }
         Place::Lab(_) => {
             let mut labs = Vec::new();
-            let mut releases = Vec::new();
             for kernel in kernels(run) {
-                let lab = find_lab(kernel, false)?;
-                releases.push(lab.kernel_release().to_string());
-                labs.push(lab);
+                labs.push(find_lab(kernel, false)?);
             }
-            let place = Place::Lab(lab_place(run, releases, true));
+            let releases: Vec<&str> = labs.iter().map(Lab::kernel_release).collect();
+            let names = names(&releases, &run.kernels);
+            let labs = labs.into_iter().zip(&names).map(|(lab, name)| lab.named(name.clone()));
+            let labs = labs.collect();
+            let place = Place::Lab(lab_place(run, names, true));
             let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
             let logs = run.keep_log.then(|| results.to_path_buf());
             let attention =
@@ -217,7 +220,21 @@ pub fn dry(run: &Run, place: Place) -> Place {
             }
         }
     }
-    Place::Lab(lab_place(run, releases, found))
+    let releases: Vec<&str> = releases.iter().map(String::as_str).collect();
+    Place::Lab(lab_place(run, names(&releases, &run.kernels), found))
+}
+
+/// What plans call kernels of these releases: the release, and where several have one, with it what was
+/// typed for each.
+fn names(releases: &[&str], typed: &[String]) -> Vec<String> {
+    let name = |(at, release): (usize, &&str)| {
+        let several = releases.iter().filter(|other| *other == release).count() > 1;
+        match typed.get(at) {
+            Some(typed) if several && typed != release => format!("{release}@{typed}"),
+            _ => release.to_string(),
+        }
+    };
+    releases.iter().enumerate().map(name).collect()
 }
 
 fn kernels(run: &Run) -> Vec<Option<String>> {
@@ -230,4 +247,18 @@ fn kernels(run: &Run) -> Vec<Option<String>> {
 fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, Failure> {
     let options = LabOptions { kernel, qemu: None, cache: user_cache(), offline };
     Ok(Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_called_by_release_and_builds_of_one_release_by_their_file_too() {
+        let typed = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
+        let names = |releases: [&str; 3]| names(&releases, &typed);
+        assert_eq!(names(["6.1.0", "6.2.0", "5.10.0"]), ["6.1.0", "6.2.0", "5.10.0"]);
+        let both = names(["6.1.0", "6.1.0", "5.10.0"]);
+        assert_eq!(both, ["6.1.0@6.1", "6.1.0@new/bzImage:mods", "5.10.0"]);
+    }
 }

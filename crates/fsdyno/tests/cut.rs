@@ -39,6 +39,7 @@ fn job(kernel: &str) -> Job {
         cacheable: None,
         cpu: Default::default(),
         boot: Default::default(),
+        accel: Default::default(),
         scheduler: None,
         size: Size::Exactly(Bytes(2 << 30)),
     };

@@ -5,6 +5,7 @@
 //! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
 //! dies with the thread that waits for it, so nothing is left however a run ends.
 
+pub mod config;
 mod elf;
 mod error;
 mod fetch;
@@ -14,6 +15,7 @@ mod image;
 mod initramfs;
 mod kept;
 mod kernel;
+mod kvm;
 mod modules;
 mod payload;
 mod probe;
@@ -70,6 +72,8 @@ pub struct LabOptions {
 pub struct Lab {
     qemu: Qemu,
     kernel: Kernel,
+    /// What plans call it, where that is not its release.
+    name: Option<String>,
     modules: Modules,
     /// What QEMU boots: the vmlinux, or the bzImage where that vmlinux cannot be entered directly.
     boots: PathBuf,
@@ -116,12 +120,30 @@ impl Lab {
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
         let modules = Modules::open(&kernel.modules, &kernel.release)?;
         let (boots, boots_sha256) = bootable(&kernel, &options.cache)?;
-        Ok(Lab { qemu, kernel, modules, boots, boots_sha256 })
+        Ok(Lab { qemu, kernel, name: None, modules, boots, boots_sha256 })
     }
 
     /// The kernel's release, as `uname -r` prints it.
     pub fn kernel_release(&self) -> &str {
         &self.kernel.release
+    }
+
+    /// What plans call the kernel: its release, if nothing else was said.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.kernel.release)
+    }
+
+    /// The same, with its kernel called something else in plans: two builds may have one release.
+    pub fn named(self, name: String) -> Lab {
+        Lab { name: Some(name), ..self }
+    }
+
+    /// Whether its guests can run on this host's own CPU; it takes some seconds to find out.
+    ///
+    /// # Errors
+    /// [`LabError::NoKvm`].
+    pub fn probe_kvm(&self) -> Result<(), LabError> {
+        kvm::probe(&self.qemu.path, &self.boots).map_err(LabError::NoKvm)
     }
 
     /// The kernel's files.

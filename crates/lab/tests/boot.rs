@@ -41,6 +41,7 @@ fn guest(folder: &Path) -> Result<Guest, String> {
 fn machine(job: &str) -> Machine {
     Machine {
         image: None,
+        accel: Default::default(),
         ram: Bytes(256 << 20),
         disks: vec![DiskRegion { region: Bytes(8 << 30), attach: Attach::Nbd }],
         input: None,

@@ -12,7 +12,9 @@ use serde_json::Value;
 
 pub use crate::age::AgePlan;
 use crate::canonical;
-pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan};
+pub use crate::lab_plan::{
+    AccelPlan, BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan,
+};
 use crate::units::{Bytes, Nanos};
 
 /// One cell of a study: a workload on a file system on a medium.
@@ -291,6 +293,7 @@ impl Job {
         // Nor does it matter to the agent how its guest came up.
         if let MediumPlan::Lab(lab) = &mut job.plan.medium {
             lab.boot = BootPlan::Cold;
+            lab.kernel = lab.kernel_release().to_string();
         }
         let workload = &mut job.plan.workload;
         if let Some(input) = &workload.input {

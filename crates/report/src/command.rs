@@ -63,7 +63,7 @@ fn medium(trial: &Trial) -> Vec<String> {
 fn in_lab(lab: &LabPlan) -> Vec<String> {
     let mut options = vec![
         option("disk", &lab.disk.name),
-        option("kernel", &lab.kernel),
+        option("kernel", lab.kernel.split_once('@').map_or(&lab.kernel, |(_, typed)| typed)),
         option("ram", &bytes(lab.ram)),
         option("size", &lab.size.map_or("whole".into(), bytes)),
     ];
@@ -73,6 +73,7 @@ fn in_lab(lab: &LabPlan) -> Vec<String> {
     options.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
     options.extend(lab.scheduler.iter().map(|s| option("scheduler", s)));
     options.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));
+    options.extend((!lab.accel.is_exact()).then(|| option("accel", lab.accel.name())));
     options.extend((!lab.boot.is_cold()).then(|| option("boot", lab.boot.name())));
     options
 }

@@ -55,7 +55,14 @@ fn lab(trials: &[Trial]) -> Option<String> {
     }
     let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
     parts.extend(settings(&in_lab));
-    Some(format!("lab (virtual time): {}", parts.join("; ")))
+    let mut times = Vec::new();
+    for accel in in_lab.iter().filter_map(|trial| Some(trial.plan.lab()?.accel)) {
+        put(
+            &mut times,
+            if accel.is_exact() { "virtual time" } else { "KVM: host time, not repeatable" },
+        );
+    }
+    Some(format!("lab ({}): {}", times.join("; "), parts.join("; ")))
 }
 
 /// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files there, 815 removed on the way`; of several

@@ -151,7 +151,8 @@ fn lab_row(
 ) -> Result<Row, MatrixError> {
     let filesystem = fsdyno_filesystem::catalog::get(&spec.kind)
         .map_err(|error| MatrixError::Spec { spec: text.clone(), error: error.to_string() })?;
-    let skip = filesystem.check_kernel(kernel).err().filter(|_| lab.found);
+    let release = kernel.split_once('@').map_or(kernel, |(release, _)| release);
+    let skip = filesystem.check_kernel(release).err().filter(|_| lab.found);
     let version = question.tool_versions.get(&spec.kind).map(String::as_str);
     let plan = filesystem.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
     if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
@@ -202,6 +203,7 @@ fn lab_row(
             kernel: kernel.to_string(),
             cpu: lab.cpu,
             boot: lab.boot,
+            accel: lab.accel,
         }),
         longest_name: Some(filesystem.longest_name),
         room: Some(room),
@@ -245,9 +247,13 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
         return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
     }
     if let Some(kernel) = twice(&lab.kernels) {
+        return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
+    }
+    if !lab.accel.is_exact() && !(lab.boot.is_cold() && lab.cpu.is_usual()) {
         return Err(MatrixError::Wrong(format!(
-            "--kernel names {kernel} twice; two builds of one release are compared by two runs, \
-             each with a folder of its own: fsdyno report FOLDER FOLDER"
+            "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \
+             virtual time: leave them out",
+            lab.accel.name()
         )));
     }
     Ok(())

@@ -284,6 +284,7 @@ mod tests {
             cacheable: None,
             cpu: Default::default(),
             boot: Default::default(),
+            accel: Default::default(),
             scheduler: None,
             size: Size::Usual,
         }
@@ -414,10 +415,28 @@ mod tests {
     }
 
     #[test]
-    fn one_release_twice_is_refused_with_what_to_do() {
+    fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
         let kernels = vec!["6.1.0".to_string(); 2];
         let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
-        assert!(text.contains("6.1.0 twice") && text.contains("two runs"), "{text}");
+        assert!(text.contains("6.1.0 twice"), "{text}");
+        let kernels = vec!["6.13.0@old".to_string(), "6.13.0@new".to_string()];
+        let question = ask(&["dirops"], &["ext4", "reiserfs"]);
+        let cells = matrix(&question, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
+        assert_ne!(cells[0].plan.hash, cells[2].plan.hash);
+        assert_eq!(cells[0].plan.lab().unwrap().kernel_release(), "6.13.0");
+        assert!(cells[1].skip.is_some() && cells[2].skip.is_none());
+    }
+
+    #[test]
+    fn kvm_takes_nothing_that_is_of_virtual_time() {
+        let accel = fsdyno_record::plan::AccelPlan::Kvm;
+        let question = ask(&["dirops"], &["ext4"]);
+        assert!(matrix(&question, &Place::Lab(LabPlace { accel, ..lab() })).is_ok());
+        let boot = fsdyno_record::plan::BootPlan::Snapshot;
+        let text = refusal(&question, LabPlace { accel, boot, ..lab() });
+        assert!(text.contains("--boot snapshot"), "{text}");
+        let cpu = "1/2".parse().unwrap();
+        assert!(refusal(&question, LabPlace { accel, cpu, ..lab() }).contains("--cpu"));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fsdyno_filesystem::SpecError;
-use fsdyno_record::plan::{AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{
+    AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
+};
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
 use fsdyno_workload::{Needs, workloads};
@@ -84,6 +86,8 @@ pub struct LabPlace {
     pub cpu: CpuPlan,
     /// How the guest comes up.
     pub boot: BootPlan,
+    /// What executes the guest's instructions.
+    pub accel: AccelPlan,
     /// Block scheduler; none takes the disk file's.
     pub scheduler: Option<String>,
     /// Size of the file system.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
@@ -38,6 +38,10 @@ const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// guest's address space is then 16 GiB with its index, and the file behind it is sparse.
 const STORED: Bytes = Bytes(14 << 30);
 
+/// What a record of a guest on this host's own CPU says.
+const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in its time, which other work on the host \
+     disturbs; nothing of it repeats to the digit, and there is no lab identity";
+
 /// One or more labs that differ in their kernel.
 #[derive(Debug)]
 pub struct LabVenue {
@@ -49,6 +53,8 @@ pub struct LabVenue {
     /// The result folder that takes the logs of requests.
     logs: Option<PathBuf>,
     attention: Attention,
+    /// Why KVM does not work here, once it was asked.
+    kvm: OnceLock<Option<VenueError>>,
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
@@ -70,9 +76,10 @@ impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
     /// bytes lie in nameless files in `workdir`, and snapshots of guests are kept in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: PathBuf) -> LabVenue {
-        let labs = labs.into_iter().map(|lab| (lab.kernel_release().to_string(), lab)).collect();
+        let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
         let (inputs, guests, attention) = Default::default();
-        LabVenue { labs, agent, workdir, cache, inputs, logs: None, attention, guests }
+        let kvm = OnceLock::new();
+        LabVenue { labs, agent, workdir, cache, inputs, logs: None, attention, kvm, guests }
     }
 
     /// The same, telling what takes long before the trials, and ending it when it is to stop.
@@ -127,6 +134,17 @@ impl LabVenue {
         let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
+    }
+
+    /// Whether KVM works here, asked once.
+    fn probe_kvm(&self, plan: &Plan) -> Result<(), VenueError> {
+        let lab = plan.lab().and_then(|lab| self.labs.get(&lab.kernel)).ok_or_else(not_a_lab)?;
+        let probed = self.kvm.get_or_init(|| lab.probe_kvm().map_err(from_lab).err());
+        match probed {
+            Some(VenueError::Missing(why)) => Err(VenueError::Missing(why.clone())),
+            Some(other) => Err(VenueError::Died(other.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// The snapshot that a plan's guest goes on from, if it does not boot.
@@ -243,6 +261,7 @@ impl LabVenue {
         }
         Ok(Machine {
             ram: lab.ram,
+            accel: lab.accel,
             image: None,
             log: disks
                 .iter()
@@ -260,6 +279,10 @@ impl LabVenue {
 impl Venue for LabVenue {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let guest = self.guest(plan)?;
+        if plan.lab().is_some_and(|lab| !lab.accel.is_exact()) {
+            self.probe_kvm(plan)?;
+            return Ok(None);
+        }
         let stop = &self.attention.stop;
         let mut watch =
             |_: &Progress| if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn };
@@ -281,11 +304,9 @@ impl Venue for LabVenue {
                     report.conditions.tools = tools_of(&job.plan);
                     let elapsed_ns = nanos(finished.elapsed);
                     let host = Host { started, elapsed_ns, ..Host::default() };
-                    return Ok(Ran {
-                        report,
-                        host,
-                        identity: Some(identity(&guest, snapshot.as_ref())),
-                    });
+                    let exact = machine.accel.is_exact();
+                    let identity = exact.then(|| identity(&guest, snapshot.as_ref()));
+                    return Ok(Ran { report, host, identity });
                 }
                 None => None,
             };
@@ -337,7 +358,11 @@ impl Venue for LabVenue {
             log,
             log_note,
         };
-        Ok(Ran { report, host, identity: Some(identity(&guest, snapshot.as_ref())) })
+        if !machine.accel.is_exact() {
+            report.conditions.notes.push(NOT_REPEATABLE.into());
+        }
+        let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_ref()));
+        Ok(Ran { report, host, identity })
     }
 }
 

@@ -271,6 +271,7 @@ mod tests {
             cacheable: None,
             cpu: Default::default(),
             boot: Default::default(),
+            accel: Default::default(),
             scheduler: None,
             size: Size::Usual,
         };

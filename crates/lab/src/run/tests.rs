@@ -16,6 +16,7 @@ fn run_script(
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let machine = Machine {
         image: None,
+        accel: Default::default(),
         ram: Bytes(64 << 20),
         disks: vec![DiskRegion { region: Bytes(1 << 20), attach: Attach::Nbd }],
         input: None,
