@@ -18,8 +18,9 @@ while [ "$round" -lt "$rounds" ]; do
     round=$((round + 1))
     for fs in ext2 ext3 ext4 xfs btrfs reiserfs jfs; do
         out="$folder/$round-$fs"
-        if [ "$boot$round" = snapshot1 ]; then # the first run takes the snapshot
-            "$fsdyno" run dirops --fs "$fs" --set files=1 --boot snapshot --out "$out-taken" \
+        if [ "$boot" = snapshot ]; then # the first run takes the snapshot and makes the disk
+            "$fsdyno" run dirops --fs "$fs" --set files=1 --seed "$round" --boot snapshot \
+                --out "$out-taken" \
                 >/dev/null 2>"$folder/messages" || { cat "$folder/messages" >&2; exit 1; }
         fi
         before=$(date +%s%N)

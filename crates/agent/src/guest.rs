@@ -12,7 +12,7 @@ use std::path::Path;
 
 use fsdyno_disk::{Attach, DiskSpec, Partition, partition};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
-use fsdyno_record::plan::{LabPlan, MediumPlan};
+use fsdyno_record::plan::{LabPlan, MediumPlan, Task};
 use fsdyno_record::trial::{AgentReport, DiskRole, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, guest as layout};
 use rustix::mount::MountFlags;
@@ -159,7 +159,9 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     };
     let disks = disks(job, lab, mailbox)?;
     let scheduler = lab.scheduler.clone();
-    Ok(Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into()))
+    let target =
+        Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into());
+    Ok(target.made(job.task == Task::Use))
 }
 
 /// Brings up the disks of the file system, and after them that of its journal.
@@ -183,6 +185,7 @@ fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<
                     index,
                     bytes: open_pci_memory(&layout::disk_pci(index))?,
                     log: open_pci_memory(layout::LOG_PCI)?,
+                    made: job.task == Task::Use,
                 };
                 let device = serve_disk::start(regions, &spec, seed, partition, shared, mailbox)?;
                 (Medium::Served { device, shared }, partition)

@@ -4,6 +4,7 @@
 //! process of a host alike.
 
 mod account;
+mod age;
 mod block_queue;
 mod books;
 mod guest;

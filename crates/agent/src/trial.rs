@@ -13,7 +13,7 @@ use fsdyno_engine::{
     Crew, OwnCost, PhaseError, calibrate, clock, run_threads, verify, verify_device,
 };
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
-use fsdyno_record::plan::{IssuerPlan, VerifyMode};
+use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
 use fsdyno_record::trial::{
     AgentReport, Capacity, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split,
     VerifyReport,
@@ -23,6 +23,7 @@ use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
+use crate::age;
 use crate::room::{Room, allow_many_files};
 use crate::target::Target;
 use crate::{books, held, machine};
@@ -105,6 +106,9 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn run(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
+        if self.job.task == Task::Make {
+            return self.make();
+        }
         let setting = Setting { seed: self.job.seed, input: self.input.clone() };
         let workload = workloads::find(&plan.workload.name)
             .map_err(|error| error.to_string())?
@@ -140,6 +144,48 @@ impl Trial<'_> {
             self.measured.capacity = Some(self.capacity(empty).map_err(failed("statfs"))?);
         }
         self.finish(workload.as_ref(), &phases)
+    }
+
+    /// Does what stays on the disks, and nothing else.
+    fn make(&mut self) -> Result<(), String> {
+        self.stage(Stage::Preparing);
+        self.describe()?;
+        let conditions = &mut self.conditions;
+        match self.job.plan.age().is_some() {
+            false => self.target.make(conditions).map_err(failed("prepare"))?,
+            true => {
+                self.target.prepare(conditions).map_err(failed("prepare"))?;
+                self.age()?;
+            }
+        }
+        self.measured.setup = self.target.setup();
+        self.target.finish().map_err(failed("unmount"))
+    }
+
+    /// Ages what was just mounted for the first time, untimed.
+    fn age(&mut self) -> Result<(), String> {
+        let Some(plan) = self.job.plan.age().cloned() else { return Ok(()) };
+        self.target.set_timed(false);
+        let mailbox = self.mailbox;
+        mailbox.set(Word::OpsDone, 0);
+        let mut beat = |done: u64, all: u64| {
+            mailbox.set(Word::OpsTotal, all);
+            mailbox.set(Word::OpsDone, done.min(all));
+            mailbox.set(Word::Now, clock::now().0);
+        };
+        let aged = age::age(&plan, self.job.seed, self.target.root(), &mut beat);
+        self.conditions.aged = Some(aged.map_err(failed("age the file system"))?);
+        Ok(())
+    }
+
+    /// Counts the files that ageing left, after everything that is measured.
+    fn count_aged(&mut self) -> Result<(), String> {
+        if self.job.plan.age().is_none() {
+            return Ok(());
+        }
+        let mailbox = self.mailbox;
+        let mut beat = || mailbox.set(Word::Now, clock::now().0);
+        self.untimed(|target| age::count(target.root(), &mut beat)).map_err(failed("verify"))
     }
 
     fn stage(&self, stage: Stage) {
@@ -180,7 +226,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn prepare(&mut self) -> Result<(), String> {
+    /// What is in effect before the target is touched.
+    fn describe(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
         machine::set_sysctls(&plan.sysctls).map_err(failed("prepare"))?;
         self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
@@ -189,9 +236,20 @@ impl Trial<'_> {
             machine::check_clock(lab.cpu).map_err(failed("prepare"))?;
             self.conditions.notes.extend(machine::not_scaled(lab.cpu));
         }
+        Ok(())
+    }
+
+    fn prepare(&mut self) -> Result<(), String> {
+        self.describe()?;
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
         self.measured.setup = self.target.setup();
-        if plan.in_lab() {
+        if self.job.plan.age().is_some() && self.job.task == Task::Whole {
+            self.age()?;
+            self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
+        }
+        let plan = &self.job.plan;
+        // In virtual time it costs nothing to wait.
+        if plan.lab().is_some_and(|lab| lab.accel.is_exact()) {
             let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
             std::thread::sleep(Duration::from_nanos(delay));
         }
@@ -449,6 +507,7 @@ impl Trial<'_> {
             let done = verified?.to_string();
             self.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
         }
+        self.count_aged()?;
         self.stage(Stage::Checking);
         self.target.finish().map_err(failed("unmount"))?;
         let phases = &self.measured.phases;

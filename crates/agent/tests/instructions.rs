@@ -76,6 +76,8 @@ fn the_engine_adds_at_most_100_instructions_to_an_op() {
         }
     };
     let machine = Machine {
+        image: None,
+        accel: Default::default(),
         ram: Bytes(256 << 20),
         disks: Vec::new(),
         input: None,

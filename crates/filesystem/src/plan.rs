@@ -79,6 +79,7 @@ impl Filesystem {
             feature_words: self.features.words.clone(),
             journal_bytes: self.features.journal_bytes.clone(),
             period: then.map(|then| then.period.name.clone()),
+            age: None,
         })
     }
 

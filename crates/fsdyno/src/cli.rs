@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{
+    AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
+};
 use fsdyno_report::Format;
 use fsdyno_study::{Shard, Size};
 
@@ -131,10 +133,18 @@ pub struct Run {
     /// How the lab's guest comes up
     #[arg(long, default_value = "cold", value_parser = named(BootPlan::ALL))]
     pub boot: BootPlan,
+    /// What executes the lab's guest
+    #[arg(long, default_value = "tcg", value_parser = named(AccelPlan::ALL))]
+    pub accel: AccelPlan,
     /// Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a
     /// smaller disk]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<Size>,
+    /// How the fresh file system is aged before the first phase: 'none', or 'fill=80%' with
+    /// churn=N (so often as many files as there are are removed and others written), files=SIZES (as
+    /// 4K-1M, mix, lognormal:64K:1.5) and seed=N after commas; may be repeated [default: none]
+    #[arg(long = "age", value_name = "none|SPEC", value_parser = age)]
+    pub ages: Vec<Age>,
     /// Block scheduler in the lab [default: what the disk's file says]
     #[arg(long, value_name = "S")]
     pub scheduler: Option<String>,
@@ -361,6 +371,8 @@ pub enum Showable {
     Disk,
     /// A period, with where each setting comes from and what no setting brings back
     Period,
+    /// What a kernel of your own needs for the lab: `show kernel config`
+    Kernel,
     /// A log of requests, by its file (`run --keep-log` writes them to logs/)
     Log,
 }
@@ -383,6 +395,17 @@ fn size(text: &str) -> Result<Size, String> {
     match text {
         "whole" => Ok(Size::Whole),
         other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
+    }
+}
+
+/// An age, or none at all.
+pub type Age = Option<AgePlan>;
+
+/// `--age`: none, or how.
+fn age(text: &str) -> Result<Age, String> {
+    match text {
+        "none" => Ok(None),
+        other => other.parse().map(Some).map_err(|error| format!("{error}; or write none")),
     }
 }
 

@@ -1,13 +1,15 @@
 //! From what was typed after `--on` and beside it to a place and the venue that runs there.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_study::{Cell, DevicePlace, LabPlace, ModelPlace, Place, Question};
-use fsdyno_venue::{HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
+use fsdyno_venue::{Attention, HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
 
 use crate::cli::Run;
 use crate::drive;
@@ -54,6 +56,7 @@ pub fn question(run: &Run) -> Question {
         tool_versions,
         inputs: Inputs::default(),
         period: run.period.clone(),
+        ages: run.ages.clone(),
     }
 }
 
@@ -168,6 +171,7 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
         cacheable: run.cacheable,
         cpu: run.cpu,
         boot: run.boot,
+        accel: run.accel,
         scheduler: run.scheduler.clone(),
         size: run.size.unwrap_or_default(),
     }
@@ -185,8 +189,10 @@ fn given(run: &Run) -> Vec<&'static str> {
         ("--cacheable", run.cacheable.is_some()),
         ("--cpu", !run.cpu.is_usual()),
         ("--boot", !run.boot.is_cold()),
+        ("--accel", !run.accel.is_exact()),
         ("--keep-log", run.keep_log),
         ("--size", run.size.is_some()),
+        ("--age", !run.ages.is_empty()),
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
         ("--period", run.period.is_some()),
@@ -273,6 +279,7 @@ pub fn venue(
     place: Place,
     inputs: &Inputs,
     results: &Path,
+    stop: &Arc<AtomicBool>,
 ) -> Result<(Box<dyn Venue>, Place), Failure> {
     match place {
         Place::Model(_) => Ok((Box::new(ModelVenue), place)),
@@ -289,16 +296,19 @@ pub fn venue(
         }
         Place::Lab(_) => {
             let mut labs = Vec::new();
-            let mut releases = Vec::new();
             for kernel in kernels(run) {
-                let lab = find_lab(kernel, false)?;
-                releases.push(lab.kernel_release().to_string());
-                labs.push(lab);
+                labs.push(find_lab(kernel, false)?);
             }
-            let place = Place::Lab(lab_place(run, releases, true));
+            let releases: Vec<&str> = labs.iter().map(Lab::kernel_release).collect();
+            let names = names(&releases, &run.kernels);
+            let labs = labs.into_iter().zip(&names).map(|(lab, name)| lab.named(name.clone()));
+            let labs = labs.collect();
+            let place = Place::Lab(lab_place(run, names, true));
             let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
             let logs = run.keep_log.then(|| results.to_path_buf());
-            let venue = venue.with_inputs(inputs.clone()).with_logs(logs);
+            let attention =
+                Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
+            let venue = venue.with_inputs(inputs.clone()).with_logs(logs).with_attention(attention);
             Ok((Box::new(venue), place))
         }
     }
@@ -321,7 +331,21 @@ pub fn dry(run: &Run, place: Place) -> Place {
             }
         }
     }
-    Place::Lab(lab_place(run, releases, found))
+    let releases: Vec<&str> = releases.iter().map(String::as_str).collect();
+    Place::Lab(lab_place(run, names(&releases, &run.kernels), found))
+}
+
+/// What plans call kernels of these releases: the release, and where several have one, with it what was
+/// typed for each.
+fn names(releases: &[&str], typed: &[String]) -> Vec<String> {
+    let name = |(at, release): (usize, &&str)| {
+        let several = releases.iter().filter(|other| *other == release).count() > 1;
+        match typed.get(at) {
+            Some(typed) if several && typed != release => format!("{release}@{typed}"),
+            _ => release.to_string(),
+        }
+    };
+    releases.iter().enumerate().map(name).collect()
 }
 
 fn kernels(run: &Run) -> Vec<Option<String>> {
@@ -334,4 +358,18 @@ fn kernels(run: &Run) -> Vec<Option<String>> {
 fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, Failure> {
     let options = LabOptions { kernel, qemu: None, cache: user_cache(), offline };
     Ok(Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_called_by_release_and_builds_of_one_release_by_their_file_too() {
+        let typed = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
+        let names = |releases: [&str; 3]| names(&releases, &typed);
+        assert_eq!(names(["6.1.0", "6.2.0", "5.10.0"]), ["6.1.0", "6.2.0", "5.10.0"]);
+        let both = names(["6.1.0", "6.1.0", "5.10.0"]);
+        assert_eq!(both, ["6.1.0@6.1", "6.1.0@new/bzImage:mods", "5.10.0"]);
+    }
 }

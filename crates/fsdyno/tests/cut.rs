@@ -39,12 +39,14 @@ fn job(kernel: &str) -> Job {
         cacheable: None,
         cpu: Default::default(),
         boot: Default::default(),
+        accel: Default::default(),
         scheduler: None,
         size: Size::Exactly(Bytes(2 << 30)),
     };
     let cell = matrix(&question, &Place::Lab(lab)).unwrap().remove(0);
     let seed = 11;
-    Job { trial_id: trial_id(&cell.plan, seed), seed, plan: cell.plan, deadline: cell.deadline }
+    let (trial_id, task) = (trial_id(&cell.plan, seed), Default::default());
+    Job { trial_id, seed, plan: cell.plan, deadline: cell.deadline, task }
 }
 
 fn program() -> PathBuf {

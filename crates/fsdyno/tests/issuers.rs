@@ -123,7 +123,13 @@ fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> Agen
         hash: String::new(),
     };
     let deadline = Nanos(60_000_000_000);
-    let job = Job { trial_id: "t".into(), seed: 1, plan: plan.sealed(), deadline };
+    let job = Job {
+        trial_id: "t".into(),
+        seed: 1,
+        plan: plan.sealed(),
+        deadline,
+        task: Default::default(),
+    };
     let venue = HostVenue::new(env!("CARGO_BIN_EXE_fsdyno"));
     venue.run(&job, &mut |_| Watch::GoOn).unwrap().report
 }

@@ -21,6 +21,9 @@ pub enum LabError {
     /// No kernel fits, and none could be brought.
     #[error("find a kernel: {0}")]
     NoKernel(String),
+    /// Guests cannot run on this host's own CPU.
+    #[error("use KVM: {0}")]
+    NoKvm(String),
     /// `--kernel` was understood, but what it names is unusable.
     #[error("use the kernel {what}: {reason}")]
     WrongKernel {
@@ -83,7 +86,12 @@ impl LabError {
     pub fn is_missing(&self) -> bool {
         use LabError::*;
         match self {
-            NoQemu(_) | WrongQemu { .. } | NoKernel(_) | NoTool(_) | NoLibrary { .. } => true,
+            NoQemu(_)
+            | WrongQemu { .. }
+            | NoKernel(_)
+            | NoKvm(_)
+            | NoTool(_)
+            | NoLibrary { .. } => true,
             NoModule { .. } => true,
             WrongKernel { .. } | BadFile { .. } | Io { .. } => false,
         }
@@ -103,6 +111,9 @@ impl LabError {
                             linux-image-generic (Ubuntu); or give a kernel of your own with \
                             --kernel IMAGE:MODULES"
                 .into(),
+            NoKvm(_) => {
+                "leave --accel kvm out: virtual time needs no KVM, and its digits repeat".into()
+            }
             WrongKernel { .. } => {
                 "--kernel takes a release (6.1.0-56-amd64), the beginning of one \
                                    (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"

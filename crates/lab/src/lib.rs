@@ -5,13 +5,17 @@
 //! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
 //! dies with the thread that waits for it, so nothing is left however a run ends.
 
+pub mod config;
 mod elf;
 mod error;
 mod fetch;
 mod guard;
 mod identity;
+mod image;
 mod initramfs;
+mod kept;
 mod kernel;
+mod kvm;
 mod modules;
 mod payload;
 mod probe;
@@ -22,18 +26,22 @@ mod snapshot;
 mod tools;
 mod vmstate;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::Nanos;
 use fsdyno_record::canonical::sha256_hex;
 use fsdyno_record::guest::{MODULE_LIST, TOOL_FOLDER};
-use fsdyno_record::mailbox::Progress;
+use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::CpuPlan;
 
 pub use error::{LabError, RunError};
 pub use identity::lab_id;
+pub use image::{Image, Made};
+pub use kept::{Kept, KeptUse};
 pub use kernel::{Kernel, here as kernels_here, user_cache, usual as usual_kernel};
 pub use modules::Modules;
 pub use probe::{Qemu, probe_qemu};
@@ -64,6 +72,8 @@ pub struct LabOptions {
 pub struct Lab {
     qemu: Qemu,
     kernel: Kernel,
+    /// What plans call it, where that is not its release.
+    name: Option<String>,
     modules: Modules,
     /// What QEMU boots: the vmlinux, or the bzImage where that vmlinux cannot be entered directly.
     boots: PathBuf,
@@ -110,12 +120,30 @@ impl Lab {
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
         let modules = Modules::open(&kernel.modules, &kernel.release)?;
         let (boots, boots_sha256) = bootable(&kernel, &options.cache)?;
-        Ok(Lab { qemu, kernel, modules, boots, boots_sha256 })
+        Ok(Lab { qemu, kernel, name: None, modules, boots, boots_sha256 })
     }
 
     /// The kernel's release, as `uname -r` prints it.
     pub fn kernel_release(&self) -> &str {
         &self.kernel.release
+    }
+
+    /// What plans call the kernel: its release, if nothing else was said.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.kernel.release)
+    }
+
+    /// The same, with its kernel called something else in plans: two builds may have one release.
+    pub fn named(self, name: String) -> Lab {
+        Lab { name: Some(name), ..self }
+    }
+
+    /// Whether its guests can run on this host's own CPU; it takes some seconds to find out.
+    ///
+    /// # Errors
+    /// [`LabError::NoKvm`].
+    pub fn probe_kvm(&self) -> Result<(), LabError> {
+        kvm::probe(&self.qemu.path, &self.boots).map_err(LabError::NoKvm)
     }
 
     /// The kernel's files.
@@ -249,7 +277,8 @@ impl Guest {
     }
 
     /// A snapshot of this guest on such a machine, booted and without a job: the one that is kept
-    /// in `cache` (~/.cache/fsdyno), or a new one, which takes as long as a boot. `watch` may stop it.
+    /// in `cache` (~/.cache/fsdyno), or a new one, which takes as long as a boot: `say` is then told,
+    /// and `watch` may stop it.
     ///
     /// # Errors
     /// [`RunError`]; whatever it is, QEMU has ended.
@@ -257,12 +286,41 @@ impl Guest {
         &self,
         machine: &Machine,
         cache: &Path,
+        say: &dyn Fn(&str),
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Snapshot, RunError> {
         let key = identity::lab_id(&identity::of_booted(&self.components, machine));
-        snapshot::get(&cache.join("snapshots"), &key, |file| {
-            run::save(self.boots(), machine, file, watch)
+        let watch = RefCell::new(watch);
+        let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
+        snapshot::get(&snapshot::kept(cache), &key, &mut go_on, |file| {
+            say("boots a guest and saves it, once, to go on from there (--boot snapshot)");
+            run::save(self.boots(), machine, file, &mut |progress| watch.borrow_mut()(progress))
         })
+    }
+
+    /// The disks that a job makes ([`fsdyno_record::plan::Task::Make`]) in this guest on such a machine:
+    /// those kept in `cache`, or new ones, which a guest makes now, booted or gone on from a
+    /// snapshot as the trial's own guest is. The job's text and the guest's identity decide them.
+    ///
+    /// # Errors
+    /// [`RunError`]; whatever it is, QEMU has ended. A job that could not make them is no error:
+    /// its report says why.
+    pub fn image(
+        &self,
+        snapshot: Option<&Snapshot>,
+        machine: &Machine,
+        job: &[u8],
+        cache: &Path,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Made, RunError> {
+        let components = snapshot.map_or(self.components.clone(), |it| self.components_from(it));
+        let mut decides = identity::of_booted(&components, machine);
+        identity::add_file(&mut decides, "job".into(), job);
+        let watch = RefCell::new(watch);
+        let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
+        let mut run =
+            || run::run(self.boots(), machine, snapshot, job, &mut |seen| watch.borrow_mut()(seen));
+        image::get(&image::kept(cache), &identity::lab_id(&decides), &mut go_on, &mut run)
     }
 
     /// Runs one job as [`Guest::run`] does, in a guest that goes on from a snapshot.
@@ -295,6 +353,37 @@ impl Guest {
         }
     }
 }
+
+/// What the caches of guests and disks in `cache` (~/.cache/fsdyno) hold, each in a line of its own.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn caches(cache: &Path) -> io::Result<Vec<KeptUse>> {
+    Ok(vec![
+        snapshot::kept(cache).used("snapshots of guests")?,
+        image::kept(cache).used("images of disks")?,
+    ])
+}
+
+/// Empties those caches, but for what another process is making just now; how many files that were.
+/// What is needed again is made again.
+///
+/// # Errors
+/// A file that cannot be removed.
+pub fn clear_caches(cache: &Path) -> io::Result<usize> {
+    Ok(snapshot::kept(cache).clear()? + image::kept(cache).clear()?)
+}
+
+/// What is seen of a guest that has not begun.
+const NOTHING_YET: Progress = Progress {
+    stage: Stage::Starting,
+    phase: 0,
+    phases: 0,
+    ops_done: 0,
+    ops_total: 0,
+    now: Nanos(0),
+    requests: 0,
+};
 
 /// What QEMU boots, with its hash: the vmlinux, cut out of the image once and kept in the cache.
 fn bootable(kernel: &Kernel, cache: &Path) -> Result<(PathBuf, String), LabError> {

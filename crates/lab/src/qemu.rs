@@ -12,15 +12,22 @@ use std::time::Duration;
 use fsdyno_record::Bytes;
 use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, LOG_SLOT, MAILBOX_SLOT};
 use fsdyno_record::mailbox;
-use fsdyno_record::plan::CpuPlan;
+use fsdyno_record::plan::{AccelPlan, CpuPlan};
+
+use crate::image::Image;
 
 /// What differs from trial to trial.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// RAM of the guest.
     pub ram: Bytes,
+    /// What executes its instructions.
+    pub accel: AccelPlan,
     /// The modelled disks' bytes, in the order of their PCI slots.
     pub disks: Vec<DiskRegion>,
+    /// What lies on them at the start, of which each guest gets a copy of its own; none leaves them
+    /// empty.
+    pub image: Option<Arc<Image>>,
     /// The workload's input, where it has one: a file whose size is a power of two. The guest reads
     /// it from a PCI memory region of its own, outside its RAM.
     pub input: Option<Arc<File>>,
@@ -162,9 +169,15 @@ pub fn arguments(
     let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
     for (component, key, value) in MACHINE_WORDS {
         let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
+        let value = match (machine.accel, *component) {
+            (AccelPlan::Kvm, "accelerator") => "kvm",
+            _ => value,
+        };
         add(key, format!("{value}{nvdimm}"));
     }
-    add("-icount", clock(cpu));
+    if machine.accel.is_exact() {
+        add("-icount", clock(cpu));
+    }
     let slots = pmem_disks(machine).count();
     let more = match pmem {
         0 => String::new(),
@@ -210,7 +223,15 @@ pub fn arguments(
     }
     add("-kernel", kernel.display().to_string());
     add("-initrd", path(files.initramfs));
-    add("-append", kernel_command_line(cpu));
+    let words = kernel_command_line(cpu);
+    add(
+        "-append",
+        match machine.accel {
+            AccelPlan::Tcg => words,
+            // The APIC's timer is the one that KVM has.
+            AccelPlan::Kvm => words.replace("noapictimer ", ""),
+        },
+    );
     out.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
     out
 }
@@ -251,7 +272,9 @@ mod tests {
     fn machine(disks: Vec<DiskRegion>) -> Machine {
         Machine {
             ram: Bytes(512 << 20),
+            accel: AccelPlan::Tcg,
             disks,
+            image: None,
             input: None,
             log: None,
             workdir: "/tmp".into(),
@@ -280,6 +303,15 @@ mod tests {
 
     fn line(disks: Vec<DiskRegion>) -> String {
         line_with(&files(), OnStop::GoOn, disks)
+    }
+
+    #[test]
+    fn kvm_has_its_own_timer_and_no_count_of_instructions() {
+        let machine = Machine { accel: AccelPlan::Kvm, ..machine(one_disk()) };
+        let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
+        let line = arguments(kernel, cpu, &machine, OnStop::GoOn, &files()).join(" ");
+        assert!(line.contains("-accel kvm ") && line.contains("-cpu Nehalem-v1 "), "{line}");
+        assert!(!line.contains("icount") && !line.contains("noapictimer"), "{line}");
     }
 
     fn one_disk() -> Vec<DiskRegion> {

@@ -4,18 +4,17 @@
 //! named `KEY.SHA256`: the key says which guest and machine it is of, the hash what is in it
 //! ([`crate::vmstate`]). All of them may be removed at any time.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use fsdyno_child::Mapped;
 use fsdyno_record::canonical::sha256_hex;
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::RunError;
+use crate::kept::Kept;
 use crate::vmstate;
 
 /// How much all snapshots together may take on the host, in bytes; those used longest ago go first.
@@ -30,12 +29,6 @@ const SLACK: u64 = 50_000;
 
 /// How often a guest is booted to be saved until its clock is right.
 const TRIES: usize = 8;
-
-/// The file that is locked while a snapshot is looked for or made.
-const LOCK: &str = "lock";
-
-/// A snapshot that is being made, or was when its maker was killed; the next maker replaces it.
-const UNFINISHED: &str = "unfinished";
 
 /// A booted guest, saved.
 #[derive(Debug)]
@@ -56,51 +49,24 @@ impl Snapshot {
     }
 }
 
-/// The snapshot under `key` in `folder`; if there is none, `make` saves one into the file it is
-/// given, and says when its guest stopped by its own clock. Who needs a snapshot that another process is making waits for it.
+/// Where snapshots are kept below the folder of the cache.
+pub fn kept(cache: &Path) -> Kept {
+    Kept::new(cache.join("snapshots"), LIMIT)
+}
+
+/// The snapshot under `key`; if there is none, `make` saves one into the file it is given, and says
+/// when its guest stopped by its own clock.
 ///
 /// # Errors
 /// What `make` reports, and what the host refuses.
 pub fn get(
-    folder: &Path,
+    kept: &Kept,
     key: &str,
+    go_on: &mut dyn FnMut() -> bool,
     mut make: impl FnMut(&File) -> Result<u64, RunError>,
 ) -> Result<Snapshot, RunError> {
-    let host = |action| move |error: io::Error| RunError::Host { action, error };
-    fs::create_dir_all(folder).map_err(host("make the folder of snapshots"))?;
-    let lock = File::create(folder.join(LOCK)).map_err(host("lock the folder of snapshots"))?;
-    flock(&lock, FlockOperation::LockExclusive)
-        .map_err(|error| host("lock the folder of snapshots")(error.into()))?;
-    if let Some(found) = find(folder, key).map_err(host("look for a snapshot"))? {
-        return Ok(found);
-    }
-    let unfinished = folder.join(UNFINISHED);
-    // A killed maker may have left one; a reader of that file cannot exist.
-    let _ = fs::remove_file(&unfinished);
-    let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
-    let file = create().map_err(host("make a snapshot's file"))?;
-    let made = make_right(&file, &mut make).and_then(|sha256| {
-        keep(folder, key, file, &unfinished, sha256).map_err(host("keep a snapshot"))
-    });
-    if made.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    made
-}
-
-fn find(folder: &Path, key: &str) -> io::Result<Option<Snapshot>> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let parts = name.to_str().and_then(|name| name.split_once('.'));
-        if let Some((_, sha256)) = parts.filter(|(found, _)| *found == key) {
-            let file = File::open(entry.path())?;
-            // The time of its last use; a folder that cannot be written to is still good to read.
-            let _ = file.set_modified(SystemTime::now());
-            return Ok(Some(Snapshot { file, sha256: sha256.to_string() }));
-        }
-    }
-    Ok(None)
+    let (file, sha256) = kept.get(key, go_on, &mut |file| make_right(file, &mut make))?;
+    Ok(Snapshot { file, sha256 })
 }
 
 /// Makes a snapshot, again if need be, until its clock is right; the last try is taken as it is, and
@@ -141,47 +107,9 @@ fn examine(file: &File) -> io::Result<Examined> {
     })
 }
 
-fn keep(
-    folder: &Path,
-    key: &str,
-    file: File,
-    unfinished: &Path,
-    sha256: String,
-) -> io::Result<Snapshot> {
-    // Whatever has its name must be whole, also after the host lost its power.
-    file.sync_all()?;
-    let path = folder.join(format!("{key}.{sha256}"));
-    fs::rename(unfinished, &path)?;
-    make_room(folder, &path, LIMIT)?;
-    Ok(Snapshot { file, sha256 })
-}
-
-/// Removes snapshots, the longest unused first, until all together take `limit` bytes at most;
-/// `but` stays.
-fn make_room(folder: &Path, but: &Path, limit: u64) -> io::Result<()> {
-    let mut all: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let (metadata, path) = entry.map(|entry| (entry.metadata(), entry.path()))?;
-        let metadata = metadata?;
-        all.push((metadata.modified()?, metadata.len(), path));
-    }
-    all.sort();
-    let mut total: u64 = all.iter().map(|(_, size, _)| size).sum();
-    for (_, size, path) in all.iter().filter(|(_, size, path)| path != but && *size > 0) {
-        if total <= limit {
-            break;
-        }
-        // Whoever has it open keeps it.
-        fs::remove_file(path)?;
-        total -= size;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::time::Duration;
 
     use super::*;
 
@@ -205,8 +133,9 @@ mod tests {
     #[test]
     fn a_snapshot_is_made_once_and_read_from_its_beginning_by_each() {
         let folder = tempfile::tempdir().unwrap();
-        let made = get(folder.path(), "key", write(b"saved")).unwrap();
-        let found = get(folder.path(), "key", never).unwrap();
+        let kept = kept(folder.path());
+        let made = get(&kept, "key", &mut || true, write(b"saved")).unwrap();
+        let found = get(&kept, "key", &mut || true, never).unwrap();
         assert_eq!(
             (text(&made), text(&found), text(&found)),
             ("saved".into(), "saved".into(), "saved".into())
@@ -215,48 +144,6 @@ mod tests {
             (made.sha256(), found.sha256()),
             (&*sha256_hex(b"saved"), &*sha256_hex(b"saved"))
         );
-        assert_eq!(text(&get(folder.path(), "other", write(b"else")).unwrap()), "else");
-    }
-
-    #[test]
-    fn nothing_is_kept_of_a_snapshot_that_failed() {
-        let folder = tempfile::tempdir().unwrap();
-        let error = get(folder.path(), "key", |_| Err(RunError::Stopped)).unwrap_err();
-        assert!(matches!(error, RunError::Stopped));
-        fs::write(folder.path().join(UNFINISHED), "of a killed maker").unwrap();
-        assert_eq!(text(&get(folder.path(), "key", write(b"whole")).unwrap()), "whole");
-        assert!(!folder.path().join(UNFINISHED).exists());
-    }
-
-    #[test]
-    fn two_who_need_the_same_one_make_it_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let makes = std::sync::atomic::AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    let make = |file: &File| {
-                        makes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                        std::thread::sleep(Duration::from_millis(20));
-                        write(b"one")(file)
-                    };
-                    assert_eq!(text(&get(folder.path(), "key", make).unwrap()), "one");
-                });
-            }
-        });
-        assert_eq!(makes.into_inner(), 1);
-    }
-
-    #[test]
-    fn the_longest_unused_go_first_and_the_newest_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        for (age, name) in [(30, "b"), (20, "a"), (10, "c"), (40, "new")] {
-            let file = File::create(folder.path().join(name)).unwrap();
-            file.set_len(100).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
-        }
-        make_room(folder.path(), &folder.path().join("new"), 200).unwrap();
-        let left = |name: &str| folder.path().join(name).exists();
-        assert_eq!(["b", "a", "c", "new"].map(left), [false, false, true, true]);
+        assert_eq!(text(&get(&kept, "other", &mut || true, write(b"else")).unwrap()), "else");
     }
 }

@@ -40,6 +40,8 @@ fn guest(folder: &Path) -> Result<Guest, String> {
 /// A guest of 256 MiB with a disk of 8 GiB.
 fn machine(job: &str) -> Machine {
     Machine {
+        image: None,
+        accel: Default::default(),
         ram: Bytes(256 << 20),
         disks: vec![DiskRegion { region: Bytes(8 << 30), attach: Attach::Nbd }],
         input: None,
@@ -121,7 +123,7 @@ fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
 fn saved_guests_go_on_alike(guest: &Guest) {
     let cache = tempfile::tempdir().unwrap();
     let machine = machine("report");
-    let snapshot = || guest.snapshot(&machine, cache.path(), &mut go_on).unwrap();
+    let snapshot = || guest.snapshot(&machine, cache.path(), &|_| {}, &mut go_on).unwrap();
     let go_on_from = |snapshot: &Snapshot| {
         guest.run_from(snapshot, &machine, b"report", &mut go_on).map(|finished| text(&finished))
     };

@@ -32,7 +32,8 @@ pub struct LabPlan {
     pub cacheable: Option<Bytes>,
     /// The block scheduler of each disk; none takes the disk file's.
     pub scheduler: Option<String>,
-    /// Kernel release, as `uname -r` prints it.
+    /// Kernel release, as `uname -r` prints it; of several builds of one release `RELEASE@FILE`, with
+    /// what was typed for each.
     pub kernel: String,
     /// How fast the guest's CPU is.
     #[serde(default, skip_serializing_if = "CpuPlan::is_usual")]
@@ -40,6 +41,9 @@ pub struct LabPlan {
     /// How the guest comes up.
     #[serde(default, skip_serializing_if = "BootPlan::is_cold")]
     pub boot: BootPlan,
+    /// What executes its instructions.
+    #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
+    pub accel: AccelPlan,
 }
 
 impl LabPlan {
@@ -57,7 +61,13 @@ impl LabPlan {
             kernel: kernel.into(),
             cpu: CpuPlan::default(),
             boot: BootPlan::default(),
+            accel: AccelPlan::default(),
         }
+    }
+
+    /// The kernel's release alone.
+    pub fn kernel_release(&self) -> &str {
+        self.kernel.split_once('@').map_or(&self.kernel, |(release, _)| release)
     }
 
     /// How many modelled disks the guest has: those of the file system, and that of its journal.
@@ -291,6 +301,35 @@ impl BootPlan {
     }
 }
 
+/// What executes a guest's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccelPlan {
+    /// QEMU, instruction by instruction in virtual time.
+    #[default]
+    Tcg,
+    /// This host's own CPU, in its time: no digit repeats, and there is no lab identity.
+    Kvm,
+}
+
+impl AccelPlan {
+    /// Every one, with the name that `--accel` takes and what it means.
+    pub const ALL: &[(&str, &str, AccelPlan)] = &[
+        ("tcg", "QEMU, in virtual time: digits repeat", AccelPlan::Tcg),
+        ("kvm", "This host's CPU, in its own time: faster, and no digit repeats", AccelPlan::Kvm),
+    ];
+
+    /// The name that `--accel` takes.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, _, accel)| *accel == self).map_or("", |(name, _, _)| name)
+    }
+
+    /// Whether digits repeat, as usual.
+    pub fn is_exact(&self) -> bool {
+        *self == AccelPlan::Tcg
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,6 +375,10 @@ mod tests {
         for (name, _, boot) in BootPlan::ALL {
             assert_eq!(serde_json::to_value(boot).unwrap(), *name);
             assert_eq!(boot.name(), *name);
+        }
+        for (name, _, accel) in AccelPlan::ALL {
+            assert_eq!(serde_json::to_value(accel).unwrap(), *name);
+            assert_eq!(accel.name(), *name);
         }
     }
 }

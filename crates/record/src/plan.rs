@@ -10,9 +10,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::age::AgePlan;
 use crate::canonical;
 pub use crate::device_plan::DevicePlan;
-pub use crate::lab_plan::{BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan};
+pub use crate::lab_plan::{
+    AccelPlan, BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan,
+};
 use crate::units::{Bytes, Nanos};
 
 /// One cell of a study: a workload on a file system on a medium.
@@ -167,6 +170,9 @@ pub struct FilesystemPlan {
     /// How its journal or log on a second disk is made and looked at, where the spec puts it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<OuterJournalPlan>,
+    /// What it goes through after its first mount, where the trial is not to find it fresh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<AgePlan>,
     /// Features that no tool prints, read from where the format keeps them on the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_words: Vec<FeatureWord>,
@@ -299,9 +305,52 @@ pub struct Job {
     pub plan: Plan,
     /// The trial fails when the venue's clock has run this long.
     pub deadline: Nanos,
+    /// Which part of the trial.
+    #[serde(default, skip_serializing_if = "Task::is_whole")]
+    pub task: Task,
 }
 
+/// Which part of a trial an agent does: a disk may be made by one guest, kept, and used by others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Only what comes before the phases and stays on the disk: mkfs, and ageing.
+    Make,
+    /// All but that: the disks are made already.
+    Use,
+}
+
+impl Task {
+    /// Whether it is all of a trial, as usual.
+    pub fn is_whole(&self) -> bool {
+        *self == Task::Whole
+    }
+}
+
+/// How long the making of a disk may take in the venue's clock: two days.
+const MAKE_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
+
 impl Job {
+    /// The job that makes the disks of this one: nothing is left in it that does not decide what
+    /// lies on them, so that equal texts of such jobs mean equal disks in one lab.
+    pub fn to_make(&self) -> Job {
+        let mut job = self.for_agent();
+        job.trial_id = "make".into();
+        job.task = Task::Make;
+        job.deadline = MAKE_DEADLINE;
+        let plan = &mut job.plan;
+        plan.workload = WorkloadPlan { name: String::new(), params: BTreeMap::new(), input: None };
+        (plan.threads, plan.issuer, plan.verify) = (1, IssuerPlan::Sync, VerifyMode::Full);
+        plan.hash.clear();
+        if let MediumPlan::Lab(lab) = &mut plan.medium {
+            lab.cacheable = None;
+        }
+        job
+    }
+
     /// The job as an agent gets it, without what the hash leaves out and what it need not know: in the
     /// lab a name that is a byte longer costs instructions, and would change digits that it must not
     /// decide.
@@ -311,6 +360,7 @@ impl Job {
         // Nor does it matter to the agent how its guest came up.
         if let MediumPlan::Lab(lab) = &mut job.plan.medium {
             lab.boot = BootPlan::Cold;
+            lab.kernel = lab.kernel_release().to_string();
         }
         let workload = &mut job.plan.workload;
         if let Some(input) = &workload.input {
@@ -383,6 +433,11 @@ impl Plan {
         }
     }
 
+    /// How its file system is aged before the phases, if it is.
+    pub fn age(&self) -> Option<&AgePlan> {
+        self.filesystem.as_ref()?.age.as_ref()
+    }
+
     /// The disk's name, if there is a modelled disk.
     pub fn disk_name(&self) -> Option<&str> {
         let disk =
@@ -444,11 +499,33 @@ mod tests {
             plan.workload.params.insert("archive".into(), path.into());
             let (parameter, sha256) = ("archive".to_string(), "5".repeat(64));
             plan.workload.input = Some(InputPlan { parameter, sha256, bytes: Bytes(1) });
-            Job { trial_id: "t".into(), seed: 1, plan: plan.sealed(), deadline: Nanos(1) }
+            Job {
+                trial_id: "t".into(),
+                seed: 1,
+                plan: plan.sealed(),
+                deadline: Nanos(1),
+                task: Task::Whole,
+            }
         };
         let (one, other) = (job("a", "/x.tar"), job("longer", "/home/me/y.tar.gz"));
         assert_eq!(one.for_agent(), other.for_agent());
         assert_eq!(one.for_agent().plan.compute_hash(), one.plan.hash);
+    }
+
+    #[test]
+    fn what_does_not_lie_on_the_disk_is_left_out_of_the_job_that_makes_it() {
+        let job = |plan: Plan| {
+            let (trial_id, deadline) = (plan.hash.clone(), Nanos(u64::from(plan.threads)));
+            Job { trial_id, seed: 1, plan: plan.sealed(), deadline, task: Task::Whole }
+        };
+        let base = job(plan());
+        let mut other = plan();
+        other.workload.name = "tarball".into();
+        (other.threads, other.verify) = (4, VerifyMode::Names);
+        assert_eq!(base.to_make(), job(other).to_make());
+        assert_ne!(base.to_make(), Job { seed: 2, ..base.clone() }.to_make());
+        let sysctls = [("vm.dirty_ratio".to_string(), "5".to_string())].into();
+        assert_ne!(base.to_make(), job(Plan { sysctls, ..plan() }).to_make());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::age::Aged;
 use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
 use crate::units::{Bytes, Nanos};
@@ -82,6 +83,9 @@ pub struct Conditions {
     /// What mkfs printed (its last lines).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mkfs_output: Vec<String>,
+    /// What came of ageing, where the file system was aged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aged: Option<Aged>,
     /// Type and options of the mount in effect, from /proc/self/mountinfo.
     pub mount: String,
     /// The same of the file system below, where one lies over another.

@@ -17,6 +17,7 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
     let mut options = Vec::new();
     options.extend(distinct(trials.iter().filter_map(file_system)));
     options.extend(distinct(trials.iter().flat_map(medium)));
+    options.extend(ages(trials));
     options.extend(distinct(trials.iter().flat_map(settings)));
     let sysctls = trials.iter().flat_map(|t| &t.plan.sysctls);
     options
@@ -39,6 +40,16 @@ fn file_system(trial: &Trial) -> Option<String> {
     let (label, spec) = (&trial.plan.label, &trial.plan.filesystem.as_ref()?.spec);
     let text = if label == spec { spec.clone() } else { format!("{label}={spec}") };
     Some(option("fs", &text))
+}
+
+/// Every age, that of the fresh ones too, where there is one at all.
+fn ages(trials: &[Trial]) -> Vec<String> {
+    if trials.iter().all(|trial| trial.plan.age().is_none()) {
+        return Vec::new();
+    }
+    let age =
+        |trial: &Trial| option("age", &trial.plan.age().map_or("none".into(), ToString::to_string));
+    distinct(trials.iter().map(age))
 }
 
 fn medium(trial: &Trial) -> Vec<String> {
@@ -65,7 +76,7 @@ fn on_device(device: &DevicePlan) -> Vec<String> {
 fn in_lab(lab: &LabPlan) -> Vec<String> {
     let mut options = vec![
         option("disk", &lab.disk.name),
-        option("kernel", &lab.kernel),
+        option("kernel", lab.kernel.split_once('@').map_or(&lab.kernel, |(_, typed)| typed)),
         option("ram", &bytes(lab.ram)),
         option("size", &lab.size.map_or("whole".into(), bytes)),
     ];
@@ -75,6 +86,7 @@ fn in_lab(lab: &LabPlan) -> Vec<String> {
     options.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
     options.extend(lab.scheduler.iter().map(|s| option("scheduler", s)));
     options.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));
+    options.extend((!lab.accel.is_exact()).then(|| option("accel", lab.accel.name())));
     options.extend((!lab.boot.is_cold()).then(|| option("boot", lab.boot.name())));
     options
 }
@@ -151,6 +163,15 @@ mod tests {
         for part in ["--on loop:8G", "--raid 5x3", "--journal-size 64M"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn ages_are_said_with_the_fresh_ones_beside_them() {
+        let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
+        let text = of(&trials, None);
+        assert!(text.contains("--age fill=80%,churn=2,files=lognormal:64K:1.5,seed=1"), "{text}");
+        assert!(text.contains("--age none"), "{text}");
+        assert!(!of(&fixture::trials(), None).contains("--age"));
     }
 
     #[test]

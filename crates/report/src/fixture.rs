@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_record::age::Aged;
 use fsdyno_record::plan::{
     BelowPlan, DevicePlan, DiskPlan, FilesystemPlan, IssuerPlan, LabPlan, MediumPlan, ModelPlan,
     Plan, VerifyMode, WorkloadPlan,
@@ -204,6 +205,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             period: None,
             mount_command: Vec::new(),
             below: None,
+            age: None,
         }),
         medium: MediumPlan::Lab(LabPlan {
             size: Some(Bytes(8 << 30)),
@@ -224,6 +226,23 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
         hash: String::new(),
     }
     .sealed()
+}
+
+/// The first trial on a file system that was aged.
+pub fn on_an_aged_one() -> Trial {
+    let mut trial = trials().swap_remove(0);
+    if let Some(filesystem) = &mut trial.plan.filesystem {
+        filesystem.age = "fill=80%,churn=2,seed=1".parse().ok();
+    }
+    trial.conditions.aged = Some(Aged {
+        files: 30_000,
+        directories: 118,
+        bytes: Bytes(6_500 << 20),
+        removed: 60_001,
+        used: Bytes(6_551 << 20),
+        size: Bytes(8 << 30),
+    });
+    trial
 }
 
 /// A trial on a RAID of two disks, with its journal on a third.

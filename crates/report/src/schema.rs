@@ -29,6 +29,7 @@ fn records_of_lab_and_host_and_those_that_failed_fit_the_schema() {
         fixture::on_several_disks(),
         fixture::over_another_in_user_space(),
         fixture::in_a_model(),
+        fixture::on_an_aged_one(),
     ];
     let all = [
         fixture::trials(),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_record::Trial;
+use fsdyno_record::age::Aged;
 use fsdyno_record::plan::{DevicePlan, LabPlan, MediumPlan, VerifyMode};
 
 use crate::number::clean;
@@ -15,6 +16,7 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
     lines.extend(lab(trials));
     lines.extend(model(trials));
     lines.extend(directories(trials));
+    lines.extend(ages(trials));
     lines.extend(workloads(trials));
     lines.extend(labels(trials));
     lines.iter().map(|line| clean(line)).collect()
@@ -59,7 +61,49 @@ fn lab(trials: &[Trial]) -> Option<String> {
     }
     let in_lab: Vec<&Trial> = trials.iter().filter(|trial| trial.plan.in_lab()).collect();
     parts.extend(settings(&in_lab));
-    Some(format!("lab (virtual time): {}", parts.join("; ")))
+    let mut times = Vec::new();
+    for accel in in_lab.iter().filter_map(|trial| Some(trial.plan.lab()?.accel)) {
+        put(
+            &mut times,
+            if accel.is_exact() { "virtual time" } else { "KVM: host time, not repeatable" },
+        );
+    }
+    Some(format!("lab ({}): {}", times.join("; "), parts.join("; ")))
+}
+
+/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files there, 815 removed on the way`; of several
+/// trials the range.
+fn ages(trials: &[Trial]) -> Vec<String> {
+    let mut ages: Vec<(String, Vec<Aged>)> = Vec::new();
+    for trial in trials {
+        let Some((plan, aged)) = trial.plan.age().zip(trial.conditions.aged) else { continue };
+        let plan = plan.to_string();
+        match ages.iter_mut().find(|(known, _)| *known == plan) {
+            Some((_, all)) => all.push(aged),
+            None => ages.push((plan, vec![aged])),
+        }
+    }
+    let line = |(plan, all): (String, Vec<Aged>)| {
+        let fill = range(all.iter().map(|aged| format!("{:.1}", aged.fill())));
+        let numbers = |of: fn(&Aged) -> u64| {
+            let (least, most) = (all.iter().map(of).min(), all.iter().map(of).max());
+            range([least, most].into_iter().flatten().map(|n| n.to_string()))
+        };
+        let (files, removed) = (numbers(|aged| aged.files), numbers(|aged| aged.removed));
+        format!("aged {plan}: {fill} % full, {files} files there, {removed} removed on the way")
+    };
+    ages.into_iter().map(line).collect()
+}
+
+/// `7`, or `5 to 9`.
+fn range(values: impl Iterator<Item = String>) -> String {
+    let mut values: Vec<String> = values.collect();
+    values.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
+    match (values.first(), values.last()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(one), _) => one.clone(),
+        _ => String::new(),
+    }
 }
 
 /// What a model is, and what it runs on.
@@ -242,6 +286,19 @@ mod tests {
         let line = lines(&[fixture::on_several_disks()]).remove(0);
         let right = "disk RAID 0x2:64K of hdd-7200 with its journal on hdd-7200 (256 MiB); file";
         assert!(line.contains(right), "{line}");
+    }
+
+    #[test]
+    fn what_ageing_came_to_is_told_with_its_range_over_trials() {
+        let mut trials = vec![fixture::on_an_aged_one(), fixture::on_an_aged_one()];
+        if let Some(aged) = &mut trials[1].conditions.aged {
+            aged.files = 9_999;
+        }
+        assert_eq!(
+            lines(&trials)[1],
+            "aged fill=80%,churn=2,files=lognormal:64K:1.5,seed=1: 80.0 % full, 9999 to 30000 files \
+             there, 60001 removed on the way"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_record::plan::AgePlan;
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::validity::{self, Flag};
@@ -310,12 +311,21 @@ type Discriminator = fn(&Trial) -> Option<String>;
 /// What may differ between trials of one label, in the order in which it is added to its name.
 const DISCRIMINATORS: &[Discriminator] = &[
     |trial| trial.plan.disk_name().map(String::from),
-    |trial| Some(trial.conditions.kernel.split(' ').next()?.to_string()),
+    |trial| match trial.plan.lab() {
+        // A failed trial has found none, and two builds may have one release.
+        Some(lab) => Some(lab.kernel.clone()),
+        None => Some(trial.conditions.kernel.split(' ').next()?.to_string()),
+    },
+    |trial| Some(trial.plan.lab()?.accel.name().to_string()),
     |trial| {
         let threads = trial.plan.threads;
         Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
     },
     |trial| Some(trial.plan.issuer.to_string()),
+    |trial| {
+        let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
+        Some(trial.plan.age().map_or("fresh".into(), aged))
+    },
 ];
 
 fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {

@@ -6,8 +6,9 @@ use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, Then};
 use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog};
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan};
+use fsdyno_record::plan::{AgePlan, DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{Bytes, suggest};
+use fsdyno_workload::sizes::Sizes;
 
 use crate::matrix::Row;
 use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
@@ -15,6 +16,7 @@ use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUA
 /// A row for each kernel, disk and file system, in the order in which they were given.
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
+    check_ages(&question.ages, lab)?;
     let specs = specs(question)?;
     let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
@@ -39,11 +41,60 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
                     continue;
                 }
                 let journal = journal.as_ref().unwrap_or(disk);
-                rows.push(lab_row(question, lab, known, (disk, journal), kernel)?);
+                let row = lab_row(question, lab, known, (disk, journal), kernel)?;
+                rows.extend(aged(row, &question.ages)?);
             }
         }
     }
     Ok(rows)
+}
+
+fn check_ages(ages: &[Option<AgePlan>], lab: &LabPlace) -> Result<(), MatrixError> {
+    let wrong = |text| Err(MatrixError::Wrong(text));
+    for (at, age) in ages.iter().enumerate() {
+        let typed = age.as_ref().map_or("none".to_string(), ToString::to_string);
+        if ages[..at].contains(age) {
+            return wrong(format!("--age {typed} is there twice"));
+        }
+        let Some(age) = age else { continue };
+        if age.files.parse::<Sizes>().is_err() {
+            return wrong(format!(
+                "--age {typed}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
+                 lognormal:64K:1.5",
+                age.files
+            ));
+        }
+        if lab.raid.is_some() {
+            return wrong(format!(
+                "--age {typed} is not there yet on a RAID: its disks are made by another guest, and \
+                 an array would have to be put together again; leave one of them out"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A row for each age; its room is what ageing leaves.
+fn aged(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError> {
+    let age = |age: &Option<AgePlan>| {
+        let mut aged = row.clone();
+        if let (Some(age), Some(filesystem)) = (age, &mut aged.filesystem) {
+            if filesystem.mkfs.is_empty() {
+                return Err(MatrixError::Wrong(format!(
+                    "--age {age} is not possible with {}: it has no disk on which an aged one could be \
+                     kept; leave one of them out",
+                    row.label
+                )));
+            }
+            aged.room = aged.room.map(|room| Bytes(room.0 / 100 * u64::from(100 - age.fill)));
+            filesystem.age = Some(age.clone());
+        }
+        Ok(aged)
+    };
+    match ages.is_empty() {
+        true => Ok(vec![row]),
+        false => ages.iter().map(age).collect(),
+    }
 }
 
 /// Where a kind that the lab has not can be had.
@@ -133,7 +184,8 @@ fn lab_row(
     // That of the spec's own kind, and of the one below where it lies over another.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
     let filesystem = made(spec).map_err(unknown)?;
-    let skip = top.check_kernel(kernel).and(filesystem.check_kernel(kernel));
+    let release = kernel.split_once('@').map_or(kernel, |(release, _)| release);
+    let skip = top.check_kernel(release).and(filesystem.check_kernel(release));
     let skip = skip.err().filter(|_| lab.found);
     let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
     let longest_name = Some(top.longest_name.min(filesystem.longest_name));
@@ -146,6 +198,7 @@ fn lab_row(
             size: room,
             cacheable: lab.cacheable,
             cpu: lab.cpu,
+            accel: lab.accel,
             boot: lab.boot,
             ..LabPlan::new(DiskPlan::memory(), lab.ram, kernel)
         });
@@ -205,6 +258,7 @@ fn lab_row(
             kernel: kernel.to_string(),
             cpu: lab.cpu,
             boot: lab.boot,
+            accel: lab.accel,
         }),
         longest_name,
         room: Some(room),
@@ -304,9 +358,13 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
         return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
     }
     if let Some(kernel) = twice(&lab.kernels) {
+        return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
+    }
+    if !(lab.accel.is_exact() || lab.boot.is_cold() && lab.cpu.is_usual()) {
         return Err(MatrixError::Wrong(format!(
-            "--kernel names {kernel} twice; two builds of one release are compared by two runs, \
-             each with a folder of its own: fsdyno report FOLDER FOLDER"
+            "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \
+             virtual time: leave them out",
+            lab.accel.name()
         )));
     }
     Ok(())

@@ -195,6 +195,7 @@ fn input_of<'a>(
 }
 
 /// A row of the table: what the work runs on.
+#[derive(Clone)]
 pub struct Row {
     /// Its name.
     pub label: String,
@@ -355,6 +356,7 @@ mod tests {
             cacheable: None,
             cpu: Default::default(),
             boot: Default::default(),
+            accel: Default::default(),
             scheduler: None,
             size: Size::Usual,
         }
@@ -471,6 +473,38 @@ mod tests {
     }
 
     #[test]
+    fn an_age_is_a_row_beside_the_fresh_one_and_leaves_less_room() {
+        let aged = |ages: &[&str], lab: LabPlace| {
+            let age = |typed: &&str| match *typed {
+                "none" => None,
+                typed => Some(typed.parse().unwrap()),
+            };
+            let ages = ages.iter().map(age).collect();
+            matrix(&Question { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
+        };
+        let cells = aged(&["none", "fill=80%"], lab()).unwrap();
+        let fills: Vec<Option<u32>> =
+            cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
+        assert_eq!(fills, [None, Some(80), None, Some(80)]);
+        assert_ne!(cells[0].plan.hash, cells[1].plan.hash);
+        let text = |ages: &[&str], lab| aged(ages, lab).unwrap_err().to_string();
+        assert!(text(&["none", "none"], lab()).contains("twice"));
+        assert!(text(&["fill=80%,files=4K..1M"], lab()).contains("4K-1M"));
+        let raid = Some("1x2".parse().unwrap());
+        assert!(text(&["fill=80%"], LabPlace { raid, ..lab() }).contains("RAID"));
+        let tight = LabPlace { size: Size::Exactly(Bytes(1 << 30)), ..lab() };
+        assert!(aged(&["none"], tight.clone()).is_ok());
+        let sets = vec!["files=40000".to_string(), "size=16K".to_string()];
+        let full = Question {
+            sets,
+            ages: vec![Some("fill=95%".parse().unwrap())],
+            ..ask(&["dirops"], &["ext4"])
+        };
+        let refused = matrix(&full, &Place::Lab(tight)).unwrap_err().to_string();
+        assert!(refused.contains("writes"), "{refused}");
+    }
+
+    #[test]
     fn only_a_kernel_that_was_found_is_asked_for_its_file_systems() {
         let question = ask(&["dirops"], &["ext4", "reiserfs"]);
         let cells = |kernel: &str, found| {
@@ -486,10 +520,28 @@ mod tests {
     }
 
     #[test]
-    fn one_release_twice_is_refused_with_what_to_do() {
+    fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
         let kernels = vec!["6.1.0".to_string(); 2];
         let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
-        assert!(text.contains("6.1.0 twice") && text.contains("two runs"), "{text}");
+        assert!(text.contains("6.1.0 twice"), "{text}");
+        let kernels = vec!["6.13.0@old".to_string(), "6.13.0@new".to_string()];
+        let question = ask(&["dirops"], &["ext4", "reiserfs"]);
+        let cells = matrix(&question, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
+        assert_ne!(cells[0].plan.hash, cells[2].plan.hash);
+        assert_eq!(cells[0].plan.lab().unwrap().kernel_release(), "6.13.0");
+        assert!(cells[1].skip.is_some() && cells[2].skip.is_none());
+    }
+
+    #[test]
+    fn kvm_takes_nothing_that_is_of_virtual_time() {
+        let accel = fsdyno_record::plan::AccelPlan::Kvm;
+        let question = ask(&["dirops"], &["ext4"]);
+        assert!(matrix(&question, &Place::Lab(LabPlace { accel, ..lab() })).is_ok());
+        let boot = fsdyno_record::plan::BootPlan::Snapshot;
+        let text = refusal(&question, LabPlace { accel, boot, ..lab() });
+        assert!(text.contains("--boot snapshot"), "{text}");
+        let cpu = "1/2".parse().unwrap();
+        assert!(refusal(&question, LabPlace { accel, cpu, ..lab() }).contains("--cpu"));
     }
 
     #[test]

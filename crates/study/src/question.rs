@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fsdyno_filesystem::SpecError;
-use fsdyno_record::plan::{BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
+use fsdyno_record::plan::{
+    AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
+};
 use fsdyno_record::{Bytes, Nanos, OpKind, Plan};
 use fsdyno_venue::Inputs;
 use fsdyno_workload::{Needs, workloads};
@@ -39,6 +41,8 @@ pub struct Question {
     pub inputs: Inputs,
     /// The period whose settings stand under what is typed, by name.
     pub period: Option<String>,
+    /// How the fresh file systems are aged, each a row of its own; empty leaves them fresh.
+    pub ages: Vec<Option<AgePlan>>,
 }
 
 /// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000
@@ -111,6 +115,8 @@ pub struct LabPlace {
     pub cpu: CpuPlan,
     /// How the guest comes up.
     pub boot: BootPlan,
+    /// What executes the guest's instructions.
+    pub accel: AccelPlan,
     /// Block scheduler; none takes the disk file's.
     pub scheduler: Option<String>,
     /// Size of the file system.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::Task;
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
@@ -148,7 +149,8 @@ pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)
 
 fn job(cell: &Cell, seed: u64) -> Job {
     let plan = cell.plan.clone();
-    Job { trial_id: trial_id(&plan, seed), seed, plan, deadline: cell.deadline }
+    let (trial_id, deadline) = (trial_id(&plan, seed), cell.deadline);
+    Job { trial_id, seed, plan, deadline, task: Task::Whole }
 }
 
 /// What a worker takes next, in the order of the schedule, so that one worker alone stores the

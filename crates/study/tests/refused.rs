@@ -61,6 +61,7 @@ fn cells() -> Vec<Cell> {
         ram: Bytes(1 << 30),
         cacheable: None,
         cpu: Default::default(),
+        accel: Default::default(),
         boot: Default::default(),
         scheduler: None,
         size: Size::Usual,

@@ -262,7 +262,7 @@ pub(crate) fn other(error: impl std::error::Error) -> VenueError {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use fsdyno_record::plan::{VerifyMode, WorkloadPlan};
+    use fsdyno_record::plan::{Task, VerifyMode, WorkloadPlan};
 
     use super::*;
 
@@ -282,7 +282,8 @@ mod tests {
             sysctls: Default::default(),
             hash: String::new(),
         };
-        Job { trial_id: "t".into(), seed: 1, plan: plan.sealed(), deadline: Nanos(60_000_000_000) }
+        let (plan, deadline) = (plan.sealed(), Nanos(60_000_000_000));
+        Job { trial_id: "t".into(), seed: 1, plan, deadline, task: Task::Whole }
     }
 
     /// An executable that stands in for the agent.

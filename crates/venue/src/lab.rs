@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::{array as md, catalog};
-use fsdyno_lab::{DiskRegion, Finished, Guest, Lab, LabError, Machine, Parts, RunError, Snapshot};
+use fsdyno_lab::{
+    DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, Parts, RunError, Snapshot,
+};
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan};
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan, Task};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
@@ -19,6 +22,7 @@ use fsdyno_workload::workloads;
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
+use crate::made::{self, Attention};
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
@@ -34,6 +38,10 @@ const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// guest's address space is then 16 GiB with its index, and the file behind it is sparse.
 const STORED: Bytes = Bytes(14 << 30);
 
+/// What a record of a guest on this host's own CPU says.
+const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in its time, which other work on the host \
+     disturbs; nothing of it repeats to the digit, and there is no lab identity";
+
 /// One or more labs that differ in their kernel.
 #[derive(Debug)]
 pub struct LabVenue {
@@ -44,6 +52,9 @@ pub struct LabVenue {
     inputs: Inputs,
     /// The result folder that takes the logs of requests.
     logs: Option<PathBuf>,
+    attention: Attention,
+    /// Why KVM does not work here, once it was asked.
+    kvm: OnceLock<Option<VenueError>>,
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
@@ -73,9 +84,15 @@ impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
     /// bytes lie in nameless files in `workdir`, and snapshots of guests are kept in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: PathBuf) -> LabVenue {
-        let labs = labs.into_iter().map(|lab| (lab.kernel_release().to_string(), lab)).collect();
-        let (inputs, guests) = Default::default();
-        LabVenue { labs, agent, workdir, cache, inputs, logs: None, guests }
+        let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
+        let (inputs, guests, attention) = Default::default();
+        let kvm = OnceLock::new();
+        LabVenue { labs, agent, workdir, cache, inputs, logs: None, attention, kvm, guests }
+    }
+
+    /// The same, telling what takes long before the trials, and ending it when it is to stop.
+    pub fn with_attention(self, attention: Attention) -> LabVenue {
+        LabVenue { attention, ..self }
     }
 
     /// The same, with the files that workloads work on.
@@ -100,8 +117,7 @@ impl LabVenue {
     ) -> Result<(File, Progress), VenueError> {
         let guest = self.guest(&job.plan)?;
         let machine = self.machine(&job.plan)?;
-        let text = serde_json::to_vec(&job.for_agent())
-            .map_err(|error| VenueError::Died(error.to_string()))?;
+        let text = text_of(&job.for_agent())?;
         let cut = guest.cut(&machine, &text, stop).map_err(from_run)?;
         let region = cut.disks.into_iter().next().ok_or_else(not_a_lab)?;
         Ok((region, cut.progress))
@@ -128,6 +144,17 @@ impl LabVenue {
         Ok(guest)
     }
 
+    /// Whether KVM works here, asked once.
+    fn probe_kvm(&self, plan: &Plan) -> Result<(), VenueError> {
+        let lab = plan.lab().and_then(|lab| self.labs.get(&lab.kernel)).ok_or_else(not_a_lab)?;
+        let probed = self.kvm.get_or_init(|| lab.probe_kvm().map_err(from_lab).err());
+        match probed {
+            Some(VenueError::Missing(why)) => Err(VenueError::Missing(why.clone())),
+            Some(other) => Err(VenueError::Died(other.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// The snapshot that a plan's guest goes on from, if it does not boot.
     fn snapshot(
         &self,
@@ -138,7 +165,8 @@ impl LabVenue {
         if plan.lab().is_none_or(|lab| lab.boot.is_cold()) {
             return Ok(None);
         }
-        guest.snapshot(&self.machine(plan)?, &self.cache, watch).map(Some).map_err(from_run)
+        let (machine, say) = (self.machine(plan)?, self.attention.say);
+        guest.snapshot(&machine, &self.cache, &say, watch).map(Some).map_err(from_run)
     }
 
     /// Has the file system that a good trial left checked; how long that took.
@@ -248,6 +276,8 @@ impl LabVenue {
         }
         Ok(Machine {
             ram: lab.ram,
+            accel: lab.accel,
+            image: None,
             log: disks
                 .iter()
                 .any(|disk| disk.attach == fsdyno_lab::Attach::Nbd)
@@ -264,17 +294,40 @@ impl LabVenue {
 impl Venue for LabVenue {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let guest = self.guest(plan)?;
-        let snapshot = self.snapshot(plan, &guest, &mut |_| Watch::GoOn)?;
+        if plan.lab().is_some_and(|lab| !lab.accel.is_exact()) {
+            self.probe_kvm(plan)?;
+            return Ok(None);
+        }
+        let stop = &self.attention.stop;
+        let mut watch =
+            |_: &Progress| if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn };
+        let snapshot = self.snapshot(plan, &guest, &mut watch)?;
         Ok(Some(identity(&guest, snapshot.as_ref())))
     }
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
         let guest = self.guest(&job.plan)?;
-        let machine = self.machine(&job.plan)?;
-        let text = serde_json::to_vec(&job.for_agent())
-            .map_err(|error| VenueError::Died(error.to_string()))?;
+        let mut machine = self.machine(&job.plan)?;
         let snapshot = self.snapshot(&job.plan, &guest, watch)?;
         let started = clock::now();
+        let image =
+            match made::beforehand(job, (&guest, snapshot.as_ref()), &machine, &self.cache, watch)?
+            {
+                Some(Made::Image(image)) => Some(image),
+                Some(Made::Failed(finished)) => {
+                    let mut report = read_report(&finished.report)?;
+                    report.conditions.tools = tools_of(&job.plan);
+                    let elapsed_ns = nanos(finished.elapsed);
+                    let host = Host { started, elapsed_ns, ..Host::default() };
+                    let exact = machine.accel.is_exact();
+                    let identity = exact.then(|| identity(&guest, snapshot.as_ref()));
+                    return Ok(Ran { report, host, identity });
+                }
+                None => None,
+            };
+        let task = if image.is_some() { Task::Use } else { job.task };
+        let text = text_of(&Job { task, ..job.for_agent() })?;
+        machine.image = image.clone();
         let finished = match &snapshot {
             Some(snapshot) => guest.run_from(snapshot, &machine, &text, watch),
             None => guest.run(&machine, &text, watch),
@@ -282,6 +335,9 @@ impl Venue for LabVenue {
         .map_err(from_run)?;
         let mut report = read_report(&finished.report)?;
         report.conditions.tools = tools_of(&job.plan);
+        if let Some(image) = &image {
+            made::tell(image.report(), &mut report);
+        }
         let mut log_note = None;
         let log = match (&self.logs, &finished.log) {
             (Some(results), Some(log)) => {
@@ -301,7 +357,10 @@ impl Venue for LabVenue {
         };
         let checking = Instant::now();
         let check_ns = self.check(job, &finished, &mut report, watch)?;
-        let image = check_ns.map(|check| nanos(checking.elapsed()) - check);
+        let laid_out = check_ns.map(|check| nanos(checking.elapsed()) - check);
+        let mut stages = stages(&finished, &report, laid_out);
+        let making = image.and_then(|image| image.took());
+        stages.extend(making.map(|took| ("make".to_string(), nanos(took))));
         let host = Host {
             started,
             elapsed_ns: nanos(finished.elapsed),
@@ -309,13 +368,22 @@ impl Venue for LabVenue {
             cpu_ns: finished.cpu.map(nanos),
             memory: finished.memory,
             check_ns,
-            stages: stages(&finished, &report, image),
+            stages,
             stored: Some(finished.stored),
             log,
             log_note,
         };
-        Ok(Ran { report, host, identity: Some(identity(&guest, snapshot.as_ref())) })
+        if !machine.accel.is_exact() {
+            report.conditions.notes.push(NOT_REPEATABLE.into());
+        }
+        let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_ref()));
+        Ok(Ran { report, host, identity })
     }
+}
+
+/// A job as its agent reads it.
+pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, VenueError> {
+    serde_json::to_vec(job).map_err(|error| VenueError::Died(error.to_string()))
 }
 
 /// Host time by the names of stages and phases.
@@ -459,7 +527,7 @@ pub(crate) fn from_lab(error: LabError) -> VenueError {
     VenueError::Missing(format!("failed to {error}{hint}"))
 }
 
-fn from_run(error: RunError) -> VenueError {
+pub(crate) fn from_run(error: RunError) -> VenueError {
     match error {
         RunError::Stopped => VenueError::Stopped,
         other => {

@@ -56,6 +56,8 @@ pub struct Regions {
     pub bytes: File,
     /// The log of all disks' requests, of which it has a part.
     pub log: File,
+    /// Whether a file system, made by another guest, lies there.
+    pub made: bool,
 }
 
 /// A served disk.
@@ -122,7 +124,10 @@ fn serve(
     let disk = fsdyno_disk::build(spec, seed);
     let mut windows = Windows::new(regions.bytes)?;
     windows.map_ahead(0, MAPPED_AHEAD)?;
-    let store = Store::create(windows, spec.capacity).map_err(io::Error::other)?;
+    let store = match regions.made {
+        true => Store::open(windows).map_err(io::Error::other)?,
+        false => Store::create(windows, spec.capacity).map_err(io::Error::other)?,
+    };
     let mut windows = Windows::new(regions.log)?;
     windows.map_ahead(u64::from(regions.index) * region::PART, LOG_MAPPED_AHEAD)?;
     let log = region::Writer::create(windows, regions.index);

@@ -47,6 +47,10 @@ pub struct Formatted {
     mounted: bool,
     /// The processes that do its work, where the kernel does not.
     workers: Workers,
+    /// Whether mkfs has run, perhaps in another guest.
+    made: bool,
+    /// Whether its disks are laid out.
+    laid_out: bool,
     setup: Setup,
 }
 
@@ -71,6 +75,8 @@ impl Formatted {
             mount_point,
             root: None,
             mounted: false,
+            made: false,
+            laid_out: false,
             workers: Workers::default(),
             setup: Setup::default(),
         }
@@ -80,6 +86,11 @@ impl Formatted {
     /// and with what UUIDs are drawn from.
     pub fn beside_others(self, array: Option<String>, uuids: u64) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), ..self }
+    }
+
+    /// The same, on disks that another guest has made.
+    pub fn made(self, made: bool) -> Formatted {
+        Formatted { made, ..self }
     }
 
     /// The same, with how long it took until here.
@@ -359,13 +370,24 @@ fn feature_word(device: &Path, word: &FeatureWord) -> io::Result<u32> {
 }
 
 impl Target for Formatted {
-    fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
+    fn make(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         let started = clock::now();
         self.set_timed(false);
-        self.lay_out(conditions)?;
-        self.format(conditions)?;
+        if !self.laid_out {
+            self.lay_out(conditions)?;
+            self.laid_out = true;
+        }
+        if !self.made {
+            self.format(conditions)?;
+            self.made = true;
+        }
+        self.setup.mkfs_ns += clock::now().since(started);
+        Ok(())
+    }
+
+    fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
+        self.make(conditions)?;
         let formatted = clock::now();
-        self.setup.mkfs_ns = formatted.since(started);
         self.set_timed(true);
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);

@@ -23,7 +23,16 @@ pub use formatted::Formatted;
 
 /// The place of a trial's tree and what can be done to it between phases.
 pub trait Target {
-    /// Makes it ready: mkfs, mount. Says into the conditions what was done and is in effect.
+    /// Makes what the trial's tree lies on, without mounting it, untimed from here on. Says into the
+    /// conditions what was done; a target that is as it is makes nothing.
+    ///
+    /// # Errors
+    /// A command that failed, with its own words.
+    fn make(&mut self, _conditions: &mut Conditions) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Makes it ready: mkfs, if it was not made, and mount. Says into the conditions what was done and is in effect.
     ///
     /// # Errors
     /// A command that failed, with its own words.

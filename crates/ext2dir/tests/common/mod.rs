@@ -63,7 +63,13 @@ pub fn dirops(variant: &str, disk_name: &str, sets: &[(&str, &str)], seed: u64) 
         sysctls: BTreeMap::new(),
         hash: String::new(),
     };
-    let job = Job { trial_id: "t".into(), seed, plan: plan.sealed(), deadline: Nanos(u64::MAX) };
+    let job = Job {
+        trial_id: "t".into(),
+        seed,
+        plan: plan.sealed(),
+        deadline: Nanos(u64::MAX),
+        task: Default::default(),
+    };
     let partition = partition::place(&spec, Some(Bytes(1 << 30)), seed).unwrap();
     let variant = find::named(variant).unwrap();
     let setting = Setting { variant, disk: &spec, partition, block_size: 4096 };

@@ -1,6 +1,7 @@
 //! `fsdyno run`: check all, run all, show what came of it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::shell::quote;
@@ -66,10 +67,10 @@ fn measure(
     typed: Place,
     cells: &mut Vec<Cell>,
     store: &mut Store,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Summary, Failure> {
     clean::offer();
-    let (venue, place) = place::venue(run, typed, &question.inputs, store.folder())?;
+    let (venue, place) = place::venue(run, typed, &question.inputs, store.folder(), stop)?;
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;
     let schedule = schedule(cells.len(), run.repeat, run.seed);
@@ -272,6 +273,7 @@ mod tests {
             cacheable: None,
             cpu: Default::default(),
             boot: Default::default(),
+            accel: Default::default(),
             scheduler: None,
             size: Size::Usual,
         };

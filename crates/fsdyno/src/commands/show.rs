@@ -20,6 +20,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Disk => disk(&show.name)?,
         Showable::Period => show_period::period(&show.name)?,
+        Showable::Kernel => kernel(&show.name)?,
     };
     match show.format {
         DataFormat::Text => output::data(&text)?,
@@ -107,6 +108,17 @@ fn parameter_lines(rows: &[Vec<String>]) -> String {
         _ => heads.next().unwrap_or_default().to_string(),
     });
     lines.map(|line| line + "\n").collect()
+}
+
+fn kernel(name: &str) -> Result<(String, Value), Failure> {
+    if name != "config" {
+        return Err(Failure::wrong(format!(
+            "there is no '{name}' of a kernel to show; there is: config"
+        )));
+    }
+    let options: serde_json::Map<String, Value> =
+        fsdyno_lab::config::options().map(|(name, value)| (name.into(), value.into())).collect();
+    Ok((fsdyno_lab::config::FRAGMENT.to_string(), Value::Object(options)))
 }
 
 fn filesystem(name: &str) -> Result<(String, Value), Failure> {

@@ -15,6 +15,8 @@ fn run_script(
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let machine = Machine {
+        image: None,
+        accel: Default::default(),
         ram: Bytes(64 << 20),
         disks: vec![DiskRegion { region: Bytes(1 << 20), attach: Attach::Nbd }],
         input: None,

@@ -1,0 +1,330 @@
+//! Ageing: a fresh file system is filled, and then written over, before the first phase.
+//!
+//! Files of drawn sizes are written until the file system is as full as was asked for. Then come
+//! rounds: each removes a twentieth of the files, chosen at random over all directories, and writes
+//! others, of other sizes, until it is as full again. So free space comes to lie in pieces among what
+//! stays, as it does in years of use. Names, sizes and order are drawn from a seed and nothing else.
+//!
+//! The files hold zeros: what is asked is where they lie, and the lab does not store zeros. They stay
+//! beside the trial's own tree, with a census of them, by which they are counted at the end.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fsdyno_record::Bytes;
+use fsdyno_record::age::{AgePlan, Aged};
+use fsdyno_record::seed::{self, SplitMix64};
+use fsdyno_workload::sizes::Sizes;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// The folder of the aged files, beside the root of the trial.
+const FOLDER: &str = "aged";
+
+/// The file in it that says what must be there.
+const CENSUS: &str = "census";
+
+/// Files in a directory: few enough for a file system whose directories are lists.
+const FILES_IN_DIRECTORY: usize = 256;
+
+/// Rounds in which as many files as there are get removed once.
+const ROUNDS: usize = 20;
+
+/// Fills of one round: each writes what is still wanting, so that they close in on it.
+const FILLS: usize = 40;
+
+/// Bytes of one write call.
+const CHUNK: usize = 1 << 20;
+
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
+
+/// Ages the file system that `root`, a directory of its own on it, lies on. `beat` is called with the
+/// bytes written so far, and those there will be about.
+///
+/// # Errors
+/// What the kernel reports; a file system that does not become as full as asked for.
+pub fn age(
+    plan: &AgePlan,
+    seed: u64,
+    root: BorrowedFd<'_>,
+    beat: &mut dyn FnMut(u64, u64),
+) -> io::Result<Aged> {
+    let wrong = || io::Error::other(format!("'{}' are no sizes of files", plan.files));
+    let sizes: Sizes = plan.files.parse().map_err(|()| wrong())?;
+    let top = beside(root)?;
+    rustix::fs::mkdirat(&top, FOLDER, Mode::from_raw_mode(0o755))?;
+    let folder = open_directory(top.as_fd(), FOLDER)?;
+    let seed = plan.seed.unwrap_or(seed);
+    let space = Space::of(folder.as_fd())?;
+    let wanted = space.total / 100 * u64::from(plan.fill);
+    let mut tree = Tree {
+        folder,
+        sizes,
+        largest: (space.total / 100).max(4096),
+        size_seed: seed::stream(seed, "aged sizes").draw(),
+        choices: seed::stream(seed, "aged files"),
+        slots: Vec::new(),
+        free: Vec::new(),
+        aged: Aged::default(),
+        written: 0,
+        will_write: wanted.saturating_sub(space.used) * u64::from(plan.churn + 1),
+        beat,
+    };
+    tree.fill(wanted)?;
+    for _ in 0..plan.churn as usize * ROUNDS {
+        tree.thin_out()?;
+        tree.fill(wanted)?;
+    }
+    tree.end()
+}
+
+/// Compares the aged files beside `root` with their census.
+///
+/// # Errors
+/// What differs; what the kernel reports.
+pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
+    let folder = open_directory(beside(root)?.as_fd(), FOLDER)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let census = rustix::fs::openat(&folder, CENSUS, flags, Mode::empty())?;
+    let mut text = String::new();
+    File::from(census).read_to_string(&mut text)?;
+    let census: Aged = serde_json::from_str(&text)?;
+    let mut found = Aged::default();
+    for entry in entries(folder.as_fd())? {
+        let (name, kind) = entry?;
+        if kind != FileType::Directory {
+            continue;
+        }
+        found.directories += 1;
+        let directory = open_directory(folder.as_fd(), &name)?;
+        for entry in entries(directory.as_fd())? {
+            let stat =
+                rustix::fs::statat(&directory, entry?.0.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+            found.files += 1;
+            found.bytes = found.bytes + Bytes(stat.st_size as u64);
+            if found.files % 256 == 0 {
+                beat();
+            }
+        }
+    }
+    let counts = |aged: &Aged| (aged.files, aged.directories, aged.bytes);
+    if counts(&found) == counts(&census) {
+        return Ok(());
+    }
+    let say = |aged: &Aged| {
+        format!("{} files of {} in {} directories", aged.files, aged.bytes, aged.directories)
+    };
+    Err(io::Error::other(format!(
+        "the aged files are no longer what they were: {} are there, and it was {}",
+        say(&found),
+        say(&census)
+    )))
+}
+
+/// The directory that `root` lies in, on the same file system.
+fn beside(root: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let above = open_directory(root, "..")?;
+    match rustix::fs::fstat(&above)?.st_dev == rustix::fs::fstat(root)?.st_dev {
+        true => Ok(above),
+        false => Err(io::Error::other("the trial's tree is not below a directory of its own")),
+    }
+}
+
+fn open_directory(at: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
+}
+
+/// What lies in a directory, but for itself and the one above.
+fn entries(
+    directory: BorrowedFd<'_>,
+) -> io::Result<impl Iterator<Item = io::Result<(String, FileType)>>> {
+    let entries = Dir::read_from(directory)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.file_type()))
+    });
+    let itself = |name: &str| name == "." || name == "..";
+    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(|(name, _)| itself(name))))
+}
+
+fn directory_of(slot: usize) -> String {
+    format!("d{:05}", slot / FILES_IN_DIRECTORY)
+}
+
+struct Space {
+    used: u64,
+    total: u64,
+}
+
+impl Space {
+    /// After a sync: before it, what is to be allocated late is not counted by every file system.
+    fn of(folder: BorrowedFd<'_>) -> io::Result<Space> {
+        rustix::fs::syncfs(folder)?;
+        let stat = rustix::fs::fstatvfs(folder)?;
+        let used = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;
+        Ok(Space { used, total: stat.f_blocks * stat.f_frsize })
+    }
+}
+
+/// A place for a file: how many files it has had, and whether it has one.
+#[derive(Clone, Copy)]
+struct Slot {
+    generation: u32,
+    live: bool,
+}
+
+struct Tree<'a> {
+    folder: OwnedFd,
+    sizes: Sizes,
+    /// No file is larger: one must not be most of what is there.
+    largest: u64,
+    size_seed: u64,
+    choices: SplitMix64,
+    slots: Vec<Slot>,
+    /// Slots without a file, in the order in which they lost it.
+    free: Vec<usize>,
+    aged: Aged,
+    written: u64,
+    will_write: u64,
+    beat: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Tree<'_> {
+    /// Writes files until so many bytes are in use.
+    fn fill(&mut self, wanted: u64) -> io::Result<()> {
+        let mut full = false;
+        for _ in 0..FILLS {
+            let space = Space::of(self.folder.as_fd())?;
+            // Within a part in 500 of all there is.
+            let missing = wanted.saturating_sub(space.used);
+            if missing <= space.total / 500 {
+                return Ok(());
+            }
+            if full {
+                break;
+            }
+            // What a file takes beside its bytes is not known before: not all of it at once.
+            full = !self.write_about((missing / 10 * 9).max(4096))?;
+        }
+        let space = Space::of(self.folder.as_fd())?;
+        Err(io::Error::other(format!(
+            "ageing could not fill the file system to {} of {}: it took {} and no more; ask for \
+             less (--age fill=...)",
+            Bytes(wanted),
+            Bytes(space.total),
+            Bytes(space.used)
+        )))
+    }
+
+    /// Writes files of so many bytes; whether there was room for them.
+    fn write_about(&mut self, bytes: u64) -> io::Result<bool> {
+        let mut left = bytes;
+        // The slots that became free first.
+        let mut free = std::mem::take(&mut self.free).into_iter();
+        let mut room = true;
+        while left > 0 && room {
+            let slot = match free.next() {
+                Some(slot) => slot,
+                None => self.new_slot()?,
+            };
+            let size = self.size_of(slot);
+            room = self.write(slot, size)?;
+            if !room {
+                self.free.push(slot);
+            }
+            left = left.saturating_sub(size.next_multiple_of(4096).max(4096));
+        }
+        self.free.extend(free);
+        Ok(room)
+    }
+
+    fn new_slot(&mut self) -> io::Result<usize> {
+        let slot = self.slots.len();
+        if slot % FILES_IN_DIRECTORY == 0 {
+            let mode = Mode::from_raw_mode(0o755);
+            rustix::fs::mkdirat(&self.folder, directory_of(slot).as_str(), mode)?;
+            self.aged.directories += 1;
+        }
+        self.slots.push(Slot { generation: 0, live: false });
+        Ok(slot)
+    }
+
+    /// The size of the file that a slot has, or gets next.
+    fn size_of(&self, slot: usize) -> u64 {
+        let file = ((slot as u64) << 32) | u64::from(self.slots[slot].generation);
+        let mut draws = SplitMix64::new(seed::mix(self.size_seed ^ seed::mix(file)));
+        self.sizes.draw(&mut draws).min(self.largest)
+    }
+
+    /// The path of the file that a slot has, or gets next.
+    fn path_of(&self, slot: usize) -> String {
+        format!("{}/f{slot:08}-{}", directory_of(slot), self.slots[slot].generation)
+    }
+
+    fn write(&mut self, slot: usize, size: u64) -> io::Result<bool> {
+        let path = self.path_of(slot);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let opened =
+            rustix::fs::openat(&self.folder, path.as_str(), flags, Mode::from_raw_mode(0o644));
+        let file = match opened {
+            Err(Errno::NOSPC | Errno::DQUOT) => return Ok(false),
+            other => other?,
+        };
+        let mut left = size;
+        while left > 0 {
+            let part = left.min(CHUNK as u64) as usize;
+            match rustix::io::write(&file, &ZEROS[..part]) {
+                Ok(written) => left -= written as u64,
+                Err(Errno::NOSPC | Errno::DQUOT) => {
+                    drop(file);
+                    rustix::fs::unlinkat(&self.folder, path.as_str(), AtFlags::empty())?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.slots[slot].live = true;
+        self.aged.files += 1;
+        self.aged.bytes = self.aged.bytes + Bytes(size);
+        self.written += size;
+        if self.aged.files % 16 == 0 {
+            (self.beat)(self.written, self.will_write);
+        }
+        Ok(true)
+    }
+
+    /// Removes a twentieth of the files.
+    fn thin_out(&mut self) -> io::Result<()> {
+        let live = self.aged.files as usize;
+        let mut left = live.div_ceil(ROUNDS).min(live);
+        while left > 0 {
+            let slot = self.choices.below(self.slots.len() as u64) as usize;
+            if !self.slots[slot].live {
+                continue;
+            }
+            let (path, size) = (self.path_of(slot), self.size_of(slot));
+            rustix::fs::unlinkat(&self.folder, path.as_str(), AtFlags::empty())?;
+            self.slots[slot] = Slot { generation: self.slots[slot].generation + 1, live: false };
+            self.free.push(slot);
+            self.aged.files -= 1;
+            self.aged.bytes = Bytes(self.aged.bytes.0 - size);
+            self.aged.removed += 1;
+            left -= 1;
+            if left % 256 == 0 {
+                (self.beat)(self.written, self.will_write);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> io::Result<Aged> {
+        let space = Space::of(self.folder.as_fd())?;
+        (self.aged.used, self.aged.size) = (Bytes(space.used), Bytes(space.total));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let census = rustix::fs::openat(&self.folder, CENSUS, flags, Mode::from_raw_mode(0o644))?;
+        File::from(census).write_all(&serde_json::to_vec(&self.aged)?)?;
+        rustix::fs::syncfs(&self.folder)?;
+        Ok(self.aged)
+    }
+}

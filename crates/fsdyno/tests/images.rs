@@ -1,0 +1,226 @@
+//! What the lab keeps between runs (snapshots of guests, disks that a guest made), ageing, runs that are
+//! killed and go on, and KVM. Where the lab cannot run they are skipped, with the reason; with CI set
+//! in the environment that is a failure.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{code, lines, stderr, wait_until};
+use fsdyno_lab::user_cache;
+use serde_json::Value;
+
+/// A folder with a cache of its own, which has the user's kernels and nothing else; none, said aloud,
+/// where the lab cannot run.
+struct Lab(tempfile::TempDir);
+
+fn lab() -> Option<Lab> {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache/fsdyno");
+    std::fs::create_dir_all(&cache).unwrap();
+    for kept in ["kernels", "vmlinux"] {
+        std::fs::create_dir_all(user_cache().join(kept)).unwrap();
+        std::os::unix::fs::symlink(user_cache().join(kept), cache.join(kept)).unwrap();
+    }
+    let lab = Lab(folder);
+    let seen = lab.fsdyno("doctor").output().unwrap();
+    if seen.status.success() {
+        return Some(lab);
+    }
+    let why = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; here it lacks\n{why}");
+    let test = std::thread::current().name().unwrap_or_default().to_string();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: the lab cannot run here");
+    None
+}
+
+impl Lab {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn fsdyno(&self, words: &str) -> Command {
+        let built = std::env::var_os("FSDYNO_PROGRAM").map(PathBuf::from);
+        let program = built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno")));
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .env("XDG_CACHE_HOME", self.path().join("cache"))
+            .args(words.split_whitespace());
+        command
+    }
+
+    fn good(&self, words: &str) -> Output {
+        let output = self.fsdyno(&format!("run {words}")).output().unwrap();
+        assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+        output
+    }
+
+    fn trials(&self, out: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path().join(out).join("trials.ndjson")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Each line up to what depends on the host, in the order in which they stand.
+    fn records(&self, out: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path().join(out).join("trials.ndjson")).unwrap();
+        let record = |line: &str| line.split_once(",\"host\":").unwrap().0.to_string();
+        text.lines().map(record).collect()
+    }
+
+    fn kept(&self, what: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path().join("cache/fsdyno").join(what));
+        let whole = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            !name.starts_with("lock") && !name.starts_with("unfinished")
+        };
+        entries.into_iter().flatten().flatten().map(|e| e.path()).filter(whole).collect()
+    }
+}
+
+fn made(trial: &Value) -> bool {
+    trial["host"]["stages"]["make"].is_u64()
+}
+
+#[test]
+fn an_aged_disk_gives_the_same_digits_from_the_cache_and_made_anew() {
+    let Some(lab) = lab() else { return };
+    let words = "dirops --fs ext4 --fs xfs --set files=50 --size 320M --age none \
+                 --age fill=60%,churn=1,files=4K-256K";
+    for out in ["first", "cached", "anew"] {
+        if out == "anew" {
+            let kept = lab.kept("images");
+            assert_eq!(kept.len(), 2, "{kept:?}");
+            kept.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        }
+        lab.good(&format!("{words} --out {out}"));
+        let trials = lab.trials(out);
+        let makes: Vec<bool> = trials.iter().map(made).collect();
+        let right = out != "cached";
+        assert_eq!(makes, [false, right, false, right], "{out}");
+    }
+    assert_eq!(lab.records("first"), lab.records("cached"));
+    assert_eq!(lab.records("first"), lab.records("anew"));
+    let trials = lab.trials("first");
+    for (fresh, aged) in [(&trials[0], &trials[1]), (&trials[2], &trials[3])] {
+        assert!(fresh["conditions"]["aged"].is_null());
+        let number = |key: &str| aged["conditions"]["aged"][key].as_u64().unwrap();
+        let fill = 100.0 * number("used") as f64 / number("size") as f64;
+        assert!((59.5..61.5).contains(&fill), "{fill} % full");
+        assert!(number("files") > 500 && number("removed") >= number("files") * 9 / 10);
+        let used = |trial: &Value| trial["measured"]["phases"][0]["space_used"].as_u64().unwrap();
+        assert!(used(aged) > used(fresh) + number("bytes"), "what aged stays during the phases");
+        assert_eq!(fresh["conditions"]["mkfs"], aged["conditions"]["mkfs"]);
+        assert_eq!(fresh["conditions"]["features"], aged["conditions"]["features"]);
+        assert_ne!(fresh["measured"]["phases"], aged["measured"]["phases"]);
+        assert_eq!(aged["measured"]["check"]["clean"], true);
+    }
+}
+
+#[test]
+fn a_snapshot_and_its_formatted_disks_are_made_once_and_repeat() {
+    let Some(lab) = lab() else { return };
+    let words = "dirops --fs ext3 --set files=50 --boot snapshot --repeat 2";
+    let first = lab.good(&format!("{words} --out first"));
+    assert!(stderr(&first).contains("boots a guest and saves it"), "{}", stderr(&first));
+    assert_eq!((lab.kept("snapshots").len(), lab.kept("images").len()), (1, 2));
+    let again = lab.good(&format!("{words} --out again"));
+    assert!(!stderr(&again).contains("boots a guest"), "{}", stderr(&again));
+    assert_eq!(lab.records("first"), lab.records("again"));
+    assert_eq!(lab.trials("first").iter().map(made).collect::<Vec<_>>(), [true, true]);
+    assert_eq!(lab.trials("again").iter().map(made).collect::<Vec<_>>(), [false, false]);
+    let features = &lab.trials("again")[0]["conditions"]["features"];
+    assert!(features.to_string().contains("has_journal"), "{features}");
+    // A disk that mkfs refuses fails its trial with mkfs's own words, and nothing is kept of it.
+    let words = "dirops --boot snapshot --out refused --fs";
+    let refused = lab.fsdyno(&format!("run {words}")).arg("ext3 -b 1024 -I 2048").output().unwrap();
+    assert_eq!(code(&refused), 4, "{}", stderr(&refused));
+    let reason = lab.trials("refused")[0]["reason"].to_string();
+    assert!(reason.contains("inode size"), "{reason}");
+    assert_eq!(lab.kept("images").len(), 2);
+}
+
+#[test]
+fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
+    let Some(lab) = lab() else { return };
+    let mut command = lab.fsdyno("run dirops --fs ext4 --boot snapshot --out out");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("boots a guest and saves it") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it never said what it does");
+    }
+    let stopped = Instant::now();
+    // SAFETY: kill takes numbers; the process is this test's own child.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
+    assert_eq!(lab.kept("snapshots").len(), 0);
+}
+
+#[test]
+fn a_run_that_is_killed_again_and_again_comes_to_the_records_of_one_that_ran_through() {
+    let Some(lab) = lab() else { return };
+    let words = "dirops --fs ext4 --set files=300 --size 320M --age none \
+                 --age fill=30%,churn=0,files=64K --repeat 2";
+    lab.good(&format!("{words} --out through"));
+    lab.kept("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    // While the first guest boots, while a disk is made, within a trial, right after one.
+    for milliseconds in [700, 3000, 2600, 4100] {
+        let mut child = lab
+            .fsdyno(&format!("run {words} --out killed"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    let before = lines(&lab.path().join("killed"));
+    let last = lab.good(&format!("{words} --out killed"));
+    assert!(before == 0 || stderr(&last).contains("are there already"), "{}", stderr(&last));
+    assert_eq!(lab.records("killed").len(), 4);
+    assert_eq!(lab.records("killed"), lab.records("through"));
+}
+
+#[test]
+fn kvm_is_marked_where_it_works_and_where_it_does_not_it_is_said_soon_and_nothing_is_left() {
+    let Some(lab) = lab() else { return };
+    let begun = Instant::now();
+    let child = lab
+        .fsdyno("run dirops --fs ext4 --set files=20 --accel kvm --out out")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    wait_until("the end of every guest", || !runs_with_kvm());
+    if code(&output) == 0 {
+        let trial = lab.trials("out").remove(0);
+        assert!(trial["lab_id"].is_null(), "{trial}");
+        assert_eq!(trial["plan"]["medium"]["accel"], "kvm");
+        assert!(trial["conditions"]["notes"].to_string().contains("repeats to the digit"));
+        let table = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(table.contains("KVM: host time, not repeatable"), "{table}");
+        return;
+    }
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("use KVM: ") && said.contains("leave --accel kvm out"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+}
+
+/// Whether there is a QEMU with KVM and our machine.
+fn runs_with_kvm() -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let words = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
+    let words = words.map(|words| String::from_utf8_lossy(&words).replace('\0', " "));
+    words.into_iter().any(|words| words.contains("-accel kvm") && words.contains("pc-q35-7.1"))
+}

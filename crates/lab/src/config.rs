@@ -1,0 +1,48 @@
+//! What a kernel needs to run a lab: a fragment of its configuration, for people who build their own.
+
+/// The fragment, as docs/kernel.config has it.
+pub const FRAGMENT: &str = include_str!("../../../docs/kernel.config");
+
+/// Its options and what they have to be: `y`, or `m` for those that may be modules too.
+pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FRAGMENT.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='))
+}
+
+/// The options that a kernel's configuration does not have as the fragment wants them.
+pub fn wanting(config: &str) -> Vec<&'static str> {
+    let has = |name: &str| {
+        config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("n")
+    };
+    let met = |name: &str, wanted: &str| has(name) == "y" || has(name) == wanted;
+    options().filter(|(name, wanted)| !met(name, wanted)).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines about these options of the configurations that Debian's packages bring.
+    const DEBIAN: [(&str, &str); 3] = [
+        ("5.10", include_str!("../tests/configs/debian-5.10.config")),
+        ("6.1", include_str!("../tests/configs/debian-6.1.config")),
+        ("6.12", include_str!("../tests/configs/debian-6.12.config")),
+    ];
+
+    #[test]
+    fn debians_kernels_have_all_of_it() {
+        for (series, config) in DEBIAN {
+            assert!(config.starts_with(&format!("# linux-image-{series}.")), "{series}");
+            assert_eq!(wanting(config), Vec::<&str>::new(), "{series}");
+        }
+        assert!(options().count() > 40);
+    }
+
+    #[test]
+    fn what_is_off_or_a_module_that_must_be_built_in_is_named() {
+        let config = DEBIAN[1].1.replace("CONFIG_XFS_FS=m", "# CONFIG_XFS_FS is not set");
+        let config = config.replace("CONFIG_PVH=y\n", "").replace("CONFIG_UNIX=y", "CONFIG_UNIX=m");
+        assert_eq!(wanting(&config), ["CONFIG_PVH", "CONFIG_UNIX", "CONFIG_XFS_FS"]);
+        let built_in = DEBIAN[1].1.replace("=m", "=y");
+        assert_eq!(wanting(&built_in), Vec::<&str>::new());
+    }
+}

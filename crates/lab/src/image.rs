@@ -1,0 +1,270 @@
+//! Disks that one guest made, kept for others: formatted, and aged where that was asked for.
+//!
+//! An image is one sparse file: a MiB with the report of the job that made the disks, and then the
+//! disks' regions one after the other, as the guest left them. Each trial gets a copy of its own. What
+//! a region holds is small, since a disk's store keeps no block that was never written or holds one
+//! byte repeated; of a disk without a store, blocks of zeros are left out.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fsdyno_record::trial::{AgentReport, Outcome};
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use crate::error::RunError;
+use crate::kept::Kept;
+use crate::run::Finished;
+
+/// How much all images together may take on the host, in bytes; those used longest ago go first. A
+/// formatted disk takes 0.2 to 5 MB, an aged one about as much as its file system's own books.
+const LIMIT: u64 = 4 << 30;
+
+/// Where the regions begin.
+const HEAD: u64 = 1 << 20;
+
+/// What is looked at for zeros at a time.
+const BLOCK: usize = 4096;
+
+/// What is read at a time.
+const PART: usize = 1 << 20;
+
+/// Disks that a guest made.
+#[derive(Debug)]
+pub struct Image {
+    file: File,
+    report: AgentReport,
+    /// The size of each region, in bytes.
+    sizes: Vec<u64>,
+    /// Host time that making them took just now; none if they were there.
+    took: Option<Duration>,
+}
+
+/// What came of a job that was to make disks.
+#[derive(Debug)]
+pub enum Made {
+    /// Disks.
+    Image(Arc<Image>),
+    /// A report that says why there are none.
+    Failed(Box<Finished>),
+}
+
+impl Image {
+    /// What the agent said that made them.
+    pub fn report(&self) -> &AgentReport {
+        &self.report
+    }
+
+    /// Host time that making them took just now; none if they were there already.
+    pub fn took(&self) -> Option<Duration> {
+        self.took
+    }
+
+    /// Copies the disks' bytes into as many empty files.
+    ///
+    /// # Errors
+    /// A machine with other disks, and what the host refuses.
+    pub fn lay_onto(&self, disks: &[File]) -> io::Result<()> {
+        let lengths: Vec<u64> =
+            disks.iter().map(|disk| Ok(disk.metadata()?.len())).collect::<io::Result<_>>()?;
+        if lengths != self.sizes {
+            return Err(io::Error::other("the image is of other disks than the machine has"));
+        }
+        let mut at = HEAD;
+        for (disk, length) in disks.iter().zip(&self.sizes) {
+            copy(&self.file, at, disk, 0, *length)?;
+            at += length;
+        }
+        Ok(())
+    }
+}
+
+/// Where images are kept below the folder of the cache.
+pub fn kept(cache: &Path) -> Kept {
+    Kept::new(cache.join("images"), LIMIT)
+}
+
+/// The image under `key`; if there is none, `run` makes its disks.
+///
+/// # Errors
+/// What `run` reports, and what the host refuses.
+pub fn get(
+    kept: &Kept,
+    key: &str,
+    go_on: &mut dyn FnMut() -> bool,
+    run: &mut dyn FnMut() -> Result<Finished, RunError>,
+) -> Result<Made, RunError> {
+    let mut failed = None;
+    let mut took = None;
+    let found = kept.get(key, go_on, &mut |file| {
+        let finished = run()?;
+        took = Some(finished.elapsed);
+        let report: AgentReport =
+            serde_json::from_slice(&finished.report).map_err(|error| damaged(error.into()))?;
+        if report.outcome != Outcome::Ok {
+            failed = Some(Box::new(finished));
+            return Err(RunError::Stopped);
+        }
+        write(file, &finished)
+            .map_err(|error| RunError::Host { action: "keep the disks of a guest", error })?;
+        Ok(String::new())
+    });
+    if let Some(finished) = failed {
+        return Ok(Made::Failed(finished));
+    }
+    let (file, _) = found?;
+    let (report, sizes) = read(&file).map_err(damaged)?;
+    Ok(Made::Image(Arc::new(Image { file, report, sizes, took })))
+}
+
+fn damaged(error: io::Error) -> RunError {
+    RunError::Host { action: "read the disks that a guest made", error }
+}
+
+/// Writes what a guest left into an empty file.
+fn write(file: &File, finished: &Finished) -> io::Result<()> {
+    let sizes = finished.disks.iter().map(|disk| Ok(disk.metadata()?.len()));
+    let sizes: Vec<u64> = sizes.collect::<io::Result<_>>()?;
+    let report: Value = serde_json::from_slice(&finished.report)?;
+    let head = serde_json::to_vec(&json!({ "report": report, "sizes": sizes }))?;
+    if head.len() as u64 > HEAD {
+        return Err(io::Error::other("the report is too long"));
+    }
+    file.set_len(HEAD + sizes.iter().sum::<u64>())?;
+    file.write_all_at(&head, 0)?;
+    let mut at = HEAD;
+    for (disk, length) in finished.disks.iter().zip(&sizes) {
+        copy(disk, 0, file, at, *length)?;
+        at += length;
+    }
+    Ok(())
+}
+
+fn read(file: &File) -> io::Result<(AgentReport, Vec<u64>)> {
+    let mut head = vec![0; HEAD as usize];
+    file.read_exact_at(&mut head, 0)?;
+    let end = head.iter().position(|byte| *byte == 0).unwrap_or(head.len());
+    let mut head: Value = serde_json::from_slice(&head[..end])?;
+    let [report, sizes] = ["report", "sizes"].map(|key| head[key].take());
+    Ok((serde_json::from_value(report)?, serde_json::from_value(sizes)?))
+}
+
+/// Copies the blocks that are not zeros from one sparse file into another that has nothing there.
+fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Result<()> {
+    let mut buffer = vec![0; PART];
+    let (mut at, end) = (first, first + length);
+    while at < end {
+        at = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let hole = rustix::fs::seek(from, SeekFrom::Hole(at))?.min(end);
+        while at < hole {
+            let part = &mut buffer[..PART.min((hole - at) as usize)];
+            from.read_exact_at(part, at)?;
+            copy_blocks(part, to, onto + (at - first))?;
+            at += part.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the blocks that are not zeros, those that lie together in one call.
+fn copy_blocks(bytes: &[u8], to: &File, onto: u64) -> io::Result<()> {
+    let mut run = 0..0;
+    for (index, block) in bytes.chunks(BLOCK).enumerate() {
+        let at = index * BLOCK;
+        if block.iter().all(|byte| *byte == 0) {
+            to.write_all_at(&bytes[run.clone()], onto + run.start as u64)?;
+            run = at + block.len()..at + block.len();
+        } else {
+            run.end = at + block.len();
+        }
+    }
+    to.write_all_at(&bytes[run.clone()], onto + run.start as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(disk: File, outcome: Outcome) -> Finished {
+        let report = AgentReport { outcome, ..AgentReport::default() };
+        Finished {
+            report: serde_json::to_vec(&report).unwrap(),
+            elapsed: Duration::from_secs(1),
+            first_op: None,
+            stages: Vec::new(),
+            cpu: None,
+            memory: None,
+            stored: fsdyno_record::Bytes(0),
+            progress: crate::NOTHING_YET,
+            disks: vec![disk],
+            log: None,
+            console: Vec::new(),
+        }
+    }
+
+    /// A disk of 64 MiB with bytes at its beginning, beyond a part, and at its end, and zeros.
+    fn disk() -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 << 20).unwrap();
+        file.write_all_at(b"first", 0).unwrap();
+        file.write_all_at(&vec![0; 3 << 20], 8 << 20).unwrap();
+        file.write_all_at(&vec![7; 3 << 20], (20 << 20) + 4096).unwrap();
+        file.write_all_at(b"last", (64 << 20) - 4).unwrap();
+        file
+    }
+
+    fn bytes(file: &File) -> Vec<u8> {
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_disk_is_made_once_and_laid_onto_others_byte_for_byte_without_its_zeros() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let kept = kept(folder.path());
+        let mut make = || Ok(finished(disk(), Outcome::Ok));
+        let mut never = || panic!("it was made again");
+        for run in [&mut make as &mut dyn FnMut() -> Result<Finished, RunError>, &mut never] {
+            let made = get(&kept, "key", &mut || true, run).unwrap();
+            let Made::Image(image) = made else { panic!("no image") };
+            let copy = tempfile::tempfile().unwrap();
+            copy.set_len(64 << 20).unwrap();
+            image.lay_onto(std::slice::from_ref(&copy)).unwrap();
+            assert!(bytes(&copy) == bytes(&disk()));
+            assert!(copy.metadata().unwrap().blocks() * 512 < 4 << 20);
+            assert_eq!(image.report().outcome, Outcome::Ok);
+        }
+        assert!(kept.used("images").unwrap().bytes.0 < 5 << 20);
+    }
+
+    #[test]
+    fn a_failure_is_told_by_its_report_and_nothing_of_it_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = kept(folder.path());
+        let mut make = || Ok(finished(disk(), Outcome::Failed));
+        let made = get(&kept, "key", &mut || true, &mut make).unwrap();
+        assert!(matches!(made, Made::Failed(_)));
+        assert_eq!(kept.used("images").unwrap().files, 0);
+    }
+
+    #[test]
+    fn an_image_of_another_disk_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut make = || Ok(finished(disk(), Outcome::Ok));
+        let made = get(&kept(folder.path()), "key", &mut || true, &mut make).unwrap();
+        let Made::Image(image) = made else { panic!("no image") };
+        let other = tempfile::tempfile().unwrap();
+        assert!(image.lay_onto(&[other]).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether KVM works here: it is asked by a boot, with a deadline.
+//!
+//! That /dev/kvm exists proves nothing: on a nested host it opened, answered its API version, and a guest
+//! hung in its firmware at 100 % CPU. So the lab's own kernel is booted without an initramfs: it
+//! panics for want of one, a panic reboots, and a reboot ends QEMU.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fsdyno_child::Process;
+
+/// Host time after which such a boot hangs; where KVM works it takes about two seconds.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The lab's CPU, so that a guest has the same instructions as in virtual time.
+const CPU: &str = "Nehalem-v1";
+
+/// How often it is looked at.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// The kernel's words of that boot: what is not there is not waited for.
+const WORDS: &str = "console=ttyS0 panic=-1 lsm= audit=0";
+
+/// Why KVM cannot be used; nothing where it can.
+pub fn probe(qemu: &Path, kernel: &Path) -> Result<(), String> {
+    let device = std::fs::File::options().read(true).write(true).open("/dev/kvm");
+    device.map_err(|error| format!("/dev/kvm: {error}"))?;
+    let mut command = Command::new(qemu);
+    command.args(["-accel", "kvm", "-cpu", CPU, "-M", crate::qemu::MACHINE_TYPE, "-m", "256M"]);
+    command.args(["-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults"]);
+    command.args(["-no-user-config", "-no-reboot", "-append", WORDS, "-kernel"]).arg(kernel);
+    answer(command, DEADLINE)
+}
+
+/// Waits for a QEMU that is to end by itself. One that does not is killed when it is dropped.
+fn answer(command: Command, deadline: Duration) -> Result<(), String> {
+    let mut process =
+        Process::start(command, &[]).map_err(|error| format!("start QEMU: {error}"))?;
+    let started = Instant::now();
+    loop {
+        match process.poll() {
+            Ok(Some(ended)) if ended.status.success() => return Ok(()),
+            Ok(Some(_)) => {
+                return Err(format!("QEMU refuses it: {}", process.last_words(3).join(" / ")));
+            }
+            Ok(None) if started.elapsed() >= deadline => {
+                return Err(format!(
+                    "it hangs: /dev/kvm is there, and a kernel that should panic at once was not done \
+                     after {} s",
+                    deadline.as_secs()
+                ));
+            }
+            Ok(None) => std::thread::sleep(PERIOD),
+            Err(error) => return Err(format!("wait for QEMU: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_guest_that_hangs_is_told_from_one_that_ends_and_one_that_is_refused() {
+        let limit = Duration::from_millis(300);
+        assert_eq!(answer(sh("exit 0"), DEADLINE), Ok(()));
+        let refused = answer(sh("echo no such accelerator >&2; exit 1"), DEADLINE).unwrap_err();
+        assert!(refused.contains("no such accelerator"), "{refused}");
+        let started = Instant::now();
+        let hung = answer(sh("while :; do :; done"), limit).unwrap_err();
+        assert!(hung.contains("hangs") && started.elapsed() < DEADLINE, "{hung}");
+    }
+}
