@@ -43,6 +43,7 @@ pub const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("bonnie", &[("file-size", "64K"), ("seeks", "90"), ("seekers", "3"), ("files", "1")]),
     ("many-files", &[("widths", "3/4/2"), ("files", "5"), ("data", "random")]),
     ("postmark", &[("number", "50"), ("transactions", "200")]),
+    ("capacity", &[("most", "70"), ("files-per-directory", "20")]),
     ("churn", &[("files", "100"), ("ops", "500"), ("fsync", "5")]),
 ];
 
