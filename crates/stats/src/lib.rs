@@ -12,6 +12,7 @@ pub mod levels;
 pub mod normal;
 pub mod outlier;
 pub mod permutation;
+pub mod plan;
 pub mod power;
 pub mod student;
 pub mod validity;
