@@ -2,6 +2,7 @@
 
 pub mod bootstrap;
 pub mod compare;
+pub mod consistency;
 pub mod describe;
 pub mod drift;
 pub mod growth;

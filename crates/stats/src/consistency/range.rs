@@ -1,0 +1,146 @@
+//! All that a printed number may stand for.
+
+/// What bounds may be off by through the arithmetic of floats, relative: far below any printed
+/// digit, far above what some dozen operations lose.
+const SLACK: f64 = 1e-9;
+
+/// Values from `low` to `high`, both included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// The least.
+    pub low: f64,
+    /// The largest; may be infinite.
+    pub high: f64,
+}
+
+impl Range {
+    /// One value and no other.
+    pub fn exactly(value: f64) -> Range {
+        Range { low: value, high: value }
+    }
+
+    /// Whether no value is in both, by more than the arithmetic loses.
+    pub fn misses(self, other: Range) -> bool {
+        above(self.low, other.high) || above(other.low, self.high)
+    }
+
+    /// What is in both, were the arithmetic exact; empty (`low` above `high`) where they miss.
+    pub fn meet(self, other: Range) -> Range {
+        Range { low: self.low.max(other.low), high: self.high.min(other.high) }
+    }
+
+    /// Whether nothing is in it, by more than the arithmetic loses.
+    pub fn is_empty(self) -> bool {
+        above(self.low, self.high)
+    }
+
+    /// All times `factor`, which is not negative.
+    pub fn scaled(self, factor: f64) -> Range {
+        Range { low: self.low * factor, high: self.high * factor }
+    }
+}
+
+impl std::ops::Add for Range {
+    type Output = Range;
+
+    fn add(self, other: Range) -> Range {
+        Range { low: self.low + other.low, high: self.high + other.high }
+    }
+}
+
+/// Quotients of values that are not negative; without an upper bound where the divisor may be zero.
+impl std::ops::Div for Range {
+    type Output = Range;
+
+    fn div(self, by: Range) -> Range {
+        let high = if by.low > 0.0 { self.high / by.low } else { f64::INFINITY };
+        Range { low: if by.high > 0.0 { self.low / by.high } else { 0.0 }, high }
+    }
+}
+
+/// `2.5` where it is one value, else `2.45 to 2.55`.
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let number = |value: f64| match value.abs() {
+            size if size >= 1000.0 => format!("{value:.1}"),
+            size if size >= 1.0 => format!("{value:.3}"),
+            _ => format!("{value:.5}"),
+        };
+        if self.low == self.high {
+            return f.write_str(&number(self.low));
+        }
+        write!(f, "{} to {}", number(self.low), number(self.high))
+    }
+}
+
+/// Whether one value is above another by more than the arithmetic loses.
+pub(super) fn above(value: f64, limit: f64) -> bool {
+    value > limit + SLACK * limit.abs().max(value.abs()).min(f64::MAX)
+}
+
+/// What a printed number may have been before it was rounded: half a unit of its last digit to both
+/// sides; nothing below zero is added to a number that is not negative. Commas between thousands and
+/// a missing leading zero are read.
+///
+/// None of what is no plain decimal number.
+pub fn printed(text: &str) -> Option<Range> {
+    let (value, unit) = parse(text)?;
+    Some(from(value, value - unit / 2.0, value + unit / 2.0))
+}
+
+/// The same where the digits may have been rounded or cut off, as many programs do: half a unit
+/// below to a whole unit above.
+pub fn cut(text: &str) -> Option<Range> {
+    let (value, unit) = parse(text)?;
+    Some(from(value, value - unit / 2.0, value + unit))
+}
+
+fn from(value: f64, low: f64, high: f64) -> Range {
+    Range { low: if value >= 0.0 { low.max(0.0) } else { low }, high }
+}
+
+/// The value and the unit of its last digit.
+fn parse(text: &str) -> Option<(f64, f64)> {
+    let plain: String = text.trim().chars().filter(|c| *c != ',').collect();
+    let digits = plain.strip_prefix('-').unwrap_or(&plain);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !all(whole) || !all(fraction) {
+        return None;
+    }
+    let unit = 10f64.powi(-i32::try_from(fraction.len()).ok()?);
+    plain.parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| (value, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is(range: Option<Range>, low: f64, high: f64) -> bool {
+        range.is_some_and(|r| (r.low - low).abs() < 1e-9 && (r.high - high).abs() < 1e-9)
+    }
+
+    #[test]
+    fn a_number_stands_for_what_rounds_to_it() {
+        assert!(is(printed("15.70"), 15.695, 15.705));
+        assert!(is(printed("3,885.9"), 3885.85, 3885.95));
+        assert!(is(printed(".00"), 0.0, 0.005));
+        assert!(is(printed("-2"), -2.5, -1.5));
+        assert!(is(cut("99"), 98.5, 100.0));
+        for bad in ["", ".", "1e3", "1.2.3", "12s", "NaN", "inf", "--1", "+1"] {
+            assert_eq!(printed(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn ranges_meet_miss_and_divide() {
+        let of = |low, high| Range { low, high };
+        assert!(of(1.0, 2.0).misses(of(2.1, 3.0)) && !of(1.0, 2.0).misses(of(2.0, 3.0)));
+        assert!(!of(0.1 + 0.2, 1.0).misses(of(0.0, 0.3)), "rounding of floats is no gap");
+        assert!(of(1.0, 2.0).meet(of(3.0, 4.0)).is_empty());
+        assert_eq!(of(1.0, 2.0) / of(4.0, 8.0), of(0.125, 0.5));
+        assert_eq!((of(1.0, 2.0) / of(0.0, 8.0)).high, f64::INFINITY);
+        assert_eq!((of(1.0, 2.0) + of(1.0, 1.0)).scaled(2.0), of(4.0, 6.0));
+        assert!(!of(0.0, f64::INFINITY).misses(of(1e300, f64::INFINITY)));
+    }
+}

@@ -1,0 +1,283 @@
+//! A time beside the rate of the same work: how much work they tell of, and where they tell of none.
+//!
+//! Every run does the same count C, and its program prints the rate C / t, cut or rounded to a step
+//! of its own, and 0 where its clock saw no time at all. The mean of such rates is not C over the mean
+//! time: it lies above (Jensen 1906), by how much the deviation says.
+
+use super::range::Range;
+use super::sample::{Sample, check_sample};
+use super::{Contradiction, Rule};
+
+/// One cell: the times of some runs, and the rates of the same runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// What to call it.
+    pub place: String,
+    /// Times of the runs.
+    pub time: Sample,
+    /// Rates of the runs, in counts per unit of time; `unit` is the step to which the program cut or
+    /// rounded each.
+    pub rate: Sample,
+}
+
+/// The contradictions of cells whose runs all did the same count (one workload, one kind of thing
+/// counted): within each time, each rate, each pair, and between the pairs. `known` is the count,
+/// where it is known; else it is the one that most cells agree on.
+pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
+    let alone = |cell: &Cell| {
+        let time = check_sample(&format!("{}, time", cell.place), &cell.time);
+        let rate = check_sample(&format!("{}, rate", cell.place), &cell.rate);
+        time.into_iter().chain(rate).chain(check_pair(cell))
+    };
+    let mut found: Vec<Contradiction> = cells.iter().flat_map(alone).collect();
+    let agreed = known.map_or_else(|| agreed_count(cells), Agreement::On);
+    for cell in cells {
+        let count = count(cell);
+        // What fits no count at all was found above.
+        let says = match agreed {
+            _ if count.is_empty() => continue,
+            Agreement::On(agreed) if count.misses(agreed) => {
+                format!("time and rate tell of a count of {count}, the others of {agreed}")
+            }
+            Agreement::Split => {
+                format!("time and rate tell of a count of {count}, and no others agree")
+            }
+            _ => continue,
+        };
+        found.push(Contradiction { place: cell.place.clone(), rule: Rule::OtherCount, says });
+    }
+    found
+}
+
+/// What cells that count the same tell of the count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Agreement {
+    /// No cell tells of any.
+    Silent,
+    /// No count fits more than half of the cells.
+    Split,
+    /// More than half of the cells tell of this one.
+    On(Range),
+}
+
+/// The count that more than half of the cells agree on, as narrow as they together make it.
+pub fn agreed_count(cells: &[Cell]) -> Agreement {
+    // What fits no count has no vote, nor has what fits every count.
+    let votes = |count: &Range| !count.is_empty() && (count.low > 0.0 || count.high.is_finite());
+    let counts: Vec<Range> = cells.iter().map(count).filter(votes).collect();
+    let holding = |at: f64| counts.iter().filter(move |count| !count.misses(Range::exactly(at)));
+    // Where the most ranges overlap, one of them begins.
+    let best = counts.iter().map(|count| count.low).max_by_key(|low| holding(*low).count());
+    let Some(best) = best else { return Agreement::Silent };
+    if 2 * holding(best).count() <= counts.len() {
+        return Agreement::Split;
+    }
+    holding(best).copied().reduce(Range::meet).map_or(Agreement::Silent, Agreement::On)
+}
+
+/// The contradictions of one time with its rate.
+fn check_pair(cell: &Cell) -> Option<Contradiction> {
+    let fault = |rule, says| Some(Contradiction { place: cell.place.clone(), rule, says });
+    let (time, rate) = (&cell.time, &cell.rate);
+    if time.all_equal() && rate.deviation().low > 0.0 {
+        let sd = rate.deviation();
+        let says = format!("all times are {}, but the rates deviate by {sd}", time.exact_mean());
+        return fault(Rule::EqualTimes, says);
+    }
+    let count = count(cell);
+    if !count.is_empty() {
+        return None;
+    }
+    if time.exact_mean().high == 0.0 {
+        let says = format!("no run took any time, but the mean rate is {}", rate.mean);
+        return fault(Rule::TimeAndRate, says);
+    }
+    let says = format!(
+        "no count gives the time {} with the rate {}: it would be {} at least and {} at most",
+        time.mean,
+        rate.mean,
+        Range::exactly(count.low),
+        Range::exactly(count.high)
+    );
+    fault(Rule::TimeAndRate, says)
+}
+
+/// The counts that could have given a cell's time and rate; empty where none could.
+fn count(cell: &Cell) -> Range {
+    let (time, rate) = (&cell.time, &cell.rate);
+    let (mean, lie) = (time.exact_mean(), time.runs_lie());
+    let step = rate.unit.unwrap_or(0.0);
+    if mean.high == 0.0 {
+        // No run saw any time, so every rate is 0 whatever was done.
+        let high = if rate.mean.low > 0.0 { -1.0 } else { f64::INFINITY };
+        return Range { low: 0.0, high };
+    }
+    let idle = most_without_time(time);
+    // Runs that saw time took a step of the clock at least.
+    let least = lie.low.max(time.unit.unwrap_or(0.0));
+    let by_mean = Range {
+        low: rate.mean.low / most_per_count(mean, least, lie.high),
+        // sum C / t over the runs that saw time >= C (1 - idle)^2 / mean (Jensen), less a step each.
+        high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
+    };
+    // Where all runs saw time, C / t falls by C / t^2: between C / high^2 and C / low^2 for each
+    // second. Cutting adds half a step of deviation at most (Popoviciu 1935).
+    let (sd, shown) = (time.deviation(), rate.deviation());
+    if idle > 0.0 || lie.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
+        return by_mean;
+    }
+    by_mean.meet(Range {
+        low: if sd.high > 0.0 { (shown.low - step / 2.0) * least.powi(2) / sd.high } else { 0.0 },
+        high: if sd.low > 0.0 {
+            (shown.high + step / 2.0) * lie.high.powi(2) / sd.low
+        } else {
+            f64::INFINITY
+        },
+    })
+}
+
+/// The largest share of runs whose clock may have seen no time: with a share k of zeros the
+/// deviation is mean sqrt(k / (1 - k)) at least.
+fn most_without_time(time: &Sample) -> f64 {
+    if time.unit.is_none() || time.extremes.is_some_and(|(least, _)| least.low > 0.0) {
+        return 0.0;
+    }
+    let (n, mean, sd) = (time.n(), time.exact_mean().low, time.deviation().high);
+    if sd.is_infinite() || mean == 0.0 {
+        return (n - 1.0) / n;
+    }
+    let share = sd.powi(2) / (mean.powi(2) + sd.powi(2));
+    ((share * n + 1e-6).floor() / n).min((n - 1.0) / n)
+}
+
+/// The largest mean of 1 / t, runs without time counted as 0: t from `least` to `most` with this mean,
+/// where 1 / t lies below its chord (Edmundson 1957); and no more runs took time than have room in
+/// the mean.
+fn most_per_count(mean: Range, least: f64, most: f64) -> f64 {
+    if least <= 0.0 {
+        return f64::INFINITY;
+    }
+    let most = most.max(least);
+    let chord = (least + most - mean.low) / (least * most);
+    chord.min((mean.high / least).min(1.0) / least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consistency::{Divisor, printed};
+    use crate::describe::{mean, population_sd};
+    use proptest::prelude::*;
+
+    fn sample(runs: &[f64], decimals: usize, unit: Option<f64>) -> Sample {
+        let text = |value: f64| printed(&format!("{value:.decimals$}")).unwrap();
+        Sample {
+            mean: text(mean(runs).unwrap()),
+            sd: population_sd(runs).map(text),
+            divisor: Divisor::Runs,
+            runs: runs.len() as u32,
+            unit,
+            extremes: None,
+        }
+    }
+
+    /// The cell that a program of whole seconds and cut rates prints of these times.
+    fn cell(place: &str, times: &[f64], count: f64) -> Cell {
+        let rate = |time: &f64| if *time == 0.0 { 0.0 } else { (count / time).trunc() };
+        let rates: Vec<f64> = times.iter().map(rate).collect();
+        let (time, rate) = (sample(times, 2, Some(1.0)), sample(&rates, 2, Some(1.0)));
+        Cell { place: place.into(), time, rate }
+    }
+
+    fn rules(cells: &[Cell]) -> Vec<(&str, Rule)> {
+        let found = check_cells(cells, None);
+        let place = |c: &Contradiction| cells.iter().position(|cell| cell.place == c.place);
+        found.iter().filter_map(|c| Some((cells[place(c)?].place.as_str(), c.rule))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn tables_of_real_runs_have_no_contradiction(
+            count in 50u32..500_000,
+            times in prop::collection::vec(prop::collection::vec(0u32..60, 1..12), 1..6),
+            base in 0u32..300,
+        ) {
+            let cells: Vec<Cell> = times
+                .iter()
+                .map(|runs| {
+                    let runs: Vec<f64> = runs.iter().map(|t| f64::from(t + base)).collect();
+                    cell("", &runs, f64::from(count))
+                })
+                .collect();
+            prop_assert_eq!(check_cells(&cells, None), []);
+            let known = Range::exactly(f64::from(count));
+            prop_assert_eq!(check_cells(&cells, Some(known)), []);
+            // Rates without any rounding fit as well.
+            let rates: Vec<f64> =
+                times[0].iter().map(|t| f64::from(count) / f64::from(t + base + 1)).collect();
+            let seen: Vec<f64> = times[0].iter().map(|t| f64::from(t + base + 1)).collect();
+            let (time, rate) = (sample(&seen, 3, None), sample(&rates, 3, None));
+            prop_assert_eq!(check_cells(&[Cell { place: "".into(), time, rate }], Some(known)), []);
+        }
+    }
+
+    #[test]
+    fn a_rate_of_other_work_is_found_among_three() {
+        let times = [[10.0, 11.0, 12.0], [20.0, 21.0, 21.0], [15.0, 15.0, 16.0]];
+        let mut cells: Vec<Cell> = ["a", "b", "c"]
+            .iter()
+            .zip(times)
+            .map(|(name, times)| cell(name, &times, 9000.0))
+            .collect();
+        assert_eq!(rules(&cells), []);
+        let Agreement::On(agreed) = agreed_count(&cells) else { panic!("split") };
+        assert!(agreed.low > 8950.0 && agreed.low <= 9000.0 && agreed.high < 9050.0, "{agreed:?}");
+        cells[1] = cell("b", &times[1], 9300.0);
+        assert_eq!(rules(&cells), [("b", Rule::OtherCount)]);
+        let two = rules(&cells[..2]).len();
+        assert_eq!(two, 2, "of two that disagree neither is the right one");
+        let known = check_cells(&cells, Some(Range::exactly(9300.0)));
+        assert_eq!(known.len(), 2, "a known count outvotes the majority");
+    }
+
+    #[test]
+    fn times_alike_have_rates_alike() {
+        let mut equal = cell("a", &[3.0; 10], 2047.0);
+        assert_eq!(rules(&[equal.clone()]), []);
+        equal.rate.sd = printed("0.30");
+        assert_eq!(rules(&[equal]), [("a", Rule::EqualTimes)]);
+    }
+
+    #[test]
+    fn a_rate_that_scatters_more_than_its_time_fits_no_count() {
+        let mut wide = cell("a", &[65.0, 64.0, 67.0, 66.0, 66.0, 70.0], 336_840.0);
+        wide.rate.sd = printed("1399.38");
+        assert_eq!(rules(&[wide]), [("a", Rule::TimeAndRate)]);
+    }
+
+    #[test]
+    fn where_a_clock_saw_time_there_is_a_rate_and_else_none() {
+        let runs = [0.0, 0.0, 1.0, 0.0];
+        let mut cells = vec![cell("a", &runs, 307.0), cell("b", &[1.0, 0.0, 1.0, 1.0], 307.0)];
+        cells.extend([cell("c", &[0.0; 4], 307.0), cell("d", &[2.0, 1.0, 1.0, 0.0], 307.0)]);
+        assert_eq!(rules(&cells), []);
+        cells[0].rate = sample(&[0.0; 4], 2, Some(1.0));
+        assert_eq!(rules(&cells), [("a", Rule::OtherCount)]);
+        cells[2].rate = sample(&[307.0, 0.0, 0.0, 0.0], 2, Some(1.0));
+        assert!(rules(&cells).contains(&("c", Rule::EqualTimes)));
+        cells[2].rate = sample(&[307.0; 4], 2, Some(1.0));
+        assert!(rules(&cells).contains(&("c", Rule::TimeAndRate)));
+    }
+
+    #[test]
+    fn a_single_run_is_a_quotient() {
+        let single = |time, rate, place: &str| Cell {
+            place: place.into(),
+            time: Sample::single(printed(time).unwrap()),
+            rate: Sample::single(printed(rate).unwrap()),
+        };
+        let known = Some(Range::exactly(725_000.0));
+        assert_eq!(check_cells(&[single("618.991", "1171.26", "a")], known), []);
+        assert_eq!(check_cells(&[single("618.991", "1172.00", "a")], known).len(), 1);
+    }
+}

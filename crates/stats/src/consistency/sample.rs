@@ -1,0 +1,260 @@
+//! What a mean and a deviation tell of runs that nobody printed, and where they cannot be.
+//!
+//! The tests of whole units are GRIM (Brown and Heathers, "The GRIM test", Social Psychological and
+//! Personality Science 8, 2017) and GRIMMER (Anaya 2016; in the form of Allard 2018).
+
+use super::range::{Range, above};
+use super::{Contradiction, Rule};
+
+/// What a printed standard deviation was divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// n: the population's; older tables and spreadsheets' STDEVP.
+    Runs,
+    /// n - 1: the sample's.
+    RunsLessOne,
+}
+
+/// A cell of a table: the mean of some runs and what is printed beside it. Values of runs (times,
+/// rates) are never negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The mean.
+    pub mean: Range,
+    /// The standard deviation; none where it is not printed.
+    pub sd: Option<Range>,
+    /// What it was divided by.
+    pub divisor: Divisor,
+    /// How many runs, at least one.
+    pub runs: u32,
+    /// The step of one run's value: 1 for a clock that tells whole seconds, or a rate without
+    /// decimals; none where a run's value may be anything.
+    pub unit: Option<f64>,
+    /// The least and the largest run; none where they are not printed.
+    pub extremes: Option<(Range, Range)>,
+}
+
+impl Sample {
+    /// A cell with its mean only, of a single run.
+    pub fn single(value: Range) -> Sample {
+        let divisor = Divisor::Runs;
+        Sample { mean: value, sd: None, divisor, runs: 1, unit: None, extremes: None }
+    }
+
+    pub(super) fn n(&self) -> f64 {
+        f64::from(self.runs.max(1))
+    }
+
+    /// The deviation with the divisor n: nothing for one run, anything where none is printed.
+    pub(super) fn deviation(&self) -> Range {
+        let n = self.n();
+        if n == 1.0 {
+            return Range::exactly(0.0);
+        }
+        match (self.sd, self.divisor) {
+            (None, _) => Range { low: 0.0, high: f64::INFINITY },
+            (Some(sd), Divisor::Runs) => sd,
+            (Some(sd), Divisor::RunsLessOne) => sd.scaled(((n - 1.0) / n).sqrt()),
+        }
+    }
+
+    /// The sums of runs, in units, whose mean is the printed one: first and last; none where no
+    /// whole number is.
+    fn sums(&self, unit: f64) -> Option<(f64, f64)> {
+        let units = self.n() / unit;
+        let first = (self.mean.low * units - SNAP).ceil().max(0.0);
+        let last = (self.mean.high * units + SNAP).floor();
+        (first <= last).then_some((first, last))
+    }
+
+    /// The mean, narrowed to what whole units can make; as printed where they cannot.
+    pub(super) fn exact_mean(&self) -> Range {
+        let sums = self.unit.and_then(|unit| self.sums(unit).zip(Some(unit)));
+        sums.map_or(self.mean, |((first, last), unit)| Range {
+            low: first * unit / self.n(),
+            high: last * unit / self.n(),
+        })
+    }
+
+    /// Where every run lies: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968,
+    /// "How deviant can you be?"), none is below zero or beyond the printed extremes.
+    pub(super) fn runs_lie(&self) -> Range {
+        let mean = self.exact_mean();
+        let reach = match self.deviation().high {
+            // Of runs that are not negative, one may be the whole sum.
+            high if high.is_infinite() => mean.high * (self.n() - 1.0),
+            high => high * (self.n() - 1.0).sqrt(),
+        };
+        let lie = Range { low: (mean.low - reach).max(0.0), high: mean.high + reach };
+        self.extremes
+            .map_or(lie, |(least, most)| lie.meet(Range { low: least.low, high: most.high }))
+    }
+
+    /// Whether all runs had the same value: they are whole units and the deviation is below that of
+    /// a single run one unit off, unit sqrt(n - 1) / n.
+    pub(super) fn all_equal(&self) -> bool {
+        let n = self.n();
+        let least = self.unit.map_or(0.0, |unit| unit * (n - 1.0).sqrt() / n);
+        n == 1.0 || self.deviation().high < least * (1.0 - SNAP)
+    }
+}
+
+/// Sums in units are told apart from whole numbers by more than the arithmetic of floats loses.
+const SNAP: f64 = 1e-6;
+
+/// The contradictions within one cell.
+pub fn check_sample(place: &str, sample: &Sample) -> Vec<Contradiction> {
+    let found = [units(sample), extremes(sample), spread(sample)];
+    let contradiction = |(rule, says)| Contradiction { place: place.into(), rule, says };
+    found.into_iter().flatten().map(contradiction).collect()
+}
+
+type Finding = Option<(Rule, String)>;
+
+/// Whether any whole units give the mean, and the deviation with it.
+fn units(sample: &Sample) -> Finding {
+    let unit = sample.unit?;
+    let n = sample.n();
+    let Some((first, last)) = sample.sums(unit) else {
+        let says = format!("no {n} runs of whole steps of {unit} have the mean {}", sample.mean);
+        return Some((Rule::MeanOfUnits, says));
+    };
+    let sd = sample.deviation();
+    // With more sums than this something always fits.
+    if sd.high.is_infinite() || last - first > 1000.0 {
+        return None;
+    }
+    let fits = |sum: f64| {
+        // The sum of squares is whole, odd or even as the sum is, and least where the runs are as
+        // equal as can be.
+        let squares = |sd: f64| n * (sd / unit).powi(2) + sum * sum / n;
+        let rest = sum % n;
+        let least =
+            (n - rest) * ((sum - rest) / n).powi(2) + rest * ((sum - rest) / n + 1.0).powi(2);
+        let low = (squares(sd.low) - SNAP * (1.0 + squares(sd.low) * SNAP)).ceil().max(least);
+        let high = (squares(sd.high) + SNAP * (1.0 + squares(sd.high) * SNAP)).floor();
+        low < high || (low == high && (low - sum) % 2.0 == 0.0)
+    };
+    let mut sum = first;
+    while sum <= last {
+        if fits(sum) {
+            return None;
+        }
+        sum += 1.0;
+    }
+    let mean = sample.mean;
+    let says = format!("no {n} runs of whole steps of {unit} with the mean {mean} deviate by {sd}");
+    Some((Rule::DeviationOfUnits, says))
+}
+
+/// Whether the mean lies between the extremes.
+fn extremes(sample: &Sample) -> Finding {
+    let (least, most) = sample.extremes?;
+    let outside = above(least.low, sample.mean.high) || above(sample.mean.low, most.high);
+    let says = || format!("the mean {} is not between {least} and {most}", sample.mean);
+    outside.then(|| (Rule::MeanOutside, says()))
+}
+
+/// Whether the deviation fits the extremes, or, of runs that are not negative, the mean: at most
+/// sqrt((max - mean)(mean - min)) (Bhatia and Davis 2000), which with 0 and n mean for the extremes
+/// is mean sqrt(n - 1); at least (max - min) / sqrt(2 n) (von Szokefalvi Nagy 1918).
+fn spread(sample: &Sample) -> Finding {
+    let (sd, mean, n) = (sample.deviation(), sample.mean, sample.n());
+    let most = mean.high * (n - 1.0).sqrt();
+    if above(sd.low, most) {
+        let says =
+            format!("{n} runs with the mean {mean} cannot deviate by {sd}: {most:.3} at most");
+        return Some((Rule::DeviationAndRange, says));
+    }
+    let (low, high) = sample.extremes?;
+    // The product is largest with the mean in the middle, or as near to it as its digits let it.
+    let middle = ((low.low + high.high) / 2.0).clamp(mean.low, mean.high);
+    let most = ((high.high - middle).max(0.0) * (middle - low.low).max(0.0)).sqrt();
+    let least = (high.low - low.high).max(0.0) / (2.0 * n).sqrt();
+    let wrong = above(sd.low, most) || above(least, sd.high);
+    let says =
+        || format!("{n} runs from {low} to {high} deviate by {least:.3} to {most:.3}, not by {sd}");
+    wrong.then(|| (Rule::DeviationAndRange, says()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consistency::printed;
+    use crate::describe;
+    use proptest::prelude::*;
+
+    fn cell(mean: &str, sd: &str, runs: u32, unit: Option<f64>) -> Sample {
+        let (mean, sd) = (printed(mean).unwrap(), printed(sd));
+        Sample { mean, sd, divisor: Divisor::Runs, runs, unit, extremes: None }
+    }
+
+    fn rules(sample: &Sample) -> Vec<Rule> {
+        check_sample("cell", sample).into_iter().map(|found| found.rule).collect()
+    }
+
+    #[test]
+    fn a_mean_of_whole_units_has_only_some_decimals() {
+        // The GRIM paper's own example: 28 whole answers have no mean of 5.19.
+        assert_eq!(rules(&cell("5.19", "", 28, Some(1.0))), [Rule::MeanOfUnits]);
+        assert_eq!(rules(&cell("5.18", "", 28, Some(1.0))), []);
+        assert_eq!(rules(&cell("5.19", "", 28, None)), []);
+        assert_eq!(rules(&cell("0.517", "", 10, Some(0.01))), []);
+    }
+
+    #[test]
+    fn a_deviation_of_whole_units_has_only_some_values_too() {
+        assert_eq!(rules(&cell("13.70", "1.10", 10, Some(1.0))), []);
+        // Ten whole seconds, sum 137: of squares 1889 (1.10) the next are 1887 (1.005) and 1891.
+        assert_eq!(rules(&cell("13.70", "1.05", 10, Some(1.0))), [Rule::DeviationOfUnits]);
+        // The mean 13.7 is not one of whole seconds, so they cannot be all alike.
+        assert_eq!(rules(&cell("13.70", "0.00", 10, Some(1.0))), [Rule::DeviationOfUnits]);
+        assert_eq!(rules(&cell("13.00", "0.00", 10, Some(1.0))), []);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_held_against_the_extremes() {
+        let with = |mean, sd, low, high| {
+            let extremes = Some((printed(low).unwrap(), printed(high).unwrap()));
+            rules(&Sample { extremes, ..cell(mean, sd, 10, None) })
+        };
+        assert_eq!(with("5.0", "1.2", "3.1", "6.9"), []);
+        assert_eq!(with("7.2", "1.2", "3.1", "6.9"), [Rule::MeanOutside, Rule::DeviationAndRange]);
+        assert_eq!(with("5.0", "2.1", "3.1", "6.9"), [Rule::DeviationAndRange]);
+        // 3.8 / sqrt(20) = 0.85 at least.
+        assert_eq!(with("5.0", "0.7", "3.1", "6.9"), [Rule::DeviationAndRange]);
+        assert_eq!(rules(&cell("2.0", "6.3", 10, None)), [Rule::DeviationAndRange]);
+        assert_eq!(rules(&cell("2.0", "6.0", 10, None)), []);
+    }
+
+    proptest! {
+        #[test]
+        fn what_real_runs_give_is_never_a_contradiction(
+            runs in prop::collection::vec(0u32..400, 1..15), decimals in 0usize..3, cents: bool,
+        ) {
+            let unit = if cents { 0.01 } else { 1.0 };
+            let runs: Vec<f64> = runs.into_iter().map(|units| f64::from(units) * unit).collect();
+            let text = |value: f64| printed(&format!("{value:.decimals$}")).unwrap();
+            let edge = |pick: fn(f64, f64) -> f64| text(runs.iter().copied().reduce(pick).unwrap());
+            for divisor in [Divisor::Runs, Divisor::RunsLessOne] {
+                let sample = Sample {
+                    mean: text(describe::mean(&runs).unwrap()),
+                    sd: match divisor {
+                        Divisor::Runs => describe::population_sd(&runs).map(text),
+                        Divisor::RunsLessOne => describe::sample_sd(&runs).map(text),
+                    },
+                    divisor,
+                    runs: runs.len() as u32,
+                    unit: Some(unit),
+                    extremes: Some((edge(f64::min), edge(f64::max))),
+                };
+                prop_assert_eq!(check_sample("", &sample), []);
+                let lie = sample.runs_lie();
+                prop_assert!(runs.iter().all(|v| !above(lie.low, *v) && !above(*v, lie.high)));
+                if sample.all_equal() {
+                    prop_assert!(runs.iter().all(|v| *v == runs[0]));
+                }
+            }
+        }
+    }
+}
