@@ -21,6 +21,25 @@ pub const SHORTEST_IN_LAB: Nanos = Nanos(100_000_000);
 /// Relative standard deviation above which pyperf warns that a benchmark is unstable.
 pub const NOISE_LIMIT: f64 = 0.10;
 
+/// Half the 95 % interval, relative, above which a mean is too little known to be read as a number: the
+/// same tenth, asked of what is shown. With two or three repeats it is the interval that is too
+/// wide long before the deviation is (1.1 % and 4.0 % of the mean make a tenth).
+pub const INTERVAL_LIMIT: f64 = 0.10;
+
+/// How far above its device a result must be to be called so: a baseline taken on the device itself
+/// is known no better. Choice of ours; linuxinsight's write of 63 MB/s on a platter of 57 (2006) is
+/// 10 % above.
+pub const SPEED_SLACK: f64 = 0.05;
+
+/// What a device can do at best: sequential bytes a second, from its baseline or its model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceSpeed {
+    /// Bytes read a second.
+    pub read: f64,
+    /// Bytes written a second, its own cache emptied.
+    pub write: f64,
+}
+
 /// A reason not to take a number at face value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flag {
@@ -32,6 +51,8 @@ pub enum Flag {
     UserSpace,
     /// Work was done but the device saw none of it.
     Cached,
+    /// More bytes passed in the time than the device can pass.
+    AboveDeviceSpeed,
     /// The phase was to begin with cold caches and found warm ones.
     NotCold,
     /// It could not be shown that the device's own cache was empty.
@@ -40,7 +61,8 @@ pub enum Flag {
     TooShort,
     /// The instrument took over [`INSTRUMENT_LIMIT`] of the time.
     InstrumentBound,
-    /// The repeats scatter by more than [`NOISE_LIMIT`] of their mean.
+    /// The repeats scatter by more than [`NOISE_LIMIT`] of their mean, or leave it unknown by more than
+    /// [`INTERVAL_LIMIT`].
     Noisy,
 }
 
@@ -51,6 +73,7 @@ impl Flag {
         Flag::NoCalls,
         Flag::UserSpace,
         Flag::Cached,
+        Flag::AboveDeviceSpeed,
         Flag::NotCold,
         Flag::NotDurable,
         Flag::TooShort,
@@ -65,6 +88,7 @@ impl Flag {
             Flag::NoCalls => "NO CALLS",
             Flag::UserSpace => "USER SPACE",
             Flag::Cached => "CACHED",
+            Flag::AboveDeviceSpeed => "ABOVE DEVICE SPEED",
             Flag::NotCold => "NOT COLD",
             Flag::NotDurable => "NOT DURABLE",
             Flag::TooShort => "TOO SHORT",
@@ -92,6 +116,11 @@ impl Flag {
                 "The work never reached the device: no request was counted up to the last time \
                  stamp, so this is the speed of memory."
             }
+            Flag::AboveDeviceSpeed => {
+                "More bytes were written or read in the time than the device can pass at its best, so \
+                 part of them stayed in memory (or was compressed): this is not the speed of the \
+                 device. Use more bytes than memory caches, or look at the time to durable."
+            }
             Flag::NotCold => {
                 "The workload wanted cold caches before this phase (a remount, or caches dropped), \
                  but that could not be done here: the phase found in memory what the one before \
@@ -115,8 +144,9 @@ impl Flag {
                  (--set files=N) or a slower disk make its share smaller."
             }
             Flag::Noisy => {
-                "The standard deviation over the repeats is more than 10 % of their mean: look at \
-                 the interval before the mean, and repeat with more seeds (--repeat N) to narrow it."
+                "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \
+                 of their mean: look at the interval before the mean, and repeat with more seeds \
+                 (--repeat N) to narrow it."
             }
         }
     }
@@ -128,8 +158,13 @@ impl std::fmt::Display for Flag {
     }
 }
 
-/// The flags of one phase of a trial, the gravest first.
+/// The flags of one phase of a trial, the gravest first; of a device whose speed is not known.
 pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
+    flags_on(trial, phase, None)
+}
+
+/// The flags of one phase of a trial on a device of this speed, the gravest first.
+pub fn flags_on(trial: &Trial, phase: &Phase, speed: Option<DeviceSpeed>) -> Vec<Flag> {
     let virtual_time = matches!(trial.conditions.venue.as_str(), "lab" | "model");
     let shortest = if virtual_time { SHORTEST_IN_LAB } else { SHORTEST_ON_HOST };
     let judge = |flag: &Flag| match flag {
@@ -138,6 +173,10 @@ pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
         Flag::UserSpace => trial.conditions.userspace,
         // What was never issued cannot reach a device.
         Flag::Cached => cached(phase) && trial.plan.issuer != IssuerPlan::Null,
+        Flag::AboveDeviceSpeed => {
+            let issued = trial.plan.issuer != IssuerPlan::Null;
+            issued && speed.is_some_and(|speed| above_device_speed(phase, speed))
+        }
         Flag::NotCold => not_cold(trial, phase),
         Flag::NotDurable => phase.durable_ns.is_none(),
         Flag::TooShort => phase.returned_ns < shortest,
@@ -148,9 +187,22 @@ pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
     Flag::ALL.iter().copied().filter(judge).collect()
 }
 
-/// Whether repeats scatter too much to be read as one number.
+/// Whether repeats scatter too much, or are too few for how they scatter, to be read as one number.
 pub fn noisy(summary: &Summary) -> bool {
-    summary.sd.is_some_and(|sd| sd > NOISE_LIMIT * summary.mean.abs())
+    let size = summary.mean.abs();
+    summary.sd.is_some_and(|sd| sd > NOISE_LIMIT * size)
+        || summary.half_width.is_some_and(|half| half > INTERVAL_LIMIT * size)
+}
+
+/// Whether a phase passed more bytes up to its last stamp ([`elapsed`]) than the device could have,
+/// by more than [`SPEED_SLACK`]; a speed that is not positive limits nothing. Reads and writes are
+/// held against their own limits, for some devices do both at once.
+pub fn above_device_speed(phase: &Phase, speed: DeviceSpeed) -> bool {
+    let seconds = elapsed(phase).seconds();
+    let above = |bytes: u64, speed: f64| {
+        speed > 0.0 && bytes as f64 > (1.0 + SPEED_SLACK) * speed * seconds
+    };
+    above(phase.bytes_written.0, speed.write) || above(phase.bytes_read.0, speed.read)
 }
 
 /// Elapsed time to the last stamp there is: durable, else synced, else returned.
@@ -333,6 +385,38 @@ mod tests {
         let mut differs = trial("lab");
         differs.measured.verify.problems = 1;
         assert_eq!(flags(&differs, &sound()), [Flag::CheckFailed]);
+    }
+
+    #[test]
+    fn bytes_that_the_device_cannot_have_passed_are_above_its_speed() {
+        // Linuxinsight 2006: 63 MB/s written, 53 read, on a platter that passes 57.
+        let speed = Some(DeviceSpeed { read: 57e6, write: 57e6 });
+        let wrote = |bytes| Phase { bytes_written: Bytes(bytes), ..sound() };
+        let phase = wrote(126_000_000);
+        let written = flags_on(&trial("lab"), &phase, speed);
+        assert_eq!(written, [Flag::AboveDeviceSpeed]);
+        assert_eq!(flags(&trial("lab"), &phase), [], "of an unknown device nothing is claimed");
+        // Two seconds to durable: 57 MB/s and 5 % are 119.7 MB.
+        assert_eq!(flags_on(&trial("lab"), &wrote(119_700_000), speed), []);
+        assert_eq!(flags_on(&trial("lab"), &wrote(119_700_001), speed), [Flag::AboveDeviceSpeed]);
+        let read = Phase { bytes_read: Bytes(106_000_000), ..sound() };
+        assert_eq!(flags_on(&trial("lab"), &read, speed), []);
+        let slow = Some(DeviceSpeed { read: 20e6, write: 57e6 });
+        assert_eq!(flags_on(&trial("lab"), &read, slow), [Flag::AboveDeviceSpeed]);
+        let unknown = Some(DeviceSpeed { read: 0.0, write: f64::NAN });
+        assert_eq!(flags_on(&trial("lab"), &phase, unknown), []);
+        let mut null = trial("lab");
+        null.plan.issuer = IssuerPlan::Null;
+        assert_eq!(flags_on(&null, &phase, speed), [Flag::NoCalls]);
+    }
+
+    #[test]
+    fn an_interval_too_wide_is_noisy_where_the_deviation_is_not() {
+        // Two values 1.5 % apart: deviation 1.06 %, half the interval 9.5 %; 1.7 %: 10.8 %.
+        assert!(!noisy(&Summary::of(&[1.0, 1.015]).unwrap()));
+        assert!(noisy(&Summary::of(&[1.0, 1.017]).unwrap()));
+        let five = Summary::of(&[1.0, 1.05, 0.95, 1.04, 0.97]).unwrap();
+        assert!(!noisy(&five), "{five:?}");
     }
 
     #[test]
