@@ -173,6 +173,18 @@ impl Comparison {
         self
     }
 
+    /// What a reader must know of how little was seen, in words for a table's foot; none where an
+    /// interval speaks for itself.
+    pub fn note(&self) -> Option<&'static str> {
+        match self.interval {
+            None => Some("n = 1: nothing is known of the spread, so nothing is claimed"),
+            Some(_) if self.exact => {
+                Some("exact: no two repeats differed, so the verdict is by the difference alone")
+            }
+            Some(_) => None,
+        }
+    }
+
     /// Whether a p-value says that chance alone may have done it.
     fn by_chance(&self) -> bool {
         self.p_in_table.or(self.p).is_some_and(|p| p >= 1.0 - LEVEL)
@@ -283,6 +295,9 @@ mod tests {
         assert!(!paired(&[(2.0, 2.0)]).unwrap().exact && !welch(&[2.0], &[2.0]).unwrap().exact);
         let half = welch(&[2.0; 3], &[1.9, 1.9, 1.8]).unwrap();
         assert!(!half.exact && half.p.is_some());
+        let notes = [pairs.note(), welch(&[2.0], &[3.0]).and_then(|c| c.note()), half.note()];
+        let starts = notes.map(|note| note.map(|note| note.split(':').next() == Some("exact")));
+        assert_eq!(starts, [Some(true), Some(false), None]);
     }
 
     #[test]

@@ -31,12 +31,22 @@ impl Summary {
         }
         let mean = values.iter().sum::<f64>() / n as f64;
         let sd = (n > 1).then(|| {
+            // Equal values have none, whatever the rounding of their mean.
+            if values.windows(2).all(|pair| pair[0] == pair[1]) {
+                return 0.0;
+            }
             let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
             (squares / (n - 1) as f64).sqrt()
         });
         let half_width =
             sd.map(|sd| two_sided_quantile(LEVEL, (n - 1) as f64) * sd / (n as f64).sqrt());
         Some(Summary { n, mean, sd, half_width })
+    }
+
+    /// Whether several values were seen and none differed from another: the interval then has no
+    /// width because no spread was seen, which is not the same as certainty. Tables mark it "exact".
+    pub fn exact(&self) -> bool {
+        self.sd == Some(0.0)
     }
 
     /// The 95 % interval of the mean; none for a single value.
@@ -69,11 +79,17 @@ mod tests {
     fn one_value_has_no_interval() {
         let summary = Summary::of(&[7.0]).unwrap();
         assert_eq!((summary.mean, summary.sd, summary.interval()), (7.0, None, None));
+        assert!(!summary.exact(), "one value has seen nothing stand still");
     }
 
     #[test]
-    fn identical_values_have_an_interval_of_no_width() {
-        assert_eq!(Summary::of(&[2.0, 2.0, 2.0]).unwrap().interval(), Some((2.0, 2.0)));
+    fn identical_values_have_an_interval_of_no_width_and_are_marked() {
+        // The sum of ten tenths is not one, nor is their mean a tenth.
+        let tenths = Summary::of(&[0.1; 10]).unwrap();
+        assert!(tenths.exact() && tenths.half_width == Some(0.0));
+        let twos = Summary::of(&[2.0, 2.0, 2.0]).unwrap();
+        assert!(twos.exact() && twos.interval() == Some((2.0, 2.0)));
+        assert!(!Summary::of(&[2.0, 2.0, 2.0 + 1e-9]).unwrap().exact());
     }
 
     #[test]
