@@ -12,7 +12,7 @@ use crate::describe::mean;
 use crate::normal;
 
 /// How many resamples an interval takes: (B + 1) times the tail's share is then a whole number
-/// (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 2.3).
+/// (Davison and Hinkley, Bootstrap Methods and their Application, 1997).
 pub const RESAMPLES: usize = 9999;
 
 /// The interval that holds a statistic with probability `level`, in the statistic's unit; the same

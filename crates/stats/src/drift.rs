@@ -64,7 +64,7 @@ pub fn drift(values: &[f64], level: f64) -> Option<Drift> {
     })
 }
 
-/// The variance of S where the order means nothing, ties counted (Kendall 1975, equation 4.4).
+/// The variance of S where the order means nothing, ties counted (Kendall 1975).
 fn variance(ordered: &[f64]) -> f64 {
     let term = |size: f64| size * (size - 1.0) * (2.0 * size + 5.0);
     let ties: f64 = ordered.chunk_by(|a, b| a == b).map(|tied| term(tied.len() as f64)).sum();
@@ -90,7 +90,7 @@ fn exact_p(n: usize, s: i64) -> f64 {
 }
 
 /// The same from the normal distribution, S moved by one towards zero because it moves in steps of
-/// two (Kendall 1975, section 4.12).
+/// two (Kendall 1975).
 fn normal_p(s: i64, variance: f64) -> f64 {
     if variance == 0.0 {
         return 1.0;
@@ -99,7 +99,7 @@ fn normal_p(s: i64, variance: f64) -> f64 {
     (2.0 * normal::cdf(-z)).min(1.0)
 }
 
-/// The slopes that lie z sqrt(variance) ranks apart, about the middle (Sen 1968, equation 2.6).
+/// The slopes that lie z sqrt(variance) ranks apart, about the middle (Sen 1968).
 fn interval(slopes: &[f64], variance: f64, level: f64) -> Option<(f64, f64)> {
     let apart = normal::quantile((1.0 + level) / 2.0) * variance.sqrt();
     let low = ((slopes.len() as f64 - apart) / 2.0).round() - 1.0;

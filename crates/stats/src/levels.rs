@@ -32,7 +32,7 @@ pub struct Levels {
 }
 
 /// Splits the variance by the one-way random-effects analysis, the groups' sizes equal or not
-/// (Searle, Casella and McCulloch, Variance Components, 1992, section 3.6, the ANOVA estimators).
+/// (Searle, Casella and McCulloch, Variance Components, 1992, chapter 3, the ANOVA estimators).
 ///
 /// None of fewer than two groups, of an empty one, where no group has two values (nothing then
 /// parts the levels), or if a value is not finite.

@@ -3,7 +3,7 @@
 use crate::describe::{median_of_sorted, sorted};
 
 /// How many times the spread of the middle half a value may lie beyond it (Tukey, Exploratory Data
-/// Analysis, 1977, section 2D): of normal values 0.7 % lie further out.
+/// Analysis, 1977, chapter 2): of normal values 0.7 % lie further out.
 pub const INNER_FENCE: f64 = 1.5;
 
 /// Beyond this many times a value is far out (the same).
@@ -31,7 +31,7 @@ pub struct Fences {
     pub outer: (f64, f64),
 }
 
-/// Tukey's fences; the median belongs to both halves where n is odd (Tukey 1977, section 2B).
+/// Tukey's fences; the median belongs to both halves where n is odd (Tukey 1977).
 ///
 /// None of fewer than five values, where a hinge is hardly more than the extreme itself, or of one
 /// that is not finite.

@@ -94,7 +94,8 @@ pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32>
 /// equality within it, each with probability `power`. A true difference between the two may stay
 /// open all the same. None as [`n_to_find`].
 ///
-/// The spread put in is itself an estimate: from five values it may be off by half, and n by two.
+/// The spread put in is itself an estimate: from five values the true one is 0.6 to 2.9 times as large
+/// (95 %, chi-squared of four degrees of freedom), and the n it takes 0.4 to 8 times.
 pub fn n_that_would_decide(design: Design, threshold: f64, power: f64) -> Option<u32> {
     Some(n_to_find(design, threshold, power)?.max(n_to_show_same(design, threshold, power)?))
 }

@@ -22,7 +22,7 @@ pub struct Warmup {
 
 /// Compares the first value with the rest by the interval in which one more value of theirs would
 /// fall with probability `level`: mean of the rest +- t s sqrt(1 + 1/m), m values and m - 1 degrees
-/// of freedom (Hahn and Meeker, Statistical Intervals, 1991, section 4.8).
+/// of freedom (Hahn and Meeker, Statistical Intervals, 1991).
 ///
 /// None of fewer than three values, of one that is not finite, or of a level outside 0 to 1.
 pub fn warmup(values: &[f64], level: f64) -> Option<Warmup> {

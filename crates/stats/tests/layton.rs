@@ -1,7 +1,7 @@
 //! The checker finds the five contradictions in Layton's published tables of journal sizes ("Size Can
 //! Matter: Improving Metadata Performance with Ext4 Journal Sizing", tables 1 to 8), and no other.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use fsdyno_stats::consistency::{
     Agreement, Cell, Contradiction, Divisor, Rule, Sample, agreed_count, check_cells, printed,

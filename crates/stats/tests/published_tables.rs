@@ -1,7 +1,7 @@
 //! The other published tables, checked for contradictions: Guenter 2008, the maildir page of 2004,
 //! Phillips 2001, and the first benchmarks of ext4 of 2006. One alarm, and it is a true one.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use fsdyno_stats::consistency::{Range, Rule, at_most, cut, equal, printed};
 
