@@ -371,6 +371,31 @@ mod tests {
     }
 
     #[test]
+    fn conditions_alike_are_called_different_as_rarely_as_promised() {
+        // 4000 comparisons at 5 %: 200 alarms expected, standard deviation 14. Normal logs by Box and
+        // Muller; for Welch one side scatters three times as much and has fewer values.
+        let mut draws = fsdyno_record::seed::stream(31, "alike");
+        let mut unit = || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut value = |sd: f64| {
+            let (a, b) = (1.0 - unit(), unit());
+            (sd * (-2.0 * a.ln()).sqrt() * (2.0 * std::f64::consts::PI * b).cos()).exp()
+        };
+        let claims = |c: Option<Comparison>| {
+            c.is_some_and(|c| matches!(c.verdict, Verdict::Faster | Verdict::Slower))
+        };
+        let (mut pairs, mut sides) = (0, 0);
+        for _ in 0..4000 {
+            let paired_times: Vec<(f64, f64)> = (0..5).map(|_| (value(0.1), value(0.1))).collect();
+            pairs += usize::from(claims(paired(&paired_times)));
+            let base: Vec<f64> = (0..6).map(|_| value(0.3)).collect();
+            let new: Vec<f64> = (0..9).map(|_| value(0.1)).collect();
+            sides += usize::from(claims(welch(&base, &new)));
+        }
+        assert!((150..=250).contains(&pairs), "{pairs}");
+        assert!((150..=250).contains(&sides), "{sides}");
+    }
+
+    #[test]
     fn an_open_comparison_says_how_many_would_decide() {
         let pairs = [(1.0, 1.02), (1.0, 0.99), (1.0, 1.01), (1.0, 0.985)];
         let open = paired(&pairs).unwrap().within(0.01);

@@ -39,6 +39,9 @@ pub fn quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-38.0, 38.0);
     for _ in 0..120 {
         let middle = (low + high) / 2.0;
+        if middle <= low || middle >= high {
+            break;
+        }
         if cdf(middle) < p {
             low = middle;
         } else {

@@ -14,9 +14,13 @@ pub fn two_sided_quantile(level: f64, df: f64) -> f64 {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Bisection: 120 halvings are more than the 53 bits of the answer, and it cannot diverge.
+    // Bisection: 120 halvings are more than the 53 bits of the answer, and it cannot diverge. Where
+    // no number is left between the two, nothing more can change.
     for _ in 0..120 {
         let middle = (low + high) / 2.0;
+        if middle <= low || middle >= high {
+            break;
+        }
         if two_sided_tail(middle, df) > tail {
             low = middle;
         } else {
