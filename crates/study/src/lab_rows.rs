@@ -360,7 +360,8 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if let Some(kernel) = twice(&lab.kernels) {
         return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
     }
-    if !(lab.accel.is_exact() || lab.boot.is_cold() && lab.cpu.is_usual()) {
+    let of_virtual_time = !lab.boot.is_cold() || !lab.cpu.is_usual();
+    if of_virtual_time && !lab.accel.is_exact() {
         return Err(MatrixError::Wrong(format!(
             "--accel {} runs a guest on this host's CPU and in its time; --boot snapshot and --cpu are for \
              virtual time: leave them out",
