@@ -16,7 +16,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::age::{AgePlan, Aged};
 use fsdyno_record::seed::{self, SplitMix64};
 use fsdyno_workload::sizes::Sizes;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 /// The folder of the aged files, beside the root of the trial.
@@ -92,15 +92,14 @@ pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
     let census: Aged = serde_json::from_str(&text)?;
     let mut found = Aged::default();
     for entry in entries(folder.as_fd())? {
-        let (name, kind) = entry?;
-        if kind != FileType::Directory {
+        let name = entry?;
+        if name == CENSUS {
             continue;
         }
         found.directories += 1;
         let directory = open_directory(folder.as_fd(), &name)?;
         for entry in entries(directory.as_fd())? {
-            let stat =
-                rustix::fs::statat(&directory, entry?.0.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+            let stat = rustix::fs::statat(&directory, entry?.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
             found.files += 1;
             found.bytes = found.bytes + Bytes(stat.st_size as u64);
             if found.files % 256 == 0 {
@@ -136,16 +135,13 @@ fn open_directory(at: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
 }
 
-/// What lies in a directory, but for itself and the one above.
-fn entries(
-    directory: BorrowedFd<'_>,
-) -> io::Result<impl Iterator<Item = io::Result<(String, FileType)>>> {
-    let entries = Dir::read_from(directory)?.map(|entry| {
-        let entry = entry?;
-        Ok((entry.file_name().to_string_lossy().into_owned(), entry.file_type()))
-    });
-    let itself = |name: &str| name == "." || name == "..";
-    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(|(name, _)| itself(name))))
+/// The names in a directory, but for itself and the one above. Not their types: jfs, for one, does not
+/// tell them there.
+fn entries(directory: BorrowedFd<'_>) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+    let entries = Dir::read_from(directory)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let itself = |name: &String| name == "." || name == "..";
+    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(itself)))
 }
 
 fn directory_of(slot: usize) -> String {
