@@ -315,13 +315,17 @@ mod tests {
 
     #[test]
     fn an_account_of_nothing_holds_none_of_its_own_cost() {
-        // Reading /proc takes milliseconds; between the two readings of the clock lie microseconds.
-        let scan = clock_gettime(ClockId::ProcessCPUTime);
-        let opened = Account::open(&Instruments::default());
-        let cost = clock_gettime(ClockId::ProcessCPUTime) - scan;
-        let spent = Account::close(&Instruments::default(), &opened);
-        let cost = cost.tv_sec as u64 * 1_000_000_000 + cost.tv_nsec as u64;
-        assert!(spent.cpu.0 * 2 < cost, "{} of {cost} ns", spent.cpu.0);
+        // Reading /proc takes milliseconds; between the two readings of the clock lie microseconds. Other
+        // tests are threads of this process, whose time may come in between, but not each time.
+        let nothing = || {
+            let scan = clock_gettime(ClockId::ProcessCPUTime);
+            let opened = Account::open(&Instruments::default());
+            let cost = clock_gettime(ClockId::ProcessCPUTime) - scan;
+            let spent = Account::close(&Instruments::default(), &opened);
+            (spent.cpu.0, cost.tv_sec as u64 * 1_000_000_000 + cost.tv_nsec as u64)
+        };
+        let tries: Vec<(u64, u64)> = (0..20).map(|_| nothing()).collect();
+        assert!(tries.iter().any(|(spent, cost)| spent * 2 < *cost), "{tries:?}");
     }
 
     #[test]
