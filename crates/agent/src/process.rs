@@ -59,13 +59,17 @@ pub fn beside(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Res
         let work = Box::into_raw(Box::new(work));
         // SAFETY: `enter` takes what `work` points to; stack and thread-local storage are nobody else's
         // while this call lasts, which is until the child has ended.
-        unsafe {
+        let pid = unsafe {
             libc::clone(
                 enter,
                 top.cast(),
                 libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
                 work.cast(),
             )
+        };
+        if pid < 0 {
+            // SAFETY: nobody has taken it. With it goes what the other end waits for.
+            drop(unsafe { Box::from_raw(work) });
         }
     };
     thread::Builder::new().stack_size(STACK).spawn(asleep)?;

@@ -1,4 +1,5 @@
-//! A processor for one child, which no other child of any fsdyno on this machine gets meanwhile.
+//! A processor for one child, which no other child of any fsdyno in this network namespace gets meanwhile.
+//! (Two containers know nothing of each other's; there, as beside other work, the scheduler decides.)
 //!
 //! QEMU's processor thread and its main loop hand one lock to and fro at every wait of the guest. On two
 //! processors each turn wakes an idle one; on one the other thread simply goes on.

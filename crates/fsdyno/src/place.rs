@@ -299,6 +299,16 @@ pub fn venue(
             for kernel in kernels(run) {
                 labs.push(find_lab(kernel, false)?);
             }
+            for (at, lab) in labs.iter().enumerate() {
+                if let Some(other) = labs[..at].iter().position(|other| other.has_kernel_of(lab)) {
+                    return Err(Failure::wrong(format!(
+                        "--kernel {} and --kernel {} are one kernel, {}; name it once",
+                        run.kernels[other],
+                        run.kernels[at],
+                        lab.kernel_release()
+                    )));
+                }
+            }
             let releases: Vec<&str> = labs.iter().map(Lab::kernel_release).collect();
             let names = names(&releases, &run.kernels);
             let labs = labs.into_iter().zip(&names).map(|(lab, name)| lab.named(name.clone()));

@@ -128,6 +128,11 @@ impl Lab {
         &self.kernel.release
     }
 
+    /// Whether another lab has the same kernel: image and modules.
+    pub fn has_kernel_of(&self, other: &Lab) -> bool {
+        (&self.kernel.image, &self.kernel.modules) == (&other.kernel.image, &other.kernel.modules)
+    }
+
     /// What plans call the kernel: its release, if nothing else was said.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.kernel.release)

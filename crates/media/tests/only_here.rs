@@ -25,6 +25,7 @@ const WORDS: &[&str] = &[
 
 /// Where it may stand outside this crate, and why no drive of the user's can be what is opened.
 const LISTED: &[(&str, &str)] = &[
+    ("agent/src/age.rs", "below the trial's root, by its descriptor; it must be new"),
     ("agent/src/block_queue.rs", "settings of a device below /sys"),
     ("agent/src/guest.rs", "/dev/port, as PID 1 of a guest"),
     ("agent/src/machine.rs", "sysctls below /proc/sys"),
@@ -34,12 +35,14 @@ const LISTED: &[(&str, &str)] = &[
     ("agent/src/target/directory.rs", "/proc/sys/vm/drop_caches"),
     ("agent/src/target/formatted.rs", "/proc/sys/vm/drop_caches"),
     ("engine/src/issue/lane.rs", "below the trial's root, by its descriptor"),
+    ("engine/src/issue/raw.rs", "the device of a trial's own, which media or the lab has made"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
     ("fsdyno/src/commands/fit.rs", "create_new: never what is there already"),
     ("lab/src/fetch.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/kernel.rs", "a name of ours in fsdyno's cache"),
-    ("lab/src/snapshot.rs", "names of ours in fsdyno's cache"),
+    ("lab/src/kept.rs", "names of ours in fsdyno's cache"),
+    ("lab/src/kvm.rs", "/dev/kvm, for what it answers"),
     ("study/src/logs.rs", "a name of ours in a folder of results, renamed when it is whole"),
     ("study/src/share.rs", "a name of ours in a folder of results, renamed when it is whole"),
     ("study/src/store.rs", "names of ours in a folder of results"),

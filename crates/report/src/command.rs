@@ -17,6 +17,7 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
     let mut options = Vec::new();
     options.extend(distinct(trials.iter().filter_map(file_system)));
     options.extend(distinct(trials.iter().flat_map(medium)));
+    options.extend(distinct(trials.iter().filter_map(period)));
     options.extend(ages(trials));
     options.extend(distinct(trials.iter().flat_map(settings)));
     let sysctls = trials.iter().flat_map(|t| &t.plan.sysctls);
@@ -40,6 +41,10 @@ fn file_system(trial: &Trial) -> Option<String> {
     let (label, spec) = (&trial.plan.label, &trial.plan.filesystem.as_ref()?.spec);
     let text = if label == spec { spec.clone() } else { format!("{label}={spec}") };
     Some(option("fs", &text))
+}
+
+fn period(trial: &Trial) -> Option<String> {
+    Some(option("period", trial.plan.filesystem.as_ref()?.period.as_ref()?))
 }
 
 /// Every age, that of the fresh ones too, where there is one at all.
@@ -74,12 +79,13 @@ fn on_device(device: &DevicePlan) -> Vec<String> {
 
 /// The options of a lab; what is as usual is left out.
 fn in_lab(lab: &LabPlan) -> Vec<String> {
-    let mut options = vec![
-        option("disk", &lab.disk.name),
-        option("kernel", lab.kernel.split_once('@').map_or(&lab.kernel, |(_, typed)| typed)),
-        option("ram", &bytes(lab.ram)),
-        option("size", &lab.size.map_or("whole".into(), bytes)),
-    ];
+    let kernel = lab.kernel.split_once('@').map_or(lab.kernel.as_str(), |(_, typed)| typed);
+    // What lies in memory has no disk, and its size stands in its spec or is that of its neighbours.
+    let on_disk = !lab.in_memory();
+    let mut options = Vec::new();
+    options.extend(on_disk.then(|| option("disk", &lab.disk.name)));
+    options.extend([option("kernel", kernel), option("ram", &bytes(lab.ram))]);
+    options.extend(on_disk.then(|| option("size", &lab.size.map_or("whole".into(), bytes))));
     options.extend(lab.raid.map(|raid| option("raid", &raid.to_string())));
     options.extend(lab.journal.iter().map(|disk| option("journal-disk", &disk.name)));
     options.extend(lab.journal_size.map(|size| option("journal-size", &bytes(size))));
@@ -138,6 +144,8 @@ fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::plan::DiskPlan;
+
     use super::*;
     use crate::fixture;
 
@@ -163,6 +171,18 @@ mod tests {
         for part in ["--on loop:8G", "--raid 5x3", "--journal-size 64M"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn a_period_is_said_and_what_lies_in_memory_names_no_disk() {
+        let mut trials = fixture::trials();
+        let plan = trials[0].plan.filesystem.as_mut().unwrap();
+        plan.period = Some("2008".into());
+        assert!(of(&trials[..1], None).contains("--period 2008"));
+        let MediumPlan::Lab(lab) = &mut trials[0].plan.medium else { unreachable!() };
+        (lab.disk, lab.size) = (DiskPlan::memory(), None);
+        let text = of(&trials[..1], None);
+        assert!(!text.contains("--disk") && !text.contains("--size"), "{text}");
     }
 
     #[test]

@@ -320,6 +320,9 @@ impl Venue for LabVenue {
                     let elapsed_ns = nanos(finished.elapsed);
                     let host = Host { started, elapsed_ns, ..Host::default() };
                     let exact = machine.accel.is_exact();
+                    if !exact {
+                        report.conditions.notes.push(NOT_REPEATABLE.into());
+                    }
                     let identity = exact.then(|| identity(&guest, snapshot.as_ref()));
                     return Ok(Ran { report, host, identity });
                 }

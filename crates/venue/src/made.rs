@@ -67,7 +67,9 @@ pub fn tell(made: &AgentReport, report: &mut AgentReport) {
     to.mkfs.clone_from(&from.mkfs);
     to.mkfs_output.clone_from(&from.mkfs_output);
     to.before_mkfs.clone_from(&from.before_mkfs);
-    to.features.clone_from(&from.features);
+    // What only a mount tells, the measured guest has seen.
+    let seen = std::mem::replace(&mut to.features, from.features.clone());
+    to.features.extend(seen);
     to.aged = from.aged;
     let notes = from.notes.iter().filter(|note| !to.notes.contains(note));
     let notes: Vec<String> = notes.cloned().collect();

@@ -26,10 +26,15 @@ fn died(error: impl std::fmt::Display) -> VenueError {
 }
 
 impl Venue for ModelVenue {
-    /// The disk and the seed are in the plan and the trial; what is left is the model itself.
+    /// The disk and the seed are in the plan and the trial; what is left is the program, as in the lab.
     fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let model = format!("ext2 directories, revision {REVISION}");
-        let components = BTreeMap::from([("model".to_string(), model)]);
+        // The disk's law, the workload's generator and what is drawn of the seed are this program's.
+        let program = std::fs::read("/proc/self/exe").map_err(died)?;
+        let components = BTreeMap::from([
+            ("model".to_string(), model),
+            ("program".to_string(), sha256_hex(&program)),
+        ]);
         let text = serde_json::to_vec(&components).map_err(died)?;
         Ok(Some(Identity { lab_id: sha256_hex(&text), components }))
     }

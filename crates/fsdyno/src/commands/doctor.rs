@@ -121,7 +121,10 @@ fn arrays() -> Finding {
 
 fn kvm() -> Finding {
     let there = Path::new("/dev/kvm").exists();
-    let detail = if there { "there, and not used" } else { "not there, and not needed" };
+    let detail = match there {
+        true => "there, and used by --accel kvm alone",
+        false => "not there, and only --accel kvm would use it",
+    };
     finding("/dev/kvm", State::Note, format!("{detail}: virtual time is emulation by design"))
 }
 
