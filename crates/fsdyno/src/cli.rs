@@ -311,6 +311,9 @@ pub struct Doctor {
     /// devices, and in this directory folders and files [default directory: the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
+    /// Empty the caches of booted guests and made disks; what is needed again is made again
+    #[arg(long, conflicts_with = "clean")]
+    pub clear_caches: bool,
     /// How it is written
     #[arg(long, value_enum, default_value_t = DataFormat::Text)]
     pub format: DataFormat,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsdyno_filesystem::array;
-use fsdyno_lab::{Lab, LabOptions};
+use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_record::Bytes;
 use fsdyno_venue::tools;
 use serde::Serialize;
@@ -39,6 +39,12 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     if let Some(directory) = &doctor.clean {
         return clean::run(directory);
     }
+    if doctor.clear_caches {
+        let files = fsdyno_lab::clear_caches(&user_cache())
+            .map_err(|error| Failure::wrong(format!("failed to empty the caches: {error}")))?;
+        say(&format!("{files} files removed; what is needed again is made again"));
+        return Ok(Exit::Good);
+    }
     let findings = look();
     match doctor.format {
         DataFormat::Text => output::data(&text(&findings))?,
@@ -55,7 +61,24 @@ fn look() -> Vec<Finding> {
         fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
     );
     findings.extend([arrays(), kvm(), apt(), space(), leftovers()]);
+    findings.extend(caches());
     findings
+}
+
+/// What is kept from one run for the next.
+fn caches() -> Vec<Finding> {
+    let note = |what: &str, detail: String| finding(what, State::Note, detail);
+    match fsdyno_lab::caches(&user_cache()) {
+        Ok(caches) => caches
+            .iter()
+            .map(|kept| {
+                let (files, bytes, limit) = (kept.files, kept.bytes, kept.limit);
+                let folder = kept.folder.display();
+                note(kept.what, format!("{files} in {folder}, {bytes} of at most {limit}"))
+            })
+            .collect(),
+        Err(error) => vec![note("caches", format!("cannot be read: {error}"))],
+    }
 }
 
 fn finding(what: &str, state: State, detail: impl Into<String>) -> Finding {
