@@ -23,6 +23,7 @@ mod features;
 mod fill;
 pub mod mount;
 mod options;
+mod outer_journal;
 pub mod period;
 mod plan;
 mod spec;

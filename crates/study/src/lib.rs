@@ -11,6 +11,7 @@ mod model_rows;
 pub mod question;
 mod refused;
 pub mod run;
+mod same;
 pub mod schedule;
 pub mod settings;
 pub mod share;

@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 use crate::logs;
-use crate::run::{differs, same_machine, short};
+use crate::same::{differs, same_machine, short};
 use crate::schedule::Shard;
 use crate::share::{Planned, Share, ShareError};
 use crate::store::{Store, StoreError};

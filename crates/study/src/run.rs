@@ -1,6 +1,5 @@
 //! Runs a schedule through a venue: some trials side by side, each stored as it ends.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,10 +8,11 @@ use fsdyno_record::plan::Task;
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
-use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock, ground};
+use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock};
 
 use crate::question::Cell;
 use crate::refused::Refused;
+use crate::same::{same_ground, same_lab};
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
@@ -190,65 +190,6 @@ fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
     })
 }
 
-/// Results of two labs in one folder would be taken for repeats of one.
-fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {
-    let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
-    let Some(here) = here else { return Ok(()) };
-    for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
-        // Repeats of one plan are in one lab, down to its snapshot.
-        let differs = match trial.plan.hash == plan.hash {
-            true => differing(&trial.lab, &here.components, &[]),
-            false => differs(&trial.lab, &here.components),
-        };
-        if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
-            let (stored, current) = (short(lab_id), short(&here.lab_id));
-            return Err(RunError::OtherLab { stored, current, differs });
-        }
-    }
-    Ok(())
-}
-
-/// A directory has no identity, but a kernel and a mount: other ones under the same path make
-/// other results.
-fn same_ground(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {
-    let here = venue.ground(plan).map_err(|error| RunError::Missing(error.to_string()))?;
-    let alike = |trial: &&Trial| trial.plan.medium == plan.medium;
-    for trial in stored.iter().filter(alike) {
-        let stored = ground::of_record(&trial.conditions);
-        let pairs =
-            here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
-        if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {
-            let [what, stored, current] = [what, stored, current].map(String::clone);
-            return Err(RunError::OtherGround { what, stored, current });
-        }
-    }
-    Ok(())
-}
-
-/// Whether two plans are for one machine with one kernel: then what their guests share is alike.
-pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
-    a.lab().zip(b.lab()).is_some_and(|(a, b)| {
-        (&a.kernel, &a.disk.name, a.boot, a.cpu) == (&b.kernel, &b.disk.name, b.boot, b.cpu)
-    })
-}
-
-/// Components that two guests share and that differ. The initramfs and its list of modules differ
-/// between file systems by nature; what is in them is compared piece by piece. A snapshot is of one
-/// file system's guest on one machine.
-pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
-    differing(a, b, &["initramfs", "modules", "snapshot"])
-}
-
-fn differing(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, but: &[&str]) -> String {
-    let shared = a.iter().filter(|(name, _)| !but.contains(&name.as_str()));
-    let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
-    differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
-}
-
-pub(crate) fn short(id: &str) -> String {
-    id.chars().take(12).collect()
-}
-
 /// What the workers share.
 struct Floor<'a> {
     venue: &'a dyn Venue,
@@ -382,6 +323,8 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use fsdyno_record::Bytes;
     use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::AgentReport;
@@ -614,13 +557,5 @@ mod tests {
         let mut store = Store::open(folder.path()).unwrap();
         let error = go(&Fake(good), &mut store, false).unwrap_err();
         assert!(error.to_string().contains("what differs: agent"), "{error}");
-    }
-
-    #[test]
-    fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
-        let lab = |snapshot: &str| BTreeMap::from([("snapshot".to_string(), snapshot.to_string())]);
-        assert_eq!(differs(&lab("a"), &lab("b")), "");
-        assert_eq!(differing(&lab("a"), &lab("b"), &[]), "snapshot");
-        assert_eq!(differing(&lab("a"), &lab("a"), &[]), "");
     }
 }

@@ -1,0 +1,85 @@
+//! Whether trials may stand in one folder: one lab, or one mount of one host.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Plan;
+use fsdyno_record::trial::Trial;
+use fsdyno_venue::{Venue, ground};
+
+use crate::run::RunError;
+
+/// Results of two labs in one folder would be taken for repeats of one.
+pub(crate) fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {
+    let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let Some(here) = here else { return Ok(()) };
+    for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
+        // Repeats of one plan are in one lab, down to its snapshot.
+        let differs = match trial.plan.hash == plan.hash {
+            true => differing(&trial.lab, &here.components, &[]),
+            false => differs(&trial.lab, &here.components),
+        };
+        if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
+            let (stored, current) = (short(lab_id), short(&here.lab_id));
+            return Err(RunError::OtherLab { stored, current, differs });
+        }
+    }
+    Ok(())
+}
+
+/// A directory has no identity, but a kernel and a mount: other ones under the same path make
+/// other results.
+pub(crate) fn same_ground(
+    venue: &dyn Venue,
+    plan: &Plan,
+    stored: &[Trial],
+) -> Result<(), RunError> {
+    let here = venue.ground(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let alike = |trial: &&Trial| trial.plan.medium == plan.medium;
+    for trial in stored.iter().filter(alike) {
+        let stored = ground::of_record(&trial.conditions);
+        let pairs =
+            here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
+        if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {
+            let [what, stored, current] = [what, stored, current].map(String::clone);
+            return Err(RunError::OtherGround { what, stored, current });
+        }
+    }
+    Ok(())
+}
+
+/// Whether two plans are for one machine with one kernel: then what their guests share is alike.
+pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
+    a.lab().zip(b.lab()).is_some_and(|(a, b)| {
+        (&a.kernel, &a.disk.name, a.boot, a.cpu) == (&b.kernel, &b.disk.name, b.boot, b.cpu)
+    })
+}
+
+/// Components that two guests share and that differ. The initramfs and its list of modules differ
+/// between file systems by nature; what is in them is compared piece by piece. A snapshot is of one
+/// file system's guest on one machine.
+pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
+    differing(a, b, &["initramfs", "modules", "snapshot"])
+}
+
+fn differing(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, but: &[&str]) -> String {
+    let shared = a.iter().filter(|(name, _)| !but.contains(&name.as_str()));
+    let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
+    differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn short(id: &str) -> String {
+    id.chars().take(12).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
+        let lab = |snapshot: &str| BTreeMap::from([("snapshot".to_string(), snapshot.to_string())]);
+        assert_eq!(differs(&lab("a"), &lab("b")), "");
+        assert_eq!(differing(&lab("a"), &lab("b"), &[]), "snapshot");
+        assert_eq!(differing(&lab("a"), &lab("a"), &[]), "");
+    }
+}
