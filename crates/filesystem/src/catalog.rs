@@ -401,11 +401,21 @@ mod tests {
     fn only_what_lies_on_a_device_is_made_of_one() {
         for filesystem in all() {
             let device = filesystem.lies_on == Ground::Device;
-            assert_eq!(device, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
+            // Raw is the device itself: nothing makes it.
+            let made = device && !filesystem.mount.kind.is_empty();
+            assert_eq!(made, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
             assert_eq!(device, filesystem.minimum_size > Bytes(0), "{}", filesystem.name);
             assert_eq!(filesystem.package.is_empty(), filesystem.tools.is_empty());
         }
         assert!(get("fuse2fs").unwrap().in_user_space() && !get("ext4").unwrap().in_user_space());
+    }
+
+    #[test]
+    fn what_has_a_format_has_limits() {
+        let without = all().iter().filter(|filesystem| filesystem.limits.is_none());
+        let without: Vec<&str> = without.map(|filesystem| filesystem.name.as_str()).collect();
+        // A command's are those of what it mounts, and a device's is its size.
+        assert_eq!(without, ["fuse", "raw"]);
     }
 
     #[test]
