@@ -20,6 +20,7 @@ pub mod store;
 pub use input::read_inputs;
 pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
+pub use model_rows::BLOCK_SIZES as MODEL_BLOCK_SIZES;
 pub use question::{
     Cell, DevicePlace, LabPlace, MatrixError, ModelPlace, Place, Question, Size, USUAL_DEADLINE,
 };

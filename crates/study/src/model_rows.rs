@@ -13,7 +13,7 @@ use crate::matrix::Row;
 use crate::question::{MatrixError, ModelPlace, Question, Size, USUAL_SIZE};
 
 /// What `mke2fs -b` of the model takes, the first where nothing is said.
-const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
+pub const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
 
 /// A row for each disk and file system, in the order in which they were given; without a file system
 /// all that there are.

@@ -117,6 +117,13 @@ impl Here {
     pub fn on_host(&self, kind: &Filesystem) -> CanRun {
         let (release, modules) = &self.host;
         let mount_type = kind.mount.kind.as_str();
+        // Nothing mounts the device itself.
+        if mount_type.is_empty() && kind.lies_on == Ground::Device {
+            return match self.root {
+                true => CanRun::yes(),
+                false => CanRun::no("only root can set up its loop device", "sudo, or the lab"),
+            };
+        }
         let built_in =
             self.driven.lines().any(|line| line.split_whitespace().last() == Some(mount_type));
         let loadable = modules.as_ref().is_some_and(|modules| {
@@ -135,14 +142,18 @@ impl Here {
         if kind.in_user_space() && !Path::new("/dev/fuse").exists() {
             return CanRun::no("no /dev/fuse", "modprobe fuse");
         }
-        if !self.root {
-            return CanRun::no(
-                "only root can make and mount it",
-                "sudo, or --on a directory of it",
-            );
+        match self.root {
+            true => CanRun::yes(),
+            false => {
+                CanRun::no("only root can make and mount it", "sudo, or --on a directory of it")
+            }
         }
-        CanRun::yes()
     }
+}
+
+/// Whether lab or host can run what only `--on model` has: that needs nothing of either.
+pub fn of_a_model() -> CanRun {
+    CanRun::no("no kernel that runs today has it", "--on model")
 }
 
 fn without_tools(kind: &Filesystem) -> Option<CanRun> {
@@ -230,8 +241,11 @@ mod tests {
         assert!(here.on_host(kind("tmpfs")).can);
         let no = here.on_host(kind("f2fs"));
         assert_eq!(no.why.as_deref(), Some("this kernel (6.18.4) has no f2fs"));
+        assert_eq!(here.on_host(kind("raw")), CanRun::yes());
         let user = Here { root: false, ..here };
-        assert!(user.on_host(kind("tmpfs")).why.unwrap().contains("only root"));
+        for name in ["tmpfs", "raw"] {
+            assert!(user.on_host(kind(name)).why.unwrap().contains("only root"), "{name}");
+        }
     }
 
     #[test]

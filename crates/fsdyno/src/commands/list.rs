@@ -1,5 +1,6 @@
 //! `fsdyno list`: what there is, and whether it can run here.
 
+use fsdyno_filesystem::Filesystem;
 use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
@@ -66,49 +67,98 @@ fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
     if shared { "any" } else { "fixed" }
 }
 
+/// One file system, and where it can run.
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+    /// What it lies on.
+    ground: &'static str,
+    lab: CanRun,
+    host: CanRun,
+    /// What the catalog has of it; nothing of a model.
+    kind: Option<&'static Filesystem>,
+}
+
+/// The catalog's file systems and, behind them, the models.
+fn listed(here: &Here) -> Vec<Listed> {
+    let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
+        name: &kind.name,
+        about: &kind.about,
+        ground: here::ground(kind),
+        lab: here.in_lab(kind),
+        host: here.on_host(kind),
+        kind: Some(kind),
+    });
+    let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| Listed {
+        name: variant.name,
+        about: variant.about,
+        ground: "a model in this program",
+        lab: here::of_a_model(),
+        host: here::of_a_model(),
+        kind: None,
+    });
+    kinds.chain(models).collect()
+}
+
 /// The table says where each can run; below it stand the reasons where it cannot.
 fn filesystems(format: DataFormat) -> Result<Exit, Failure> {
     let here = Here::look();
-    let kinds = fsdyno_filesystem::catalog::all();
-    let places = kinds.iter().map(|kind| (kind, here.in_lab(kind), here.on_host(kind)));
-    if format == DataFormat::Json {
-        let value = |place: CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
-        let rows: Value = places
-            .map(|(kind, lab, host)| {
-                json!({
-                    "name": kind.name, "about": kind.about, "lies_on": here::ground(kind),
-                    "userspace": kind.in_user_space(), "since": kind.since, "until": kind.until,
-                    "lab": value(lab), "host": value(host),
-                })
-            })
-            .collect();
-        output::json(&rows)?;
-        return Ok(Exit::Good);
+    let listed = listed(&here);
+    match format {
+        DataFormat::Json => output::json(&listed.iter().map(Listed::json).collect::<Value>())?,
+        DataFormat::Text => output::data(&text(&here, &listed))?,
     }
+    Ok(Exit::Good)
+}
+
+impl Listed {
+    fn json(&self) -> Value {
+        let value =
+            |place: &CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
+        json!({
+            "name": self.name, "about": self.about, "lies_on": self.ground,
+            "model": self.kind.is_none(),
+            "userspace": self.kind.is_some_and(Filesystem::in_user_space),
+            "since": self.kind.map(|kind| &kind.since),
+            "until": self.kind.and_then(|kind| kind.until.as_ref()),
+            "lab": value(&self.lab), "host": value(&self.host),
+        })
+    }
+
+    /// What keeps it from running, where something does: a line for each place, or one for both.
+    fn reasons(&self) -> String {
+        let places = match self.lab == self.host {
+            true => vec![("", &self.lab)],
+            false => vec![(" in the lab", &self.lab), (" on this host", &self.host)],
+        };
+        let lines = places.into_iter().filter_map(|(place, can)| {
+            let cure = can.cure.as_ref().map(|cure| format!("  ->  {cure}")).unwrap_or_default();
+            let line = format!("{}{place}: {}{cure}", self.name, can.why.as_ref()?);
+            Some(output::indented(&line, 2))
+        });
+        lines.collect()
+    }
+}
+
+fn text(here: &Here, listed: &[Listed]) -> String {
     let mut rows = vec![["NAME", "LAB", "HOST", "LIES ON", "ABOUT"].map(String::from).to_vec()];
-    let mut reasons = String::new();
-    for (kind, lab, host) in places {
-        let word = |place: &CanRun| if place.can { "yes" } else { "no" }.to_string();
-        let ground = here::ground(kind).to_string();
-        rows.push(vec![kind.name.clone(), word(&lab), word(&host), ground, kind.about.clone()]);
-        for (place, can) in [("in the lab", lab), ("on this host", host)] {
-            let Some(why) = can.why else { continue };
-            let cure = can.cure.map(|cure| format!("  ->  {cure}")).unwrap_or_default();
-            let line = format!("{} {place}: {why}{cure}", kind.name);
-            reasons.push_str(&output::indented(&line, 2));
-        }
-    }
+    let word = |place: &CanRun| if place.can { "yes" } else { "no" };
+    rows.extend(listed.iter().map(|row| {
+        [row.name, word(&row.lab), word(&row.host), row.ground, row.about]
+            .map(String::from)
+            .to_vec()
+    }));
     let mut text = output::columns(&rows);
     let kernel = here.lab_kernel().unwrap_or("the one that the first run brings");
     text.push_str(&format!("\nlab: with its usual kernel, {kernel}; --kernel takes others\n"));
     text.push_str(
         "host: made and mounted by this host; --on DIR runs on whatever is mounted there\n",
     );
+    let reasons: String = listed.iter().map(Listed::reasons).collect();
     if !reasons.is_empty() {
         text.push_str(&format!("\n{reasons}"));
     }
-    output::data(&text)?;
-    Ok(Exit::Good)
+    text
 }
 
 fn disks() -> Result<Table, Failure> {

@@ -11,6 +11,7 @@ mod report;
 mod run;
 mod show;
 mod show_log;
+mod show_model;
 mod show_period;
 
 use crate::cli::Command;

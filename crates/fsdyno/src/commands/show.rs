@@ -4,11 +4,12 @@ use fsdyno_disk::DiskSpec;
 use fsdyno_disk::catalog::{CatalogError, UnknownDisk};
 use fsdyno_disk::model::Model;
 use fsdyno_disk::profile::{self, Profile};
+use fsdyno_record::suggest;
 use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{DataFormat, Show, Showable};
-use crate::commands::{show_log, show_period};
+use crate::commands::{show_log, show_model, show_period};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -122,8 +123,16 @@ fn kernel(name: &str) -> Result<(String, Value), Failure> {
 }
 
 fn filesystem(name: &str) -> Result<(String, Value), Failure> {
-    let kind =
-        fsdyno_filesystem::catalog::get(name).map_err(|error| Failure::wrong(error.to_string()))?;
+    if let Some(variant) = fsdyno_ext2dir::find::named(name) {
+        return Ok(show_model::model(variant));
+    }
+    let kind = fsdyno_filesystem::catalog::get(name).map_err(|error| {
+        let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| variant.name);
+        let names: Vec<&str> =
+            fsdyno_filesystem::catalog::names().into_iter().chain(models).collect();
+        let hint = suggest::hint(name, names);
+        Failure::wrong(format!("there is no file system '{}'; {hint}", error.name))
+    })?;
     let kernels = match &kind.until {
         Some(until) => format!("Linux {} to {until}", kind.since),
         None => format!("Linux {} and later", kind.since),

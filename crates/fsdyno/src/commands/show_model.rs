@@ -1,0 +1,30 @@
+//! `fsdyno show filesystem` of what is a model in this program and no file system of a kernel.
+
+use fsdyno_ext2dir::Variant;
+use fsdyno_ext2dir::trial::{REVISION, WHAT_IT_IS};
+use serde_json::{Value, json};
+
+use crate::output;
+
+/// What it is, how it is run and what it takes, for people and for programs.
+pub fn model(variant: &Variant) -> (String, Value) {
+    let sizes = fsdyno_study::MODEL_BLOCK_SIZES;
+    let run = format!("fsdyno run dirops --on model --fs {}", variant.name);
+    let mut text = format!("{}: {}\n\n", variant.name, variant.about);
+    text.push_str(&output::wrapped(&format!("It is {WHAT_IT_IS}.")));
+    text.push('\n');
+    let taken = sizes.map(|size| size.to_string()).join(", ");
+    text.push_str(&output::columns(&[
+        vec!["run".into(), run.clone()],
+        vec!["takes".into(), format!("-b SIZE: {taken} (the first where nothing is said)")],
+        vec!["index".into(), if variant.index { "dir_index" } else { "none" }.into()],
+        vec!["longest name".into(), "255 bytes".into()],
+        vec!["revision".into(), REVISION.to_string()],
+    ]));
+    let value = json!({
+        "name": variant.name, "about": variant.about, "model": true, "what_it_is": WHAT_IT_IS,
+        "run": run, "block_sizes": sizes, "index": variant.index, "longest_name": 255,
+        "revision": REVISION,
+    });
+    (text, value)
+}
