@@ -1,10 +1,11 @@
 //! The agent as a child process of a host: mailbox and directory come as descriptors, devices by
-//! their names.
+//! their names and with a descriptor that keeps them.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use fsdyno_disk::Partition;
 use fsdyno_filesystem::array;
@@ -15,6 +16,7 @@ use fsdyno_record::{Bytes, Job};
 use fsdyno_workload::Input;
 
 use crate::memory::{mapped_input, shared_words};
+use crate::proven::{Handed, Held};
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, process, trial};
 
@@ -32,8 +34,8 @@ pub struct Given {
     /// The workload's input, where there is one.
     pub input: Option<RawFd>,
     /// The devices to format: those of the file system, and after them that of its journal.
-    pub devices: Vec<PathBuf>,
-    /// The array to make of them: `/dev/md127`.
+    pub devices: Vec<Handed>,
+    /// The array to make of them: `/dev/md119`.
     pub array: Option<PathBuf>,
 }
 
@@ -41,16 +43,22 @@ pub struct Given {
 ///
 /// Exit code 0 means that there is a report, whatever it says.
 pub fn host(given: &Given) -> ExitCode {
-    let served = match given.devices.is_empty() {
-        true => serve(given),
-        false => keeper::keep(|| serve(given), || stop_array(given)),
-    };
-    match served {
+    match begin(given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fsdyno agent: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The keeper holds the devices too: until it has seen the end of all that may write to them.
+fn begin(given: &Given) -> io::Result<()> {
+    let held = given.devices.iter().map(|device| Held::new(take(device.fd)?, device.path.clone()));
+    let held: Arc<[Held]> = held.collect::<io::Result<Vec<_>>>()?.into();
+    match held.is_empty() {
+        true => serve(given, &held),
+        false => keeper::keep(|| serve(given, &held), || stop_array(given)),
     }
 }
 
@@ -63,7 +71,7 @@ fn stop_array(given: &Given) {
     }
 }
 
-fn serve(given: &Given) -> io::Result<()> {
+fn serve(given: &Given, held: &Arc<[Held]>) -> io::Result<()> {
     let memory = take(given.mailbox)?;
     let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
@@ -77,24 +85,29 @@ fn serve(given: &Given) -> io::Result<()> {
         mailbox.put_report(&serde_json::to_vec(&report)?).map_err(io::Error::other)
     };
     match (job.plan.device(), given.root) {
-        (Some(plan), _) => run(&mut formatted(&job, plan, given)?, input),
+        (Some(plan), _) => run(&mut formatted(&job, plan, given, held)?, input),
         (None, Some(root)) => run(&mut Directory::new(take(root)?)?, input),
         (None, None) => Err(io::Error::other("neither a directory nor a device was handed over")),
     }
 }
 
-fn formatted(job: &Job, plan: &DevicePlan, given: &Given) -> io::Result<Formatted> {
+fn formatted(
+    job: &Job,
+    plan: &DevicePlan,
+    given: &Given,
+    held: &Arc<[Held]>,
+) -> io::Result<Formatted> {
     let Some(filesystem) = job.plan.filesystem.clone() else {
         return Err(io::Error::other("the plan names no file system"));
     };
     let data = plan.data_disks() as usize;
-    let disks = given.devices.iter().enumerate().map(|(at, path)| {
+    let disks = held.iter().enumerate().map(|(at, device)| {
         let role = match plan.raid {
             _ if at >= data => DiskRole::Journal,
             Some(_) => DiskRole::Member,
             None => DiskRole::Data,
         };
-        let name = name_of(path)?;
+        let name = name_of(device.path())?;
         let size = Bytes(crate::block_queue::size(&name)?);
         let partition = Partition { start: Bytes(0), size };
         let medium = Medium::Real { name };
@@ -105,7 +118,7 @@ fn formatted(job: &Job, plan: &DevicePlan, given: &Given) -> io::Result<Formatte
     let there = there.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
     let array = given.array.as_deref().map(name_of).transpose()?;
     let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, there.into());
-    Ok(made.beside_others(array, never_again()))
+    Ok(made.beside_others(array, never_again(), held.clone()))
 }
 
 /// A number that no other trial on this host gets.

@@ -16,6 +16,7 @@ mod machine;
 mod memory;
 mod mount_info;
 mod process;
+mod proven;
 mod room;
 mod serve_disk;
 mod target;
@@ -23,3 +24,4 @@ mod trial;
 
 pub use guest::guest;
 pub use host::{Given, host};
+pub use proven::Handed;

@@ -331,9 +331,9 @@ pub struct Agent {
     /// The workload's input, inherited
     #[arg(long)]
     pub input_fd: Option<i32>,
-    /// A device to format; may be repeated
+    /// A device to format, as FD:PATH with what keeps it, inherited; may be repeated
     #[arg(long = "device")]
-    pub devices: Vec<PathBuf>,
+    pub devices: Vec<fsdyno_agent::Handed>,
     /// The md array to make of them
     #[arg(long)]
     pub array: Option<PathBuf>,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 use std::time::Instant;
 
 use fsdyno_child::SharedMailbox;
@@ -58,10 +59,19 @@ impl Devices {
 
     /// What the agent is told.
     fn arguments(&self) -> Vec<OsString> {
-        let pair = |option: &str, path: &PathBuf| [OsString::from(option), path.into()];
-        let devices = self.all().flat_map(|device| pair("--device", &device.path));
-        let array = self.array.iter().flat_map(|array| pair("--array", &array.device));
-        devices.chain(array).collect()
+        let device = |device: &Device| {
+            let mut handed = OsString::from(format!("{}:", device.held.as_raw_fd()));
+            handed.push(&device.path);
+            [OsString::from("--device"), handed]
+        };
+        let array = |array: &Array| [OsString::from("--array"), array.device.clone().into()];
+        self.all().flat_map(device).chain(self.array.iter().flat_map(array)).collect()
+    }
+
+    /// What the agent holds too, so that a device is nobody else's before all that may write to it has
+    /// ended, even if this process is killed.
+    fn held(&self) -> Vec<BorrowedFd<'_>> {
+        self.all().map(|device| device.held.as_fd()).collect()
     }
 
     /// What a reader must know of them.
@@ -133,7 +143,7 @@ pub fn run(
     let mailbox = shared.mailbox().map_err(other)?;
     let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;
     mailbox.put_job(&text).map_err(other)?;
-    let mut process = venue.start(&shared, devices.arguments(), &[], input)?;
+    let mut process = venue.start(&shared, devices.arguments(), &devices.held(), input)?;
     let watched = follow(&mut process, &mailbox, job, begin, watch);
     process.kill().map_err(VenueError::io("end the agent"))?;
     let (mut report, first_op, ended) = watched?;

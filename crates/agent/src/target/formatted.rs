@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fsdyno_engine::clock;
 use fsdyno_filesystem::{Devices, fill, mount};
@@ -22,6 +23,7 @@ use crate::account::{self, Instruments};
 use crate::block_queue;
 use crate::mount_info::{self, Mount};
 use crate::process;
+use crate::proven::Held;
 use crate::serve_disk::Shared;
 
 /// linux/fs.h `BLKFLSBUF`: write back and drop the device's own page cache.
@@ -41,6 +43,8 @@ pub struct Formatted {
     array: String,
     /// What UUIDs are drawn from, where it is not the seed.
     uuids: Option<u64>,
+    /// The devices of this host that it lies on, proven again before whatever writes to them.
+    held: Arc<[Held]>,
     scheduler: Option<String>,
     mount_point: PathBuf,
     root: Option<OwnedFd>,
@@ -71,6 +75,7 @@ impl Formatted {
             raid,
             array: array::NAME.to_string(),
             uuids: None,
+            held: Arc::new([]),
             scheduler,
             mount_point,
             root: None,
@@ -83,9 +88,14 @@ impl Formatted {
     }
 
     /// The same on a host, where others have arrays and UUIDs too: with another name for its array,
-    /// and with what UUIDs are drawn from.
-    pub fn beside_others(self, array: Option<String>, uuids: u64) -> Formatted {
-        Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), ..self }
+    /// with what UUIDs are drawn from, and with what keeps the devices ours.
+    pub fn beside_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
+        Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
+    }
+
+    /// Whether the devices' names still mean what is held: asked before each command that writes.
+    fn prove(&self) -> io::Result<()> {
+        self.held.iter().try_for_each(Held::prove)
     }
 
     /// The same, on disks that another guest has made.
@@ -165,6 +175,7 @@ impl Formatted {
             let members = self.disks.iter().filter(|disk| disk.role == DiskRole::Member);
             let members: Vec<String> =
                 members.map(|disk| disk.path().to_string_lossy().into_owned()).collect();
+            self.prove()?;
             array::create(&self.array, raid, &members, (self.seed, self.uuids), conditions)?;
         }
         if self.in_memory() {
@@ -190,6 +201,7 @@ impl Formatted {
         }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
             let argv = self.filled(&journal.make);
+            self.prove()?;
             process::run(&argv, &self.plan.env)?.good(&argv)?;
             conditions.before_mkfs.push(argv);
         }
@@ -197,6 +209,7 @@ impl Formatted {
             return Ok(());
         }
         conditions.mkfs = self.filled(&self.plan.mkfs);
+        self.prove()?;
         let ran = process::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
         ran.good(&conditions.mkfs)?;
@@ -269,6 +282,7 @@ impl Formatted {
     }
 
     fn mount(&mut self) -> io::Result<()> {
+        self.prove()?;
         if self.plan.is_raw() {
             return self.open_root();
         }

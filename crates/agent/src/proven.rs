@@ -1,0 +1,129 @@
+//! Devices of this host that the venue holds for us: held here too, for as long as anything may write to
+//! them, and proven to be what their names still mean.
+//!
+//! A loop goes with its last user, and its number may then be given to anybody. As the keeper and the
+//! trial have it open too, it stays until both have ended, whatever becomes of the venue.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat, fstat, major, minor, stat};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+/// A device that is handed over: `FD:PATH` on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// What keeps it, inherited: the device itself, or of a drive the guard beside it.
+    pub fd: RawFd,
+    /// Its node, which commands are given.
+    pub path: PathBuf,
+}
+
+impl std::str::FromStr for Handed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Handed, String> {
+        let parted = text.split_once(':').and_then(|(fd, path)| Some((fd.parse().ok()?, path)));
+        let (fd, path) = parted
+            .filter(|(_, path)| path.starts_with('/'))
+            .ok_or_else(|| format!("'{text}' is no device; it is written FD:PATH"))?;
+        Ok(Handed { fd, path: path.into() })
+    }
+}
+
+/// A device that is held.
+#[derive(Debug)]
+pub struct Held {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Held {
+    /// Holds what was handed over; no program that is started inherits it.
+    ///
+    /// # Errors
+    /// What is no block device, or not the one of that name.
+    pub fn new(fd: OwnedFd, path: PathBuf) -> io::Result<Held> {
+        fcntl_setfd(fd.as_fd(), FdFlags::CLOEXEC)?;
+        let held = Held { fd, path };
+        held.prove()?;
+        Ok(held)
+    }
+
+    /// Its node.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the name still means what is held: the same device, or a partition of the same drive.
+    ///
+    /// # Errors
+    /// What it means instead.
+    pub fn prove(&self) -> io::Result<()> {
+        let (held, named) = (fstat(&self.fd)?, stat(&self.path)?);
+        let is_block = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+        let wrong = |why: &str| {
+            Err(io::Error::other(format!("{}: {why}; nothing is written", self.path.display())))
+        };
+        if !is_block(&held) || !is_block(&named) {
+            return wrong("it is no block device");
+        }
+        let same = held.st_rdev == named.st_rdev
+            || drive_of(held.st_rdev).is_some_and(|drive| drive_of(named.st_rdev) == Some(drive));
+        if same { Ok(()) } else { wrong("it is not the device that is held for this trial") }
+    }
+}
+
+/// The folder in sysfs of the drive that a partition lies on; none for what is no partition.
+fn drive_of(number: u64) -> Option<PathBuf> {
+    let link = format!("/sys/dev/block/{}:{}", major(number), minor(number));
+    let folder = std::fs::canonicalize(link).ok()?;
+    folder.join("partition").exists().then(|| folder.parent().map(Path::to_path_buf))?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn what_is_handed_over_is_written_with_its_descriptor() {
+        let handed: Handed = "7:/dev/loop3".parse().unwrap();
+        assert_eq!(handed, Handed { fd: 7, path: "/dev/loop3".into() });
+        for wrong in ["/dev/loop3", "7", "x:/dev/loop3", "7:loop3", "7:"] {
+            assert!(wrong.parse::<Handed>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_block_device_is_not_held() {
+        let null = || OwnedFd::from(File::open("/dev/null").unwrap());
+        let error = Held::new(null(), "/dev/null".into()).unwrap_err();
+        assert!(error.to_string().contains("no block device"), "{error}");
+        assert!(Held::new(null(), "/no/such/device".into()).is_err());
+    }
+
+    #[test]
+    fn a_name_that_means_another_device_by_now_is_refused() {
+        let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let nodes = blocks.map(|entry| Path::new("/dev").join(entry.file_name()));
+        let opened = nodes.filter_map(|node| Some((File::open(&node).ok()?, node)));
+        let mut opened = opened.take(2);
+        let (Some((one, first)), Some((_, second))) = (opened.next(), opened.next()) else {
+            return println!("skipped: no two block devices to open here");
+        };
+        let copy = || OwnedFd::from(one.try_clone().unwrap());
+        assert!(Held::new(copy(), first.clone()).is_ok());
+        // A link stands for a name that was given to another device.
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("name");
+        std::os::unix::fs::symlink(&first, &name).unwrap();
+        let held = Held::new(copy(), name.clone()).unwrap();
+        std::fs::remove_file(&name).unwrap();
+        std::os::unix::fs::symlink(&second, &name).unwrap();
+        let error = held.prove().unwrap_err().to_string();
+        assert!(error.contains("not the device that is held"), "{error}");
+    }
+}
