@@ -58,13 +58,15 @@ fn begin(given: &Given) -> io::Result<()> {
     let held: Arc<[Held]> = held.collect::<io::Result<Vec<_>>>()?.into();
     match held.is_empty() {
         true => serve(given, &held),
-        false => keeper::keep(|| serve(given, &held), || stop_array(given)),
+        false => keeper::keep(|| serve(given, &held), || stop_arrays(&held)),
     }
 }
 
-/// Takes the array apart, which our parent does while it lives, after a check of what is on it.
-fn stop_array(given: &Given) {
-    if let Some(device) = &given.array {
+/// Takes apart what lies over our devices, which our parent does while it lives, after a check of what is
+/// on it. An array over anything else is not ours, whatever its name.
+fn stop_arrays(held: &[Held]) {
+    let members: Vec<PathBuf> = held.iter().map(|device| device.path().to_path_buf()).collect();
+    for device in array::arrays_over(&members) {
         let argv = array::stop(&device.to_string_lossy());
         // Nobody is left to be told; `fsdyno doctor` finds what could not be stopped.
         let _ = process::run(&argv, &array::env());

@@ -1,6 +1,7 @@
 //! The commands of an md array: how it is made, and how it is looked at.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use fsdyno_record::plan::{MD_DATA_OFFSET, RaidPlan};
 
@@ -12,6 +13,9 @@ pub const TOOL: &str = "mdadm";
 
 /// The Debian and Ubuntu package that brings it.
 pub const PACKAGE: &str = "mdadm";
+
+/// Where the kernel lists its block devices.
+const BLOCKS: &str = "/sys/block";
 
 /// What is kept of what `mdadm --detail` says.
 const KEYS: &[&str] = &[
@@ -62,6 +66,26 @@ pub fn stop(device: &str) -> Vec<String> {
     [TOOL, "--stop", device].map(String::from).to_vec()
 }
 
+/// The arrays of this machine that lie over these devices and nothing else, by their nodes.
+pub fn arrays_over(members: &[PathBuf]) -> Vec<PathBuf> {
+    over(Path::new(BLOCKS), members)
+}
+
+/// An array that was stopped may leave its device, which then has no members.
+fn over(blocks: &Path, members: &[PathBuf]) -> Vec<PathBuf> {
+    let blocks = std::fs::read_dir(blocks).into_iter().flatten().flatten();
+    let arrays = blocks.filter(|entry| entry.path().join("md").exists());
+    let ours = arrays.filter(|entry| {
+        let slaves = std::fs::read_dir(entry.path().join("slaves")).into_iter().flatten().flatten();
+        let mut slaves = slaves.map(|slave| Path::new("/dev").join(slave.file_name())).peekable();
+        slaves.peek().is_some() && slaves.all(|slave| members.contains(&slave))
+    });
+    let mut found: Vec<PathBuf> =
+        ours.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
+    found.sort();
+    found
+}
+
 /// The command that prints mdadm's version.
 pub fn version() -> Vec<String> {
     [TOOL, "--version"].map(String::from).to_vec()
@@ -101,6 +125,29 @@ mod tests {
             "--data-offset=1024K --level=5 --raid-devices=3 /dev/nbd0 /dev/nbd1 /dev/nbd2"
         ));
         assert!(line("5x3:64K").contains("--level=5 --chunk=64K --raid-devices=3 "));
+    }
+
+    #[test]
+    fn an_array_is_ours_only_if_all_that_it_lies_over_is() {
+        let blocks = tempfile::tempdir().unwrap();
+        let array = |name: &str, slaves: &[&str]| {
+            std::fs::create_dir_all(blocks.path().join(name).join("md")).unwrap();
+            for slave in slaves {
+                std::fs::create_dir_all(blocks.path().join(name).join("slaves").join(slave))
+                    .unwrap();
+            }
+        };
+        array("md119", &["loop1", "loop2"]);
+        array("md127", &["loop2", "sda"]);
+        array("md126", &["sdb", "sdc"]);
+        array("md118", &[]);
+        std::fs::create_dir_all(blocks.path().join("dm-0/slaves/loop1")).unwrap();
+        let members = |names: &[&str]| -> Vec<PathBuf> {
+            names.iter().map(|name| Path::new("/dev").join(name)).collect()
+        };
+        assert_eq!(over(blocks.path(), &members(&["loop1", "loop2"])), members(&["md119"]));
+        assert!(over(blocks.path(), &members(&["loop1"])).is_empty());
+        assert!(over(blocks.path(), &[]).is_empty());
     }
 
     #[test]

@@ -39,11 +39,12 @@ impl Devices {
 
     fn make(plan: &DevicePlan, folder: &Path) -> Result<Devices, VenueError> {
         let made = made(plan)?;
-        let each = plan.raid.map_or(made.size, |raid| partition::member_size(made.size, raid));
+        let each = each(&made, plan);
         let data = (0..plan.data_disks()).map(|_| made.make(folder, each));
         let data = data.collect::<Result<Vec<_>, MediaError>>()?;
         let journal = plan.journal_size.map(|size| made.make(folder, size)).transpose()?;
-        let array = plan.raid.map(|_| Array::free()).transpose()?;
+        let members = || data.iter().map(|device| device.path.clone()).collect();
+        let array = plan.raid.map(|_| Array::free(members())).transpose()?;
         Ok(Devices { array, data, journal })
     }
 
@@ -96,6 +97,17 @@ fn made(plan: &DevicePlan) -> Result<Made, VenueError> {
     Made::parse(&plan.on).unwrap_or_else(unknown).map_err(VenueError::Died)
 }
 
+/// How large each device of the file system is.
+fn each(made: &Made, plan: &DevicePlan) -> Bytes {
+    plan.raid.map_or(made.size, |raid| partition::member_size(made.size, raid))
+}
+
+/// How much all the devices of a trial may come to take.
+fn room(made: &Made, plan: &DevicePlan) -> Bytes {
+    let data = each(made, plan).0.saturating_mul(u64::from(plan.data_disks()));
+    Bytes(data.saturating_add(plan.journal_size.unwrap_or_default().0))
+}
+
 /// Whether a plan can run here.
 ///
 /// # Errors
@@ -104,8 +116,7 @@ pub fn can_run(venue: &HostVenue, plan: &Plan, device: &DevicePlan) -> Result<()
     let Some(filesystem) = &plan.filesystem else { return Err(no_filesystem()) };
     if venue.drive().is_none() {
         let made = made(device)?;
-        let journal = device.journal_size.unwrap_or_default();
-        made.check(venue.folder(), Bytes(made.size.0.saturating_add(journal.0)))?;
+        made.check(venue.folder(), room(&made, device))?;
     }
     prerequisites::check(filesystem, device.raid)
 }
@@ -164,7 +175,7 @@ pub fn run(
 }
 
 fn versions(job: &Job, plan: &DevicePlan) -> BTreeMap<String, String> {
-    let kind = job.plan.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
+    let kind = job.plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
     let own = kind.and_then(|kind| Some((kind.version.first()?.clone(), tools::version(kind)?)));
     let array = plan.raid.and_then(|_| tools::version_by(&mdadm::version()));
     own.into_iter().chain(array.map(|version| (mdadm::TOOL.to_string(), version))).collect()
@@ -181,6 +192,9 @@ fn checked(
     let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
         return Ok(None);
     };
+    if filesystem.check.is_empty() {
+        return Ok(None);
+    }
     let open = |path: &Path| File::open(path).map_err(VenueError::io("open the device to check"));
     let device = open(devices.path())?;
     let journal = devices.journal.as_ref().map(|journal| open(&journal.path)).transpose()?;
@@ -194,4 +208,25 @@ fn checked(
     }
     report.measured.check = Some(checked);
     Ok(Some(nanos(elapsed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_asked_for_all_that_is_made() {
+        let room_of = |raid: Option<&str>, journal: Option<u64>| {
+            let plan = DevicePlan {
+                on: "ram:8G".into(),
+                raid: raid.map(|raid| raid.parse().unwrap()),
+                journal_size: journal.map(Bytes),
+            };
+            room(&made(&plan).unwrap(), &plan).0
+        };
+        assert_eq!(room_of(None, None), 8 << 30);
+        assert_eq!(room_of(None, Some(1 << 30)), 9 << 30);
+        assert!(room_of(Some("1x2"), None) >= 16 << 30, "both halves of a mirror are written");
+        assert!((12 << 30..13 << 30).contains(&room_of(Some("5x3:64K"), None)));
+    }
 }

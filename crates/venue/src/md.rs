@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fsdyno_filesystem::array;
+pub use fsdyno_filesystem::array::arrays_over;
 use fsdyno_lab::find_program;
 
 use crate::error::VenueError;
@@ -13,22 +14,24 @@ use crate::lab::from_lab;
 /// What is mounted in a namespace is let go a moment after its last process ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Numbers of arrays that mdadm itself would take for arrays without one of their own.
-const NUMBERS: std::ops::RangeInclusive<u32> = 64..=127;
+/// High numbers, well below those that auto-assembly takes first: 127, 126, 125 and so on.
+const NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 
 /// An array, taken apart when it is dropped.
 #[derive(Debug)]
 pub struct Array {
     /// Its node.
     pub device: PathBuf,
+    /// What it is to lie over; held by its owner for longer than this.
+    members: Vec<PathBuf>,
 }
 
 impl Array {
-    /// A place for an array that is to be made; nothing is there yet.
+    /// A place for an array that is to be made of these devices; nothing is there yet.
     ///
     /// # Errors
     /// If all are taken.
-    pub fn free() -> Result<Array, VenueError> {
+    pub fn free(members: Vec<PathBuf>) -> Result<Array, VenueError> {
         let taken = |number: &u32| {
             let name = format!("md{number}");
             Path::new("/sys/block").join(&name).exists() || Path::new("/dev").join(name).exists()
@@ -36,25 +39,24 @@ impl Array {
         let number = NUMBERS.rev().find(|number| !taken(number));
         let device = number.map(|number| PathBuf::from(format!("/dev/md{number}")));
         let device = device.ok_or_else(|| VenueError::Missing("no md number is free".into()))?;
-        Ok(Array { device })
-    }
-
-    fn is_there(&self) -> bool {
-        self.device.file_name().is_some_and(|name| {
-            let folder = Path::new("/sys/block").join(name).join("md");
-            // An array that was stopped may leave its device, which then has no members.
-            std::fs::read_to_string(folder.join("array_state"))
-                .is_ok_and(|state| !matches!(state.trim(), "clear" | "inactive"))
-        })
+        Ok(Array { device, members })
     }
 }
 
 impl Drop for Array {
+    /// Whatever lies over our loops, which we hold, is ours, and nothing else is touched: the number may
+    /// be another's by now, and udev may have put our loops together under another one.
     fn drop(&mut self) {
         let begin = Instant::now();
-        while self.is_there() && begin.elapsed() < PATIENCE {
-            // What could not be stopped is found again by the marks of its members.
-            let _ = stop(&self.device);
+        loop {
+            let ours = arrays_over(&self.members);
+            if ours.is_empty() || begin.elapsed() >= PATIENCE {
+                return;
+            }
+            for array in ours {
+                // What could not be stopped is found again by the marks of its members.
+                let _ = stop(&array);
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -72,29 +74,16 @@ pub fn stop(device: &Path) -> Result<Output, VenueError> {
     command.output().map_err(VenueError::io("start mdadm"))
 }
 
-/// The arrays all of whose members are among these devices.
-pub fn arrays_over(members: &[PathBuf]) -> Vec<PathBuf> {
-    let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let arrays = blocks.filter(|entry| entry.path().join("md").exists());
-    let ours = arrays.filter(|entry| {
-        let slaves = std::fs::read_dir(entry.path().join("slaves")).into_iter().flatten().flatten();
-        let mut slaves = slaves.map(|slave| Path::new("/dev").join(slave.file_name())).peekable();
-        slaves.peek().is_some() && slaves.all(|slave| members.contains(&slave))
-    });
-    let mut found: Vec<PathBuf> =
-        ours.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
-    found.sort();
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_place_that_is_free_is_not_there_and_nothing_is_stopped() {
-        let array = Array::free().unwrap();
-        assert!(!array.is_there());
+        let array = Array::free(Vec::new()).unwrap();
+        assert!(!array.device.exists());
+        let number: u32 = array.device.to_str().unwrap()[7..].parse().unwrap();
+        assert!(number < 120, "auto-assembly takes {number} soon");
         assert_eq!(arrays_over(&[]), Vec::<PathBuf>::new());
     }
 }
