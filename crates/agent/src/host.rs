@@ -14,14 +14,15 @@ use fsdyno_record::plan::DevicePlan;
 use fsdyno_record::trial::DiskRole;
 use fsdyno_record::{Bytes, Job};
 use fsdyno_workload::Input;
+use rustix::mount::MountFlags;
 
 use crate::memory::{mapped_input, shared_words};
 use crate::proven::{Handed, Held};
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, process, trial};
 
-/// Where a file system is mounted, in a mount namespace of its own: the first of these that is
-/// there. What of the user's lies below is neither touched nor seen meanwhile.
+/// Below which a file system is mounted, in a mount namespace of its own: the first of these that is
+/// there. What of the user's lies there is neither touched nor seen meanwhile.
 const MOUNT_POINTS: &[&str] = &["/mnt", "/media", "/srv", "/tmp"];
 
 /// What the parent hands over.
@@ -116,11 +117,23 @@ fn formatted(
         Ok(ModelledDisk { name: plan.on.clone(), spec: None, role, partition, medium })
     });
     let disks = disks.collect::<io::Result<Vec<_>>>()?;
+    let array = given.array.as_deref().map(name_of).transpose()?;
+    let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
+    Ok(made.beside_others(array, never_again(), held.clone()))
+}
+
+/// Where to mount, on a tmpfs of this mount namespace alone: what is made beside it (the place of a file
+/// system below another) is made there too and goes with it, and nothing of the user's is written.
+fn mount_point() -> io::Result<PathBuf> {
     let there = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
     let there = there.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
-    let array = given.array.as_deref().map(name_of).transpose()?;
-    let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, there.into());
-    Ok(made.beside_others(array, never_again(), held.clone()))
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("fsdyno", there, "tmpfs", flags, Some(c"size=1m,mode=755")).map_err(
+        |error| io::Error::other(format!("mount -t tmpfs {}: {error}", there.display())),
+    )?;
+    let at = there.join("trial");
+    std::fs::create_dir(&at)?;
+    Ok(at)
 }
 
 /// A number that no other trial on this host gets.

@@ -270,7 +270,8 @@ impl Formatted {
         }
     }
 
-    /// The trial's own directory on what is mounted; without a file system an empty one beside it.
+    /// The trial's own directory on what is mounted; without a file system an empty one where it would be:
+    /// in the guest's memory, or on a host in a tmpfs of the trial's own.
     fn open_root(&mut self) -> io::Result<()> {
         let trial = self.mount_point.join("trial");
         if !trial.is_dir() {
@@ -302,7 +303,9 @@ impl Formatted {
             )?;
         }
         self.mounted = true;
-        self.open_root()
+        self.open_root()?;
+        self.workers.look();
+        Ok(())
     }
 
     /// Where the file system below another is mounted.
@@ -347,9 +350,14 @@ impl Formatted {
             io::Error::other(format!(
                 "mount -t {kind} -o '{options}' {}: {error}{}",
                 source.display(),
-                crate::kernel_log::hint(),
+                self.kernels_word(),
             ))
         })
+    }
+
+    /// The kernel's last message where all of them are of this trial: in the lab.
+    fn kernels_word(&self) -> String {
+        if self.held.is_empty() { crate::kernel_log::hint() } else { String::new() }
     }
 
     fn unmount(&mut self) -> io::Result<()> {
@@ -518,7 +526,7 @@ impl Target for Formatted {
     }
 
     fn instruments(&self) -> Instruments {
-        let workers = self.workers.pids.clone();
+        let workers = self.workers.now();
         let mut instruments = Instruments { workers, ..Instruments::default() };
         for disk in &self.disks {
             if let Medium::Served { device, .. } = &disk.medium {

@@ -29,15 +29,18 @@ const LINES: usize = 6;
 /// The processes that do the work of a mounted file system.
 #[derive(Debug, Default)]
 pub struct Workers {
-    /// As many as the command left behind.
-    pub pids: Vec<Pid>,
+    /// What the command says; none while nothing is mounted.
     said: Option<File>,
+    /// Those that were seen at work, so that how they end is asked for even if it was at once.
+    pids: Vec<Pid>,
+    /// Children of ours that were there before the command: the modelled disks' servers.
+    others: Vec<Pid>,
 }
 
 /// Runs the command until something is mounted at `at`.
 ///
-/// This process has no other children while the file system is mounted: all that it has then are taken
-/// for the file system's.
+/// This process starts nothing else while the file system is mounted: all children that it has then and had
+/// not before are taken for the file system's, and are waited for after the unmount.
 ///
 /// # Errors
 /// The command's own words, if it fails or does not mount.
@@ -56,6 +59,7 @@ pub fn mount<'a>(
     }
     // Nobody reads a pipe's other end for as long as the process lives.
     let said = File::from(rustix::fs::memfd_create("fsdyno-fuse", MemfdFlags::CLOEXEC)?);
+    let others = children()?;
     let child = Command::new(program)
         .args(arguments)
         .env_clear()
@@ -66,7 +70,7 @@ pub fn mount<'a>(
         .stderr(said.try_clone()?)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
-    let mut workers = Workers { pids: Vec::new(), said: Some(said) };
+    let workers = Workers { said: Some(said), pids: Vec::new(), others };
     let failed = |workers: &Workers, how: &str| {
         io::Error::other(format!("{} {how}: {}", argv.join(" "), workers.words()))
     };
@@ -92,21 +96,47 @@ pub fn mount<'a>(
         }
         std::thread::sleep(PERIOD);
     }
-    workers.pids = children()?;
     Ok(workers)
 }
 
 impl Workers {
-    /// Waits until all have ended, after the unmount: until then they may write.
+    /// The processes that do its work now: a command that goes to the background does so after the mount, so
+    /// that what works is not what was started.
+    pub fn now(&self) -> Vec<Pid> {
+        if self.said.is_some() { self.living().unwrap_or_default() } else { Vec::new() }
+    }
+
+    /// Takes down who works, once the file system has answered.
+    pub fn look(&mut self) {
+        self.pids = self.now();
+    }
+
+    fn living(&self) -> io::Result<Vec<Pid>> {
+        Ok(children()?.into_iter().filter(|pid| !self.others.contains(pid)).collect())
+    }
+
+    /// Waits until all have ended, after the unmount: until then they may write. One that ends may leave
+    /// another one to us, so all are looked for anew until there are none.
     ///
     /// # Errors
     /// One that does not end, or not well.
     pub fn wait(&mut self) -> io::Result<()> {
+        if self.said.is_none() {
+            return Ok(());
+        }
         let started = clock::now();
-        for pid in std::mem::take(&mut self.pids) {
-            loop {
-                match process::ended(pid) {
-                    Ok(Some(how)) if how == "exit code 0" => break,
+        let mut waited = std::mem::take(&mut self.pids);
+        loop {
+            let found = self.living()?;
+            waited
+                .extend(found.into_iter().filter(|pid| !waited.contains(pid)).collect::<Vec<_>>());
+            if waited.is_empty() {
+                break;
+            }
+            let mut ended = Vec::new();
+            for pid in &waited {
+                match process::ended(*pid) {
+                    Ok(Some(how)) if how == "exit code 0" => ended.push(*pid),
                     Ok(Some(how)) => {
                         return Err(io::Error::other(format!(
                             "the file system's process ended with {how}: {}",
@@ -114,18 +144,21 @@ impl Workers {
                         )));
                     }
                     Ok(None) => {}
-                    // The command itself, which had gone before.
-                    Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
+                    Err(error) if error.raw_os_error() == Some(libc::ECHILD) => ended.push(*pid),
                     Err(error) => return Err(error),
                 }
-                if clock::now().since(started) > LIMIT {
-                    return Err(io::Error::other(format!(
-                        "the file system's process has not ended within {LIMIT} of its unmount"
-                    )));
-                }
+            }
+            waited.retain(|pid| !ended.contains(pid));
+            if clock::now().since(started) > LIMIT {
+                return Err(io::Error::other(format!(
+                    "the file system's process has not ended within {LIMIT} of its unmount"
+                )));
+            }
+            if ended.is_empty() {
                 std::thread::sleep(PERIOD);
             }
         }
+        self.said = None;
         Ok(())
     }
 
@@ -147,25 +180,38 @@ impl Workers {
 }
 
 /// The living children of this process, by /proc.
+///
+/// On a host this process is the first of a namespace of process numbers and /proc is still that of the
+/// namespace outside, where kernel threads are seen: there we and our children have other numbers than
+/// those that waitpid(2) takes, which are the last of `NSpid` (proc(5)).
 fn children() -> io::Result<Vec<Pid>> {
-    let own = std::process::id().to_string();
+    let own = fs::read_link("/proc/self")?;
+    let own = own.to_str().unwrap_or_default();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        let Some(name) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit()))
         else {
             continue;
         };
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // "pid (comm) state ppid ..."
-        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-        let (state, parent) = (fields.next(), fields.next());
-        if parent == Some(own.as_str()) && state != Some("Z") {
-            found.push(pid);
-        }
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        found.extend(living_child(&status, own, name).and_then(Pid::from_raw));
     }
     found.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
     Ok(found)
+}
+
+/// The number of a living child of `parent` as that one knows it, by its /proc/NAME/status.
+fn living_child(status: &str, parent: &str, name: &str) -> Option<i32> {
+    let field = |key: &str| {
+        let mut lines = status.lines();
+        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+    };
+    if field("PPid") != Some(parent) || field("State")?.starts_with('Z') {
+        return None;
+    }
+    // Kernels before 4.1 do not tell; then there is one number, or the wait for it fails.
+    field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name).parse().ok()
 }
 
 #[cfg(test)]
@@ -182,6 +228,61 @@ mod tests {
         let text = error(&["sh", "-c", "echo no such option >&2; exit 3"]);
         assert!(text.ends_with("failed (exit code 3): no such option"), "{text}");
         assert!(error(&["no-such-fuse"]).starts_with("no-such-fuse: "));
+    }
+
+    #[test]
+    fn a_child_is_known_by_the_numbers_of_proc_and_told_by_its_own() {
+        let status = |state: &str, ppid: u32| {
+            format!("Name:\tfuse2fs\nState:\t{state} (x)\nPPid:\t{ppid}\nNSpid:\t4711\t2\n")
+        };
+        assert_eq!(living_child(&status("S", 4710), "4710", "4711"), Some(2));
+        assert_eq!(living_child(&status("Z", 4710), "4710", "4711"), None);
+        // A daemon of the host, whose parent is the host's first process.
+        assert_eq!(living_child(&status("S", 1), "4710", "4711"), None);
+        let old = "State:\tR (running)\nPPid:\t1\n";
+        assert_eq!(living_child(old, "1", "7"), Some(7));
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let found = children().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.iter().any(|pid| pid.as_raw_nonzero().get() == child.id() as i32));
+    }
+
+    #[test]
+    fn all_that_the_command_left_is_waited_for() {
+        // In a process of its own: other tests have children too.
+        let alone = process::fork(|| {
+            let mut other = Command::new("sleep").arg("1000").spawn()?;
+            let others = children()?;
+            // As a daemon does: in a session of its own, and left to us by what was started.
+            let daemon = "sh -c 'setsid sleep 0.2 & exit 0'";
+            // SAFETY: takes numbers only.
+            unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+            Command::new("sh").args(["-c", daemon]).spawn()?;
+            let said = || Some(tempfile::tempfile().unwrap());
+            let mut workers = Workers { said: said(), pids: Vec::new(), others: others.clone() };
+            workers.wait()?;
+            if children()? != others || !workers.now().is_empty() {
+                return Err(io::Error::other("a child is left"));
+            }
+            // Once unmounted nothing is waited for.
+            workers.wait()?;
+            let bad = Command::new("false").spawn()?;
+            std::thread::sleep(Duration::from_millis(100));
+            let ended = Workers { said: said(), pids: vec![Pid::from_child(&bad)], others }.wait();
+            other.kill()?;
+            match ended {
+                Err(error) if error.to_string().contains("ended with exit code 1") => Ok(()),
+                other => Err(io::Error::other(format!("{other:?}"))),
+            }
+        })
+        .unwrap();
+        loop {
+            if let Some(how) = process::ended(alone).unwrap() {
+                break assert_eq!(how, "exit code 0");
+            }
+            std::thread::sleep(PERIOD);
+        }
     }
 
     #[test]
