@@ -118,6 +118,25 @@ fn a_drive_of_fsdynos_is_taken_again_and_what_was_left_there_is_cleared() {
 }
 
 #[test]
+fn a_mount_that_goes_in_a_moment_is_waited_for() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let mut bench = Bench::new();
+    let (device, image) = bench.device(24);
+    let claim = claim(&device, &image);
+    let mut options = std::fs::File::options();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_EXCL);
+    let taken = options.read(true).open(path(&claim)).unwrap();
+    let going = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        drop(taken);
+    });
+    claim.blank().unwrap();
+    going.join().unwrap();
+}
+
+#[test]
 fn a_claim_that_is_dropped_gives_the_drive_back() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");

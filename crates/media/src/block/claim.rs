@@ -62,9 +62,9 @@ impl Claim {
         claim.divide()?;
         // The kernel lets nobody take a part while the whole is held, so the hold has to change hands.
         drop(held);
-        claim.guard = Some(claim.open_part(GUARD, true)?);
+        claim.guard = Some(claim.open_part(GUARD)?);
         // Nobody took the data part meanwhile.
-        drop(claim.open_part(DATA, true)?);
+        drop(claim.open_part(DATA)?);
         claim.note(Left::Unfinished)?;
         Ok(claim)
     }
@@ -102,9 +102,9 @@ impl Claim {
         Ok(())
     }
 
-    /// Opens a part for writing, so that nobody else may take it; its node is waited for, and where
-    /// `patient` is said whoever has it too.
-    fn open_part(&self, number: u32, patient: bool) -> Result<File, BlockError> {
+    /// Opens a part for writing, so that nobody else may take it; its node is waited for, and so is
+    /// whoever has it.
+    fn open_part(&self, number: u32) -> Result<File, BlockError> {
         let path = self.drive.part_path(number);
         let parts = self.drive.parts();
         let known = parts.iter().find(|part| part.number == number);
@@ -116,9 +116,8 @@ impl Claim {
             options.read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32);
             options.open(&path)
         };
-        let passes = |error: &io::Error| match error.kind() {
-            io::ErrorKind::NotFound => true,
-            kind => patient && kind == io::ErrorKind::ResourceBusy,
+        let passes = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy)
         };
         let file = patiently(open, passes)
             .map_err(|error| busy(&self.drive, BlockError::io("open", &path, error)))?;
@@ -163,10 +162,11 @@ impl Claim {
     /// the lab: some refuse where they see a file system.
     ///
     /// # Errors
-    /// What the kernel says, `ResourceBusy` where it is still mounted.
+    /// What the kernel says, `ResourceBusy` where it is still mounted after a while: the mount of a trial
+    /// that was killed goes a moment after its last process.
     pub fn blank(&self) -> Result<(), BlockError> {
         let path = self.drive.part_path(DATA);
-        let part = self.open_part(DATA, false)?;
+        let part = self.open_part(DATA)?;
         let zeros = vec![0; CLEARED];
         let end = self.layout.data.size.0 - CLEARED as u64;
         for at in [0, end] {
