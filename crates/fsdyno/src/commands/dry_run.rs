@@ -110,7 +110,7 @@ fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
             let argv = fsdyno_filesystem::array::create(raid, &disks);
             text.push_str(&format!("   array: {}\n", argv.join(" ")));
         }
-        if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.mkfs.is_empty()) {
+        if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.is_raw()) {
             let journal = filesystem.journal.as_ref().filter(|journal| !journal.make.is_empty());
             if let Some(journal) = journal {
                 text.push_str(&format!("   journal: {}\n", journal.make.join(" ")));
