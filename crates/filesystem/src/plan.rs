@@ -1,5 +1,7 @@
 //! From a spec and the catalog to the commands of a trial.
 
+use std::os::unix::fs::FileTypeExt;
+
 use fsdyno_record::plan::{BelowPlan, FilesystemPlan};
 use fsdyno_record::suggest;
 
@@ -139,6 +141,12 @@ impl Filesystem {
         }
         if names(mkfs, "{mount}") || parts.len() == 2 && !names(mkfs, "{device}") {
             return Err(wrong("the command that makes it is told {device}, and not {mount}"));
+        }
+        if let Some(word) = spec.mkfs.iter().find(|word| names_a_device(word)) {
+            let problem =
+                format!("'{word}' names a device of this machine, and the command runs as root");
+            let hint = "write {device}, the trial's own; no other is fsdyno's to touch";
+            return Err(SpecError::new(problem, hint));
         }
         if spec.names_second_disk() {
             return Err(wrong("a FUSE file system has one device, {device}, and no {journal}"));
@@ -312,6 +320,36 @@ fn holds(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
     place && known
 }
 
+/// Devices that any FUSE program may want, and that hold nothing.
+const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
+
+/// How tools name a device by what lies on it (libblkid).
+const BY_CONTENTS: &[&str] = &["LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
+
+/// Whether a word of a command names a device, or a part of it does: below /dev, by a link or another node
+/// elsewhere, or by what lies on it.
+fn names_a_device(word: &str) -> bool {
+    if word.split(',').any(|part| BY_CONTENTS.iter().any(|name| part.contains(name))) {
+        return true;
+    }
+    word.split([',', '=', ':']).any(|part| {
+        let mut plain = part.replace("/./", "/");
+        while plain.contains("//") {
+            plain = plain.replace("//", "/");
+        }
+        let path = plain.trim_end_matches('/');
+        if HARMLESS.contains(&path) {
+            return false;
+        }
+        path.contains("/dev/") || path.ends_with("/dev") || is_device(path)
+    })
+}
+
+fn is_device(path: &str) -> bool {
+    let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,6 +495,43 @@ mod tests {
         assert_eq!(any.mkfs.join(" "), "mkfs.ntfs -Q {device}");
         assert_eq!(any.mount_command.join(" "), "ntfs-3g {device} {mount}");
         assert!(any.check.is_empty() && any.in_user_space());
+    }
+
+    #[test]
+    fn a_command_gets_the_trials_own_device_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        let link = link.display().to_string();
+        for word in [
+            "/dev/sda",
+            "-odev=/dev/sda1",
+            "/dev//disk/by-id/x",
+            "//dev/vda",
+            "-o a,/./dev/x",
+            "/dev",
+            "/dev/",
+            "../dev/sda",
+            "-Jdevice=UUID=1-2",
+            "LABEL=home",
+            &link,
+        ] {
+            let spec = Spec {
+                mkfs: vec!["x".into(), "{device}".into(), "{mount}".into(), word.into()],
+                ..Spec::parse("fuse: x {device} {mount}").unwrap()
+            };
+            let error = catalog::get("fuse").unwrap().plan(&spec, Context::Lab, None).unwrap_err();
+            assert!(error.to_string().contains("write {device}"), "{word}: {error}");
+        }
+        for text in [
+            "fuse: x {device} {mount} -o fuse=/dev/fuse,log=/dev/null,fsname=device",
+            "fuse: mkfs.x -U 1-2 {device} ; x {device} {mount} -o uuid=1,dev,subtype=a:b",
+        ] {
+            assert!(plan(text).is_ok(), "{text}: {:?}", plan(text));
+        }
+        let text =
+            plan("fuse: mke2fs /dev/sda {device} ; x {device} {mount}").unwrap_err().to_string();
+        assert!(text.starts_with("'/dev/sda' names a device of this machine"), "{text}");
     }
 
     #[test]
