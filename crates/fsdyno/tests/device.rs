@@ -40,7 +40,7 @@ fn run_and_look(folder: &Path, words: &[&str]) -> std::process::Output {
 fn possible() -> Vec<&'static str> {
     let kinds = fsdyno_filesystem::catalog::all().iter();
     let there = kinds.filter(|kind| {
-        prerequisites::has_filesystem(&kind.mount.kind)
+        prerequisites::has_filesystem(kind)
             && tools::missing(kind).is_empty()
             && kind.mkfs.argv.iter().any(|word| word == "{device}")
     });

@@ -7,7 +7,7 @@ use std::path::Path;
 use fsdyno_filesystem::{Filesystem, Ground};
 use fsdyno_lab::Modules;
 
-use crate::tools;
+use crate::{prerequisites, tools};
 
 /// Whether a file system can run at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +124,7 @@ impl Here {
                 false => CanRun::no("only root can set up its loop device", "sudo, or the lab"),
             };
         }
-        let built_in =
-            self.driven.lines().any(|line| line.split_whitespace().last() == Some(mount_type));
-        let loadable = modules.as_ref().is_some_and(|modules| {
-            kind.modules.iter().all(|module| modules.takes(module)) && !kind.modules.is_empty()
-        });
-        if !built_in && !loadable {
+        if !prerequisites::drives(kind, &self.driven, modules.as_ref()) {
             let cure = match &kind.kernel_hint {
                 Some(hint) => hint.clone(),
                 None => "run it in the lab, or boot a kernel that has it".into(),

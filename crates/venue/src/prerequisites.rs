@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fsdyno_filesystem::{array, catalog};
-use fsdyno_lab::find_program;
+use fsdyno_filesystem::{Filesystem, array, catalog};
+use fsdyno_lab::{Modules, find_program};
 use fsdyno_record::plan::{FilesystemPlan, RaidPlan};
 
 use crate::error::VenueError;
@@ -15,14 +15,25 @@ use crate::tools;
 /// # Errors
 /// What is missing, with what brings it.
 pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), VenueError> {
-    let kind = &filesystem.kind;
-    if !filesystem.is_raw() && !has_filesystem(&filesystem.mount_type) {
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    // Its own kind and, where it lies over another, that one's.
+    let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
+    kinds.dedup();
+    for kind in kinds {
+        let known = catalog::get(kind).map_err(|error| VenueError::Died(error.to_string()))?;
+        check_kind(known)?;
+    }
+    check_commands(filesystem)?;
+    raid.map_or(Ok(()), check_arrays)
+}
+
+fn check_kind(known: &Filesystem) -> Result<(), VenueError> {
+    let kind = &known.name;
+    if !has_filesystem(known) {
         return Err(VenueError::Missing(format!(
-            "this host's kernel {release} has no {kind}; take --on lab, whose kernels have it"
+            "this host's kernel {} has no {kind}; take --on lab, whose kernels have it",
+            release()
         )));
     }
-    let known = catalog::get(kind).map_err(|error| VenueError::Died(error.to_string()))?;
     let missing = tools::missing(known);
     if !missing.is_empty() {
         return Err(VenueError::Missing(format!(
@@ -31,7 +42,18 @@ pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), 
             known.package
         )));
     }
-    raid.map_or(Ok(()), check_arrays)
+    Ok(())
+}
+
+/// The programs of the commands themselves: those of `fuse:` stand in no catalog.
+fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
+    for argv in [&filesystem.mkfs, &filesystem.mount_command] {
+        if let Some(program) = argv.first().filter(|program| find_program(program).is_err()) {
+            let spec = &filesystem.spec;
+            return Err(VenueError::Missing(format!("'{spec}' needs {program}; install it")));
+        }
+    }
+    Ok(())
 }
 
 fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
@@ -50,10 +72,24 @@ fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Whether the running kernel can mount this type: it does already, or has a module for it.
-pub fn has_filesystem(mount_type: &str) -> bool {
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    listed(&known, mount_type) || has_module(mount_type)
+/// Whether the running kernel can mount it: it does already, or has the modules for it.
+pub fn has_filesystem(kind: &Filesystem) -> bool {
+    let release = release();
+    let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
+    let driven = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    kind.mount.kind.is_empty() || drives(kind, &driven, modules.as_ref())
+}
+
+/// The same of any kernel, by its /proc/filesystems and its modules, where they lie on disk.
+pub(crate) fn drives(kind: &Filesystem, driven: &str, modules: Option<&Modules>) -> bool {
+    let loadable = modules.is_some_and(|modules| {
+        kind.modules.iter().all(|module| modules.takes(module)) && !kind.modules.is_empty()
+    });
+    listed(driven, &kind.mount.kind) || loadable
+}
+
+fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
 /// A line is `[nodev]<tab>type` (proc(5)).
@@ -63,8 +99,7 @@ fn listed(filesystems: &str, mount_type: &str) -> bool {
 
 /// Whether the running kernel has a module of this name, to load or built in.
 fn has_module(name: &str) -> bool {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let folder = PathBuf::from("/lib/modules").join(release);
+    let folder = PathBuf::from("/lib/modules").join(release());
     ["modules.dep", "modules.builtin"].iter().any(|list| {
         let text = fs::read_to_string(folder.join(list)).unwrap_or_default();
         text.lines().filter_map(module_of).any(|module| module == name)
@@ -86,7 +121,10 @@ mod tests {
         let text = "nodev\tsysfs\nnodev\ttmpfs\n\text3\n\text4\n";
         assert!(listed(text, "ext4") && listed(text, "tmpfs"));
         assert!(!listed(text, "ext") && !listed(text, "xt4"));
-        assert!(has_filesystem("proc") && !has_filesystem("no-such-fs"));
+        let kind = |name: &str| catalog::get(name).unwrap();
+        assert!(drives(kind("ext4"), text, None) && !drives(kind("xfs"), text, None));
+        // No kernel that is in use has it.
+        assert!(has_filesystem(kind("raw")) && !has_filesystem(kind("reiser4")));
     }
 
     #[test]
@@ -98,11 +136,20 @@ mod tests {
 
     #[test]
     fn what_the_kernel_has_not_is_said_before_any_work() {
-        let kind = catalog::get("ext4").unwrap();
-        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
-        let mut plan = kind.plan(&spec, fsdyno_filesystem::Context::Host, None).unwrap();
-        plan.mount_type = "no-such-fs".into();
-        let error = check(&plan, None).unwrap_err().to_string();
-        assert!(error.contains("has no ext4; take --on lab"), "{error}");
+        let error = |text: &str| {
+            let spec = fsdyno_filesystem::Spec::parse(text).unwrap();
+            let kind = catalog::get(&spec.kind).unwrap();
+            let plan = kind.plan(&spec, fsdyno_filesystem::Context::Host, None).unwrap();
+            check(&plan, None).unwrap_err().to_string()
+        };
+        assert!(error("reiser4").contains("has no reiser4; take --on lab"), "{}", error("reiser4"));
+        // Of what lies over another, both are asked for.
+        if has_filesystem(catalog::get("overlayfs").unwrap()) {
+            assert!(error("overlayfs:reiser4").contains("has no reiser4; take --on lab"));
+        }
+        if has_filesystem(catalog::get("fuse").unwrap()) {
+            let text = error("fuse: no-such-fuse {device} {mount}");
+            assert!(text.contains("needs no-such-fuse"), "{text}");
+        }
     }
 }
