@@ -135,8 +135,12 @@ mod tests {
         assert!(refused(&outer, journal(1000)).contains("whole mebibytes"));
         let files =
             Question { sets: vec!["files=4000000".into(), "size=8K".into()], ..ask(&["ext4"]) };
-        assert!(
-            refused(&files, loops()).contains("loop:8G") || !refused(&files, loops()).is_empty()
-        );
+        let text = refused(&files, loops());
+        assert!(text.ends_with("or the file system larger with a larger loop:SIZE"), "{text}");
+        let drive = refused(&files, place("/dev/disk/by-id/x:y", 8 << 30));
+        assert!(drive.ends_with("larger with a larger drive"), "{drive}");
+        let fills = Question { workloads: vec!["capacity".into()], ..ask(&["ext4"]) };
+        let text = refused(&fills, loops());
+        assert!(text.contains("--on loop:256M") && !text.contains("--size"), "{text}");
     }
 }

@@ -274,11 +274,39 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
     if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' writes {} at once and {} has {room}; make it smaller with --set \
-             or the file system larger with --size",
-            work.needs.bytes, row.label
+             or the file system larger with {}",
+            work.needs.bytes,
+            row.label,
+            larger(&row.medium)
         )));
     }
     Ok(())
+}
+
+/// How a file system is made larger.
+fn larger(medium: &MediumPlan) -> String {
+    let on = match medium {
+        MediumPlan::Device(device) => device.on.as_str(),
+        _ => return "--size".to_string(),
+    };
+    match on.split_once(':').filter(|_| !on.starts_with('/')) {
+        Some((name, _)) => format!("a larger {name}:SIZE"),
+        None => "a larger drive".to_string(),
+    }
+}
+
+/// How a file system of a given size is asked for there.
+fn small(medium: &MediumPlan) -> String {
+    match medium {
+        MediumPlan::Device(device) if device.on.starts_with('/') => {
+            "take a device such as --on loop:256M".to_string()
+        }
+        MediumPlan::Device(device) => {
+            let name = device.on.split(':').next().unwrap_or("loop");
+            format!("give {name}:SIZE of {MOST_FILLED} or less, such as --on {name}:256M")
+        }
+        _ => format!("give --size {MOST_FILLED} or less, such as --size 256M"),
+    }
 }
 
 /// The largest file system that a workload may fill: beyond it a trial takes hours, and the lab's disk
@@ -297,8 +325,9 @@ fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
     match row.room {
         Some(room) if room <= MOST_FILLED => Ok(()),
         _ => Err(MatrixError::Wrong(format!(
-            "workload '{name}' fills its file system, which takes long where that is large; give --size \
-             {MOST_FILLED} or less, such as --size 256M, or --set most=N"
+            "workload '{name}' fills its file system, which takes long where that is large; {}, or \
+             --set most=N",
+            small(&row.medium)
         ))),
     }
 }
