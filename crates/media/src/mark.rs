@@ -63,7 +63,7 @@ impl fmt::Display for Mark {
 }
 
 /// The namespace of process numbers that this process is in (namespaces(7)); 0 without /proc.
-fn namespace() -> u64 {
+pub(crate) fn namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
 }
 

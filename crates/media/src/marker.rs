@@ -1,14 +1,15 @@
 //! The marker that says: this subdirectory is fsdyno's, and this process works in it.
 //!
 //! A living owner holds a lock on the marker, which the kernel gives back however the process
-//! ends, and which holds across containers of one machine. Process number, start time and boot
-//! are a second opinion for file systems that know no locks.
+//! ends, and which holds across containers of one machine. Process number, its namespace, start time and
+//! boot are a second opinion for file systems that know no locks.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::mark::namespace;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
@@ -29,22 +30,30 @@ pub struct Owner {
     pub boot: String,
     /// When it started, in clock ticks after that boot.
     pub started: u64,
+    /// The namespace of process numbers that the number is of; none in the marker of an older fsdyno.
+    pub namespace: Option<u64>,
 }
 
 impl Owner {
     /// This process.
     pub fn me() -> Owner {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        Owner { pid, boot: boot_id(), started: start_time(pid).unwrap_or(0) }
+        let started = start_time(pid).unwrap_or(0);
+        Owner { pid, boot: boot_id(), started, namespace: Some(namespace()) }
     }
 
-    /// Whether that very process still runs: a process number alone may have been given anew.
+    /// Whether that very process still runs: a process number alone may have been given anew. Of one of
+    /// another container nothing can be told from here, so until the next boot it counts as living.
     pub fn lives(&self) -> bool {
-        self.boot == boot_id() && start_time(self.pid) == Some(self.started)
+        let elsewhere = self.namespace.is_some_and(|number| number != namespace());
+        self.boot == boot_id() && (elsewhere || start_time(self.pid) == Some(self.started))
     }
 
     fn to_text(&self) -> String {
-        format!("{TITLE}\npid {}\nboot {}\nstarted {}\n", self.pid, self.boot, self.started)
+        let namespace = self.namespace.map(|number| format!("namespace {number}\n"));
+        let namespace = namespace.unwrap_or_default();
+        let Owner { pid, boot, started, .. } = self;
+        format!("{TITLE}\npid {pid}\nboot {boot}\nstarted {started}\n{namespace}")
     }
 
     /// None for what is torn or not a marker at all.
@@ -57,6 +66,10 @@ impl Owner {
             pid: lines.next()?.strip_prefix("pid ")?.parse().ok()?,
             boot: lines.next()?.strip_prefix("boot ")?.to_string(),
             started: lines.next()?.strip_prefix("started ")?.parse().ok()?,
+            namespace: lines
+                .next()
+                .map(|line| line.strip_prefix("namespace ")?.parse().ok())
+                .map_or(Some(None), |number| number.map(Some))?,
         })
     }
 }
@@ -151,6 +164,19 @@ mod tests {
         let me = Owner::me();
         assert!(!Owner { started: me.started + 1, ..me.clone() }.lives());
         assert!(!Owner { boot: "another".into(), ..me }.lives());
+    }
+
+    #[test]
+    fn an_owner_in_another_container_counts_as_living_until_the_next_boot() {
+        let me = Owner::me();
+        let gone = Owner { pid: 4_194_305, ..me.clone() };
+        assert!(!gone.lives());
+        let elsewhere = Owner { namespace: Some(1), ..gone.clone() };
+        assert!(elsewhere.lives());
+        assert!(!Owner { boot: "another".into(), ..elsewhere }.lives());
+        let older = Owner { namespace: None, ..gone };
+        assert_eq!(Owner::parse(&older.to_text()), Some(older.clone()));
+        assert!(!older.lives());
     }
 
     #[test]
