@@ -146,9 +146,9 @@ impl Here {
     }
 }
 
-/// Whether lab or host can run what only `--on model` has: that needs nothing of either.
+/// Whether lab or host can run what only `--on model` has, which needs nothing of either.
 pub fn of_a_model() -> CanRun {
-    CanRun::no("no kernel that runs today has it", "--on model")
+    CanRun::no("it is a model in this program and no kernel's", "--on model")
 }
 
 fn without_tools(kind: &Filesystem) -> Option<CanRun> {
