@@ -5,7 +5,7 @@
 mod common;
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use common::{can_mount, code, fsdyno, records, run, stderr};
@@ -17,7 +17,7 @@ use serde_json::Value;
 /// this namespace, and everything in the folder but the results.
 fn run_and_look(folder: &Path, words: &[&str]) -> std::process::Output {
     let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let before = mounts();
+    let (before, places) = (mounts(), places());
     let child = fsdyno(folder)
         .arg("run")
         .args(words)
@@ -30,10 +30,21 @@ fn run_and_look(folder: &Path, words: &[&str]) -> std::process::Output {
     let output = child.wait_with_output().unwrap();
     assert!(loops::marked().iter().all(|left| left.mark.pid != pid), "a loop is left");
     assert_eq!(mounts(), before);
+    assert_eq!(self::places(), places, "something is left beside the place to mount on");
     let left: Vec<_> =
         std::fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name()).collect();
     assert!(left.iter().all(|name| name == "r" || name == "cache"), "{left:?}");
     output
+}
+
+/// What lies in and beside the place where trials are mounted.
+fn places() -> Vec<PathBuf> {
+    let names = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let beside = names("/").map(|entry| entry.path());
+    let beside = beside.filter(|path| path.to_string_lossy().starts_with("/mnt"));
+    let mut places: Vec<PathBuf> = names("/mnt").map(|entry| entry.path()).chain(beside).collect();
+    places.sort();
+    places
 }
 
 /// The file systems of the catalog that this host can make and mount.
@@ -77,11 +88,39 @@ fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a
         assert_eq!(check["clean"], true, "{check}");
         assert!(check["argv"].to_string().contains("/dev/loop"), "{check}");
         for phase in measured["phases"].as_array().unwrap() {
-            assert!(phase["durable_ns"].is_u64(), "{phase}");
+            // What a process holds, nobody can say.
+            let fuse = conditions["userspace"] == true;
+            assert_eq!(phase["durable_ns"].is_u64(), !fuse, "{phase}");
+            assert_eq!(phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0), fuse, "{phase}");
             assert!(phase["device"]["writes"].as_u64().unwrap() > 0, "{phase}");
         }
         // Cold by a remount, as in the lab.
         assert!(measured["gaps"].to_string().contains("remount"), "{}", measured["gaps"]);
+    }
+}
+
+#[test]
+fn what_is_no_file_system_of_its_own_runs_on_a_loop_too() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let one_file =
+        "bonnie --fs raw --on loop:256M --set files=0 --set file-size=16M --set char=64K";
+    let over = "dirops --fs overlayfs:ext4 --on loop:256M --set files=100";
+    for words in [one_file, over] {
+        let words: Vec<&str> = words.split(' ').collect();
+        if words.contains(&"overlayfs:ext4") && !prerequisites::has_filesystem("overlay") {
+            continue;
+        }
+        let output = run_and_look(folder.path(), &words);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let trials = records(&folder.path().join("r"));
+        assert_eq!((trials.len(), &trials[0]["outcome"]), (1, &"ok".into()));
+        let measured = &trials[0]["measured"];
+        assert_eq!(measured["verify"]["problems"], 0);
+        assert_eq!(measured["check"]["clean"] == true, words.contains(&"overlayfs:ext4"));
+        std::fs::remove_dir_all(folder.path().join("r")).unwrap();
     }
 }
 
