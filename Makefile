@@ -40,8 +40,8 @@ test: as-built ## all tests but the long ones, the lab's too; under 25 minutes
 
 # On top: all seven file systems under both workloads with three seeds at larger sizes, and once each
 # on the kernels 5.10 and 6.12, which are downloaded; a tarball of 100,000 files on ext4. The 725,000
-# files of the original would take most of an hour and are left to a run by hand. Thirteen other file
-# systems (tests/filesystems.rs), small, twice each; every option of tests/common/specs.rs. 200 SIGKILLs take
+# files of the original would take most of an hour and are left to a run by hand. Every spec of
+# tests/common/specs.rs, small, under three workloads; those that came after the seven twice. 200 SIGKILLs take
 # six minutes, eight kills of a run in the lab that goes on each time some three more.
 test-full: as-built ## the long tests too; half an hour more
 	@FSDYNO_TEST=full $(AS_BUILT) $(REPRODUCIBLE) $(CARGO) test --release --locked --workspace --no-fail-fast

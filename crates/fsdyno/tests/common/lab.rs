@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 use fsdyno_lab::user_cache;
 use serde_json::Value;
 
+use super::specs::Row;
+
 /// Words as a shell would split them: at spaces, but for what stands in single quotes.
 pub fn split(words: &str) -> Vec<&str> {
     let parts = words.split('\'').enumerate();
@@ -57,6 +59,22 @@ pub fn lab() -> Option<tempfile::TempDir> {
             None
         }
     }
+}
+
+/// Those rows whose file systems the lab can run here; the others are said.
+pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
+    let listed = fsdyno(ours(), Path::new("/"), "list filesystems --format json").output().unwrap();
+    let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap();
+    let missing = |name: &String| {
+        let row = listed.iter().find(|row| row["name"] == name.as_str()).unwrap();
+        (row["lab"]["can"] != true).then(|| row["lab"]["cure"].to_string())
+    };
+    let can = |row: &&Row| {
+        let missing = row.parts().iter().find_map(missing);
+        missing.iter().for_each(|cure| skipped(&format!("'{}' needs {cure}", row.spec)));
+        missing.is_none()
+    };
+    rows.filter(can).collect()
 }
 
 /// Says so past the harness, which keeps to itself what a test that passed has printed.
