@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::plan::AgePlan;
+use fsdyno_record::plan::{AgePlan, MediumPlan};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::validity::{self, Flag};
@@ -311,6 +311,16 @@ type Discriminator = fn(&Trial) -> Option<String>;
 /// What may differ between trials of one label, in the order in which it is added to its name.
 const DISCRIMINATORS: &[Discriminator] = &[
     |trial| trial.plan.disk_name().map(String::from),
+    |trial| match &trial.plan.medium {
+        MediumPlan::Directory { path } => Some(path.clone()),
+        MediumPlan::Device(device) => Some(device.on.clone()),
+        MediumPlan::Lab(_) | MediumPlan::Model(_) => None,
+    },
+    |trial| Some(format!("file system of {}", trial.conditions.device_size?)),
+    |trial| match trial.plan.filesystem.as_ref()?.period.as_deref() {
+        Some(period) => Some(format!("as in {period}")),
+        None => Some("of today".to_string()),
+    },
     |trial| match trial.plan.lab() {
         // A failed trial has found none, and two builds may have one release.
         Some(lab) => Some(lab.kernel.clone()),

@@ -120,8 +120,17 @@ impl ModelledDisk {
     }
 }
 
-/// What the kernel counts of a device.
+/// What the kernel counts of a device. It counts a flush on the whole drive only, which is nobody else's
+/// while a part of it is a trial's.
 fn kernel_counters(name: &str) -> Option<Device> {
-    let stat = block_queue::of_device(name).join("stat");
-    account::parse_device_stat(&fs::read_to_string(stat).ok()?)
+    let folder = block_queue::of_device(name);
+    let read =
+        |folder: &Path| account::parse_device_stat(&fs::read_to_string(folder.join("stat")).ok()?);
+    let counted = read(&folder)?;
+    if !folder.join("partition").exists() {
+        return Some(counted);
+    }
+    // The part is a folder within its drive's.
+    let drive = fs::canonicalize(&folder).ok()?.parent().and_then(read);
+    Some(Device { flushes: drive.map_or(0, |drive| drive.flushes), ..counted })
 }

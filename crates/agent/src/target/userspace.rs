@@ -290,12 +290,4 @@ mod tests {
         let text = error(&["true"]);
         assert!(text.ends_with("ended and mounted nothing: it said nothing"), "{text}");
     }
-
-    #[test]
-    fn a_child_is_waited_for_by_its_number_in_its_own_namespace() {
-        let number = |status: &str| innermost(status).map(|pid| pid.as_raw_nonzero().get());
-        assert_eq!(number("Name:\tfuse2fs\nNSpid:\t4711\t7\n"), Some(7));
-        assert_eq!(number("Name:\tfuse2fs\nNSpid:\t4711\n"), Some(4711));
-        assert_eq!(number("Name:\tfuse2fs\n"), None);
-    }
 }
