@@ -69,7 +69,7 @@ fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
 }
 
 /// How much was done: in the phase's unit, or in calls.
-fn operations(phase: &Phase) -> u64 {
+pub fn operations(phase: &Phase) -> u64 {
     let unit = phase.unit.as_ref().and_then(|unit| phase.books.get(unit));
     unit.copied().unwrap_or_else(|| phase.ops.values().map(|stats| stats.count).sum())
 }

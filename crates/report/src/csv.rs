@@ -92,7 +92,7 @@ fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
     ]
 }
 
-fn push_line<'a>(out: &mut String, fields: impl Iterator<Item = &'a String>) {
+pub fn push_line<'a>(out: &mut String, fields: impl Iterator<Item = &'a String>) {
     for (index, field) in fields.enumerate() {
         if index > 0 {
             out.push(',');

@@ -11,6 +11,7 @@ mod capacity;
 mod colour;
 mod columns;
 mod command;
+pub mod compare;
 mod csv;
 mod curve;
 mod disks;

@@ -51,7 +51,7 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
 }
 
 /// Foreign text must not end a cell or begin a tag, and `~` must not strike it out.
-fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -58,7 +58,7 @@ impl Default for Style {
 }
 
 /// Columns of a mail: what a quoted reply still fits into 80 columns with.
-const MAIL_WIDTH: usize = 72;
+pub const MAIL_WIDTH: usize = 72;
 
 /// The trials in a format, with ratios to the label of the baseline or to the best; ends in a
 /// newline.

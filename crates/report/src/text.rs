@@ -279,7 +279,7 @@ fn respell(column: &mut Column) {
 }
 
 /// Plain ASCII for a mail; what has no spelling becomes a question mark.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

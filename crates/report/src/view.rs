@@ -243,7 +243,7 @@ fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
 const MAIN_PART: u64 = 10;
 
 /// The main op if it took a tenth of the time of all calls, else the op that took most.
-fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind> {
+pub fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind> {
     let mut times: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
         *times.entry(*kind).or_default() += stats.total_ns.0;

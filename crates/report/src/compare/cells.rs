@@ -1,0 +1,340 @@
+//! The cells of two results, and which of one has which of the other for its partner.
+//!
+//! A cell is a plan under one lab identity, with all its seeds. Its conditions are its plan without
+//! what a comparison may be about: the kernel, the tools' exact commands, the lab, the directory's
+//! path and the content of the disk's file, all of which [`super::differences`] names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsdyno_record::trial::Outcome;
+use fsdyno_record::{Bytes, Plan, Trial};
+use serde_json::Value;
+
+use crate::number::clean;
+
+/// The trials of one plan in one result.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// `dirops files=1000 on ext4`, with whatever tells it from its namesakes in its result.
+    pub name: String,
+    /// All its trials, in the order of the records; never empty.
+    pub trials: Vec<&'a Trial>,
+    key: Value,
+}
+
+/// Two cells of equal conditions.
+#[derive(Debug)]
+pub struct Pair<'a> {
+    /// The base.
+    pub base: Cell<'a>,
+    /// What is measured against it.
+    pub new: Cell<'a>,
+}
+
+/// The cells of two results.
+#[derive(Debug, Default)]
+pub struct Matched<'a> {
+    /// Those with a partner, in the order of the base.
+    pub pairs: Vec<Pair<'a>>,
+    /// Cells of the base without one.
+    pub base_alone: Vec<Cell<'a>>,
+    /// Cells of the new result without one.
+    pub new_alone: Vec<Cell<'a>>,
+}
+
+impl<'a> Cell<'a> {
+    /// The trials that ended well.
+    pub fn good(&self) -> impl Iterator<Item = &'a Trial> + '_ {
+        self.trials.iter().copied().filter(|trial| trial.outcome == Outcome::Ok)
+    }
+
+    fn plan(&self) -> &'a Plan {
+        &self.trials[0].plan
+    }
+
+    fn lab(&self) -> &'a str {
+        self.trials.iter().find_map(|trial| trial.lab_id.as_deref()).unwrap_or("")
+    }
+}
+
+/// Finds every cell's partner: the same plan first, then equal conditions, then the same label on
+/// equal conditions but for the file system's spec. Where several could be meant, none is taken.
+pub fn matched<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
+    let (mut base, mut new) = (cells(base), cells(new));
+    name(&mut base, &mut new);
+    let mut left: [Vec<Option<Cell<'a>>>; 2] =
+        [base.into_iter().map(Some).collect(), new.into_iter().map(Some).collect()];
+    let mut pairs: Vec<(usize, Pair<'a>)> = Vec::new();
+    for alike in PASSES {
+        let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
+        for (side, cells) in left.iter().enumerate() {
+            for (at, cell) in cells.iter().enumerate() {
+                if let Some(cell) = cell {
+                    places.entry(alike(cell)).or_default()[side].push(at);
+                }
+            }
+        }
+        for places in places.into_values() {
+            let ([b], [n]) = (places[0].as_slice(), places[1].as_slice()) else { continue };
+            if let (Some(base), Some(new)) = (left[0][*b].take(), left[1][*n].take()) {
+                pairs.push((*b, Pair { base, new }));
+            }
+        }
+    }
+    pairs.sort_by_key(|(at, _)| *at);
+    let [base_alone, new_alone] = left.map(|cells| cells.into_iter().flatten().collect());
+    Matched { pairs: pairs.into_iter().map(|(_, pair)| pair).collect(), base_alone, new_alone }
+}
+
+/// What two cells must share, from the strictest to the loosest.
+const PASSES: &[fn(&Cell<'_>) -> String] = &[
+    |cell| format!("{} {} {}", cell.plan().hash, cell.lab(), cell.plan().label),
+    |cell| format!("{} {}", cell.plan().hash, cell.plan().label),
+    |cell| cell.plan().hash.clone(),
+    |cell| format!("{} {}", cell.key, cell.plan().label),
+    |cell| cell.key.to_string(),
+    |cell| {
+        let mut key = cell.key.clone();
+        remove(&mut key, "/filesystem", &["kind", "spec"]);
+        format!("{key} {}", cell.plan().label)
+    },
+];
+
+fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    let mut places: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
+    let mut homeless = Vec::new();
+    for trial in trials {
+        let plan = &trial.plan;
+        // One that died before its lab was known belongs to any cell of its plan.
+        if trial.lab_id.is_none() && trial.outcome != Outcome::Ok {
+            homeless.push(trial);
+            continue;
+        }
+        let place = (plan.hash.as_str(), plan.label.as_str(), trial.lab_id.as_deref());
+        let at = *places.entry(place).or_insert(cells.len());
+        put(&mut cells, at, trial);
+    }
+    for trial in homeless {
+        let same = |cell: &Cell<'_>| {
+            (&cell.plan().hash, &cell.plan().label) == (&trial.plan.hash, &trial.plan.label)
+        };
+        let at = cells.iter().position(same).unwrap_or(usize::MAX);
+        put(&mut cells, at, trial);
+    }
+    cells
+}
+
+/// Puts a trial into the cell at a place, or into a new one where there is none.
+fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
+    match cells.get_mut(at) {
+        Some(cell) => cell.trials.push(trial),
+        None => {
+            cells.push(Cell { name: String::new(), trials: vec![trial], key: key(&trial.plan) })
+        }
+    }
+}
+
+/// The plan as far as it has to be equal.
+fn key(plan: &Plan) -> Value {
+    let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
+    remove(&mut key, "", &["label", "hash"]);
+    remove(&mut key, "/medium", &["kernel", "boot", "path"]);
+    // A drive of this host is named by its path; what is made (loop:8G) by its size.
+    if plan.device().is_some_and(|device| device.on.starts_with('/')) {
+        remove(&mut key, "/medium", &["on"]);
+    }
+    remove(&mut key, "/medium/disk", &["spec"]);
+    remove(&mut key, "/medium/journal", &["spec"]);
+    if let Some(input) = &plan.workload.input {
+        remove(&mut key, "/workload/params", &[&input.parameter]);
+    }
+    if let Some(Value::Object(filesystem)) = key.get_mut("filesystem") {
+        filesystem.retain(|field, _| ["kind", "spec", "age", "period"].contains(&field.as_str()));
+    }
+    key
+}
+
+fn remove(value: &mut Value, at: &str, fields: &[&str]) {
+    if let Some(Value::Object(object)) = value.pointer_mut(at) {
+        fields.iter().for_each(|field| drop(object.remove(*field)));
+    }
+}
+
+/// Names cells by workload and label, and by whatever conditions tell them from their namesakes.
+fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
+    let mut values: BTreeMap<(String, String, String), BTreeSet<Option<String>>> = BTreeMap::new();
+    let family = |cell: &Cell<'a>, path: &str| {
+        let params = path.starts_with(PARAMS);
+        let label = if params { String::new() } else { cell.plan().label.clone() };
+        (cell.plan().workload.name.clone(), label, path.to_string())
+    };
+    let all: Vec<(&Cell<'a>, BTreeMap<String, String>)> =
+        base.iter().chain(new.iter()).map(|cell| (cell, flat(&cell.key))).collect();
+    let paths: BTreeSet<&String> = all.iter().flat_map(|(_, flat)| flat.keys()).collect();
+    for (cell, flat) in &all {
+        for path in &paths {
+            values.entry(family(cell, path)).or_default().insert(flat.get(*path).cloned());
+        }
+    }
+    let names: Vec<String> = all
+        .iter()
+        .map(|(cell, flat)| {
+            let differs = |path: &str| values.get(&family(cell, path)).is_some_and(|v| v.len() > 1);
+            let (mut params, mut rest) = (String::new(), String::new());
+            for (path, value) in flat.iter().filter(|(path, _)| differs(path)) {
+                match path.strip_prefix(PARAMS) {
+                    Some(param) => params.push_str(&format!(" {param}={value}")),
+                    None if path.ends_with("/spec") || path.ends_with("/kind") => {}
+                    None => rest.push_str(&format!(", {}={value}", short(path))),
+                }
+            }
+            let plan = cell.plan();
+            clean(&format!("{}{params} on {}{rest}", plan.workload.name, plan.label))
+        })
+        .collect();
+    drop(all);
+    let bases = base.len();
+    for side in [(base, &names[..bases]), (new, &names[bases..])] {
+        for (at, cell) in side.0.iter_mut().enumerate() {
+            cell.name = side.1[at].clone();
+            // Namesakes within a side differ in what is no condition.
+            if side.1.iter().filter(|name| **name == side.1[at]).count() > 1 {
+                let start = |text: &str| clean(&text.chars().take(6).collect::<String>());
+                let lab = cell.plan().lab();
+                let kernel = lab.map(|lab| format!(", kernel {}", clean(&lab.kernel)));
+                let plan = start(&cell.plan().hash);
+                let lab = start(cell.lab());
+                cell.name += &kernel.unwrap_or_default();
+                cell.name += &format!(", plan {plan}");
+                if !lab.is_empty() {
+                    cell.name += &format!(", lab {lab}");
+                }
+            }
+        }
+    }
+}
+
+const PARAMS: &str = "/workload/params/";
+
+/// `disk.name` of `/medium/disk/name`.
+fn short(path: &str) -> String {
+    let path = path.strip_prefix("/medium/").or(path.strip_prefix("/filesystem/")).unwrap_or(path);
+    path.trim_start_matches('/').replace('/', ".")
+}
+
+/// Every leaf by its path.
+fn flat(value: &Value) -> BTreeMap<String, String> {
+    fn walk(value: &Value, path: &str, into: &mut BTreeMap<String, String>) {
+        match value {
+            Value::Object(fields) => {
+                fields.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}"), into));
+            }
+            Value::Null => {}
+            Value::String(text) => drop(into.insert(path.into(), text.clone())),
+            Value::Number(number) => {
+                let size = ["ram", "size", "cacheable", "journal_size", "chunk"];
+                let is_size = size.iter().any(|name| path.ends_with(&format!("/{name}")));
+                let bytes = number.as_u64().filter(|_| is_size).map(|n| Bytes(n).to_string());
+                into.insert(path.into(), bytes.unwrap_or_else(|| number.to_string()));
+            }
+            other => drop(into.insert(path.into(), other.to_string())),
+        }
+    }
+    let mut leaves = BTreeMap::new();
+    walk(value, "", &mut leaves);
+    leaves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_record::plan::MediumPlan;
+
+    fn names(cells: &[Cell<'_>]) -> Vec<String> {
+        cells.iter().map(|cell| cell.name.clone()).collect()
+    }
+
+    fn on_kernel(mut trials: Vec<Trial>, kernel: &str) -> Vec<Trial> {
+        for trial in &mut trials {
+            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+                lab.kernel = kernel.into();
+            }
+            trial.plan = trial.plan.clone().sealed();
+            trial.lab_id = Some(format!("lab of {kernel}"));
+        }
+        trials
+    }
+
+    #[test]
+    fn another_kernel_and_lab_are_partners_and_another_disk_is_none() {
+        let base = fixture::trials();
+        let new = on_kernel(fixture::trials(), "6.12.3");
+        let both = matched(&base, &new);
+        assert_eq!((both.pairs.len(), both.base_alone.len(), both.new_alone.len()), (6, 0, 0));
+        assert!(both.pairs.iter().all(|pair| pair.base.name == pair.new.name));
+        assert_eq!(both.pairs[0].base.name, "dirops on ext4");
+        let mut moved = fixture::trials();
+        moved.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
+        let none = matched(&base, &moved);
+        assert!(none.pairs.is_empty());
+        assert_eq!(names(&none.new_alone)[0], "dirops on ext4, disk.name=instant");
+    }
+
+    #[test]
+    fn two_kernels_on_both_sides_find_their_own_and_one_against_two_is_not_guessed() {
+        let two = [fixture::trials(), on_kernel(fixture::trials(), "6.12.3")].concat();
+        let both = matched(&two, &two);
+        assert_eq!(both.pairs.len(), 12);
+        for pair in &both.pairs {
+            assert_eq!(pair.base.plan().hash, pair.new.plan().hash);
+        }
+        let third = on_kernel(fixture::trials(), "5.10.0");
+        let none = matched(&two, &third);
+        assert!(none.pairs.is_empty(), "{:?}", names(&none.base_alone));
+        assert_eq!(none.base_alone.len(), 12);
+        assert!(names(&none.base_alone).iter().any(|name| name.contains("kernel 6.12.3")));
+    }
+
+    #[test]
+    fn one_label_of_two_specs_is_the_users_own_pairing() {
+        let base = fixture::trials();
+        let mut new = fixture::trials();
+        for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
+            trial.plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
+            trial.plan = trial.plan.clone().sealed();
+        }
+        assert_eq!(matched(&base, &new).pairs.len(), 6);
+        for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
+            trial.plan.label = "linear".into();
+        }
+        let two_alone = matched(&base, &new);
+        assert_eq!((two_alone.pairs.len(), two_alone.base_alone.len()), (4, 2));
+    }
+
+    #[test]
+    fn other_parameters_are_other_cells_and_are_in_the_name() {
+        let base = fixture::trials();
+        let mut new = fixture::trials();
+        for trial in new.iter_mut().filter(|trial| trial.plan.workload.name == "dirops") {
+            trial.plan.workload.params.insert("files".into(), "20000".into());
+            trial.plan = trial.plan.clone().sealed();
+        }
+        let both = matched(&base, &new);
+        assert_eq!(both.pairs.len(), 3);
+        assert_eq!(names(&both.base_alone)[0], "dirops files=10000 on ext4");
+        assert_eq!(names(&both.new_alone)[0], "dirops files=20000 on ext4");
+    }
+
+    #[test]
+    fn a_trial_that_died_before_its_lab_was_known_stays_with_its_plan() {
+        let base = fixture::trials();
+        let mut new = fixture::trials();
+        new[0].lab_id = None;
+        new[0].outcome = Outcome::Failed;
+        let both = matched(&base, &new);
+        assert_eq!((both.pairs.len(), both.pairs[0].new.trials.len()), (6, 3));
+        assert_eq!(both.pairs[0].new.good().count(), 2);
+    }
+}

@@ -1,0 +1,223 @@
+//! What differs between the two sides of a comparison beside what was measured: a line each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::{Plan, Trial};
+use serde_json::Value;
+
+use super::cells::{Cell, Pair};
+use crate::number::clean;
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What: `kernel`, `tool mkfs`, `lab identity`.
+    pub what: String,
+    /// Its values in the base.
+    pub base: String,
+    /// Its values in the new result.
+    pub new: String,
+    /// The cells it differs in; none where it differs in all.
+    pub cells: Vec<String>,
+}
+
+/// What a value is where there is none.
+const NONE: &str = "none";
+
+/// The longest value that is shown, in characters; more of it helps nobody.
+const LONGEST: usize = 100;
+
+/// The differences of all pairs; one that several share is named once.
+pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    for pair in pairs {
+        let (base, new) = (facts(&pair.base), facts(&pair.new));
+        let names: BTreeSet<&(u8, String)> = base.keys().chain(new.keys()).collect();
+        for name in names {
+            let (base, new) = (shown(base.get(name)), shown(new.get(name)));
+            if base == new {
+                continue;
+            }
+            let (base, new) = apart(base, new);
+            let same = |d: &&mut Difference| (&d.what, &d.base, &d.new) == (&name.1, &base, &new);
+            let cell = pair.base.name.clone();
+            match found.iter_mut().find(same) {
+                Some(difference) => difference.cells.push(cell),
+                None => {
+                    found.push(Difference { what: name.1.clone(), base, new, cells: vec![cell] })
+                }
+            }
+        }
+    }
+    for difference in found.iter_mut().filter(|d| d.cells.len() == pairs.len()) {
+        difference.cells.clear();
+    }
+    found
+}
+
+type Facts = BTreeMap<(u8, String), BTreeSet<String>>;
+
+/// All that may differ, with every value that some trial of the cell has; in the order of the
+/// number. A trial that failed may have found no conditions, so what is empty is left out.
+fn facts(cell: &Cell<'_>) -> Facts {
+    let mut facts = Facts::new();
+    let mut add = |order: u8, what: &str, value: String| {
+        if !value.is_empty() {
+            facts.entry((order, clean(what))).or_default().insert(value);
+        }
+    };
+    let good: Vec<&Trial> = cell.good().collect();
+    let trials = if good.is_empty() { &cell.trials } else { &good };
+    for trial in trials {
+        let found = &trial.conditions;
+        add(0, "schema of records", trial.schema.to_string());
+        add(1, "fsdyno", trial.version.clone());
+        // Enough of it to tell it from another; the whole of it is in the records.
+        let lab = trial.lab_id.iter().flat_map(|id| id.chars()).take(16);
+        add(2, "lab identity", lab.collect());
+        add(3, "kernel", found.kernel.clone());
+        for (what, value) in planned(&trial.plan) {
+            add(4, &what, value);
+        }
+        add(5, "CPU", found.cpu.clone());
+        // A directory's own device; of a loop device or an array only a number that changes.
+        if matches!(trial.plan.medium, MediumPlan::Directory { .. }) {
+            add(6, "device", found.device.clone());
+        }
+        add(6, "mount", found.mount.clone());
+        add(6, "mount below", found.below.clone());
+        for (what, values) in [
+            ("tool", &found.tools),
+            ("feature", &found.features),
+            ("queue", &found.queue),
+            ("sysctl", &found.sysctls),
+            ("lab", &trial.lab),
+        ] {
+            values.iter().for_each(|(key, value)| add(7, &format!("{what} {key}"), value.clone()));
+        }
+    }
+    facts
+}
+
+/// What of a plan is no condition of the match.
+fn planned(plan: &Plan) -> Vec<(String, String)> {
+    let mut facts = vec![("label".to_string(), plan.label.clone())];
+    if let Some(filesystem) = &plan.filesystem {
+        facts.push(("file system".into(), filesystem.spec.clone()));
+        facts.push(("mkfs".into(), filesystem.mkfs.join(" ")));
+        facts.push(("mount options".into(), filesystem.mount_options.clone()));
+    }
+    match &plan.medium {
+        MediumPlan::Directory { path } => facts.push(("directory".into(), path.clone())),
+        MediumPlan::Device(device) => facts.push(("drive".into(), device.on.clone())),
+        MediumPlan::Lab(lab) => {
+            facts.push(("lab's kernel".into(), lab.kernel.clone()));
+            facts.push(("boot".into(), lab.boot.name().into()));
+            facts.extend(law("disk", &lab.disk.spec));
+            facts.extend(lab.journal.iter().flat_map(|disk| law("journal's disk", &disk.spec)));
+        }
+        MediumPlan::Model(model) => facts.extend(law("disk", &model.disk.spec)),
+    }
+    if let Some(input) = &plan.workload.input
+        && let Some(path) = plan.workload.params.get(&input.parameter)
+    {
+        facts.push((format!("name of {}", input.parameter), path.clone()));
+    }
+    facts
+}
+
+/// A disk's file, a line for each of its values.
+fn law(of: &str, spec: &Value) -> Vec<(String, String)> {
+    match spec {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| {
+                let text = value.as_str().map_or_else(|| value.to_string(), String::from);
+                (format!("{of} {key}"), text)
+            })
+            .collect(),
+        other => vec![(of.to_string(), other.to_string())],
+    }
+}
+
+fn shown(values: Option<&BTreeSet<String>>) -> String {
+    let all: Vec<String> = values.into_iter().flatten().map(|value| clean(value)).collect();
+    if all.is_empty() { NONE.into() } else { all.join(" | ") }
+}
+
+/// Two values that differ, cut to what can be read, from where they still are alike.
+fn apart(base: String, new: String) -> (String, String) {
+    let alike = base.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
+    let from = if base.chars().count().max(new.chars().count()) > LONGEST {
+        alike.saturating_sub(LONGEST / 4)
+    } else {
+        0
+    };
+    let cut = |text: &str| {
+        let rest: Vec<char> = text.chars().skip(from).collect();
+        let start = if from > 0 { "..." } else { "" };
+        let end = if rest.len() > LONGEST { "..." } else { "" };
+        format!("{start}{}{end}", rest.iter().take(LONGEST).collect::<String>())
+    };
+    (cut(&base), cut(&new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::matched;
+    use super::*;
+    use crate::fixture;
+
+    fn between(base: &[Trial], new: &[Trial]) -> Vec<Difference> {
+        differences(&matched(base, new).pairs)
+    }
+
+    #[test]
+    fn equal_conditions_have_no_line() {
+        assert_eq!(between(&fixture::trials(), &fixture::trials()), []);
+    }
+
+    #[test]
+    fn kernel_tools_disk_and_lab_have_a_line_each_and_say_where() {
+        let base = fixture::trials();
+        let mut new = fixture::trials();
+        for trial in &mut new {
+            trial.lab_id = Some("b".repeat(64));
+            trial.conditions.kernel = "6.12.3 #1".into();
+            if trial.plan.label == "xfs" {
+                trial.conditions.tools.insert("mkfs".into(), "mkfs.xfs 6.9".into());
+            }
+            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+                lab.disk.spec["rpm"] = 5400.into();
+            }
+        }
+        let found = between(&base, &new);
+        let of = |what: &str| found.iter().find(|d| d.what == what).unwrap().clone();
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert_eq!((of("disk rpm").base, of("disk rpm").new), ("7200".into(), "5400".into()));
+        assert_eq!(of("kernel").new, "6.12.3 #1");
+        assert!(of("kernel").cells.is_empty() && of("lab identity").cells.is_empty());
+        assert_eq!(of("tool mkfs").cells, ["dirops on xfs", "tarball on xfs"]);
+    }
+
+    #[test]
+    fn what_only_one_side_has_differs_and_control_characters_are_not_passed_on() {
+        let base = fixture::trials();
+        let mut new = fixture::trials();
+        for trial in &mut new {
+            trial.conditions.sysctls.insert("vm.x\x1b[2J".into(), "1\n2".into());
+        }
+        let found = between(&base, &new);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].base.as_str(), found[0].new.as_str()), (NONE, "1\u{fffd}2"));
+        assert!(!found[0].what.contains('\x1b'));
+    }
+
+    #[test]
+    fn long_values_are_cut_where_they_differ() {
+        let long = |end: &str| format!("{}{end}", "x".repeat(300));
+        let (base, new) = apart(long("one"), long("two"));
+        assert!(base.ends_with("one") && new.ends_with("two") && base.len() < 120, "{base}");
+    }
+}

@@ -1,0 +1,116 @@
+//! A comparison as JUnit's XML, which CI systems show: a test case for each cell and phase.
+//!
+//! `failure` is slower, `error` a trial of NEW that failed, `skipped` what cannot be told or has no
+//! partner: that is no pass.
+
+use fsdyno_stats::compare::Verdict;
+
+use super::{Compared, Row, Side, words};
+use crate::number;
+
+/// The XML; the time of a case is the new result's, in seconds.
+pub fn junit(compared: &Compared) -> String {
+    let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
+    let (mut errors, mut skipped) = (0, compared.count(Verdict::Unknown));
+    for alone in &compared.alone {
+        let what = words::alone(alone);
+        cases.push(outside("no partner", &alone.what, "skipped", &what, &what));
+        skipped += 1;
+    }
+    for trial in &compared.unfinished {
+        let name = format!("{}, seed {}", trial.cell, trial.seed);
+        let error = trial.failed && trial.side == Side::New;
+        let outcome = if trial.failed { "failed" } else { "skipped" };
+        let message = format!("{outcome} in {}", trial.side.name());
+        let tag = if error { "error" } else { "skipped" };
+        cases.push(outside(outcome, &name, tag, &message, &trial.reason));
+        if error {
+            errors += 1;
+        } else {
+            skipped += 1;
+        }
+    }
+    let mut properties = String::new();
+    for difference in &compared.differences {
+        let (name, value) =
+            (&difference.what, format!("{} -> {}", difference.base, difference.new));
+        properties.push_str(&format!(
+            "    <property name=\"differs: {}\" value=\"{}\"/>\n",
+            escape(name),
+            escape(&value)
+        ));
+    }
+    if !properties.is_empty() {
+        properties = format!("    <properties>\n{properties}    </properties>\n");
+    }
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{errors}\" skipped=\"{skipped}\"",
+        cases.len(),
+        compared.count(Verdict::Slower)
+    );
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"fsdyno compare\" {counts}>\n  \
+         <testsuite name=\"fsdyno compare\" {counts}>\n{properties}{}  </testsuite>\n</testsuites>\n",
+        cases.concat()
+    )
+}
+
+fn case(row: &Row) -> String {
+    let line = format!(
+        "{} -> {}, {} (95 % interval {}), p {}, n {}",
+        number::seconds(row.base.1),
+        number::seconds(row.new.1),
+        words::effect(row),
+        words::interval(row),
+        words::p(row),
+        words::n(row),
+    );
+    let marks = words::marks(row);
+    let told = if marks.is_empty() { line.clone() } else { format!("{line}; {marks}") };
+    let inside = match row.verdict() {
+        Verdict::Slower => {
+            let message = escape(&format!("slower: {line}"));
+            format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&told))
+        }
+        Verdict::Unknown => format!("<skipped message=\"{}\"/>", escape(&format!("~: {told}"))),
+        verdict => {
+            let told = format!("{}: {told}", words::verdict(verdict));
+            format!("<system-out>{}</system-out>", escape(&told))
+        }
+    };
+    format!(
+        "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.9}\">{inside}</testcase>\n",
+        escape(&row.cell),
+        escape(&row.phase),
+        row.new.1
+    )
+}
+
+fn outside(class: &str, name: &str, tag: &str, message: &str, text: &str) -> String {
+    format!(
+        "    <testcase classname=\"{}\" name=\"{}\"><{tag} message=\"{}\">{}</{tag}></testcase>\n",
+        escape(class),
+        escape(name),
+        escape(message),
+        escape(text)
+    )
+}
+
+/// Text in an element or an attribute. XML has no spelling for control characters and for the last
+/// two code points of the first plane (XML 1.0, production 2).
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            '\n' => out.push_str("&#10;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,277 @@
+//! One row for each phase of each pair of cells: its values, their ratio, and the verdict.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::trial::Phase;
+use fsdyno_record::{OpKind, Trial};
+use fsdyno_stats::compare::{Comparison, Verdict, adjust, paired, welch};
+use fsdyno_stats::validity::{self, Flag};
+
+use super::cells::{Cell, Pair};
+use super::{Alone, Side, Wanted};
+use crate::against::operations;
+use crate::number::clean;
+use crate::view::{Run, latency_op};
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Seconds until the device's own cache was empty.
+    Durable,
+    /// Seconds until the last call came back.
+    Returned,
+    /// CPU seconds of the threads that issue ops.
+    Cpu,
+    /// The 99th percentile of the latency of the phase's main op, in seconds.
+    P99,
+}
+
+impl Metric {
+    /// Every metric, with the name that `--metric` takes and what it is.
+    pub const ALL: &[(&str, &str, Metric)] = &[
+        (
+            "durable",
+            "Time until the device's own cache was empty; to returned where that is unknown",
+            Metric::Durable,
+        ),
+        ("returned", "Time until the last call came back", Metric::Returned),
+        ("cpu", "CPU time of the threads that issue the calls", Metric::Cpu),
+        ("p99", "99th percentile of the latency of the phase's main op", Metric::P99),
+    ];
+
+    /// The name that `--metric` takes.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, _, metric)| *metric == self).map_or("", |(name, _, _)| name)
+    }
+}
+
+/// What a reader must know of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// The time to durable is unknown, so it is the time to returned.
+    ByReturned,
+    /// The phase ended by time, so it is the time for one operation.
+    EachOp,
+    /// There is but one value on a side, or one pair.
+    Single,
+    /// A value is zero or unknown, and has no ratio.
+    NoRatio,
+    /// No two repeats differed.
+    Exact,
+    /// Trials of the lab without common seeds, compared as if on a host.
+    Unpaired,
+    /// So many trials have no partner of their seed.
+    LeftOut(usize),
+    /// So many repeats would decide.
+    Decides(u32),
+    /// A flag of some trial.
+    Flag(Flag),
+}
+
+/// One phase of one pair of cells.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The cell.
+    pub cell: String,
+    /// The phase.
+    pub phase: String,
+    /// What was compared in the end.
+    pub metric: Metric,
+    /// Values of the base: how many, and their geometric mean in seconds (the arithmetic one if one
+    /// is zero).
+    pub base: (usize, f64),
+    /// The same of the new result.
+    pub new: (usize, f64),
+    /// Their ratio; none where a value is zero.
+    pub comparison: Option<Comparison>,
+    /// What a reader must know.
+    pub marks: Vec<Mark>,
+}
+
+impl Row {
+    /// What follows; unknown where there is no ratio.
+    pub fn verdict(&self) -> Verdict {
+        self.comparison.map_or(Verdict::Unknown, |comparison| comparison.verdict)
+    }
+
+    /// Whether it takes longer by more than the threshold; none where that cannot be told.
+    pub fn regressed(&self) -> Option<bool> {
+        self.comparison?.regressed()
+    }
+
+    /// `dirops on ext4, create`.
+    pub fn title(&self) -> String {
+        format!("{}, {}", self.cell, self.phase)
+    }
+}
+
+/// The rows of all pairs, corrected for their number, and the phases that only one side has.
+pub fn rows(pairs: &[Pair<'_>], wanted: Wanted) -> (Vec<Row>, Vec<Alone>) {
+    let (mut rows, mut alone) = (Vec::new(), Vec::new());
+    for pair in pairs {
+        let (base, new) = (phases(&pair.base), phases(&pair.new));
+        for phase in &base {
+            match new.contains(phase) {
+                true => rows.extend(row(pair, phase, wanted)),
+                false => alone.push(without(Side::Base, &pair.base, phase)),
+            }
+        }
+        let only_new = new.iter().filter(|phase| !base.contains(phase));
+        alone.extend(only_new.map(|phase| without(Side::New, &pair.new, phase)));
+    }
+    let mut table: Vec<Comparison> = rows.iter().filter_map(|row| row.comparison).collect();
+    adjust(&mut table);
+    let compared = rows.iter_mut().filter_map(|row| row.comparison.as_mut());
+    compared.zip(table).for_each(|(old, adjusted)| *old = adjusted);
+    rows.iter_mut().for_each(mark);
+    (rows, alone)
+}
+
+fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Alone {
+    Alone { side, what: format!("{}, phase {}", cell.name, clean(phase)) }
+}
+
+/// The phases of a cell's good trials, in the order of the first that has them.
+fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for phase in cell.good().flat_map(|trial| &trial.measured.phases) {
+        if !names.contains(&phase.name.as_str()) {
+            names.push(&phase.name);
+        }
+    }
+    names
+}
+
+/// The trials that ran a phase; of a seed that the lab ran twice one, for both are the same trial.
+fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
+    let mut seen = std::collections::BTreeSet::new();
+    let run = |trial: &'a Trial| {
+        let found = trial.measured.phases.iter().find(|found| found.name == phase)?;
+        (trial.lab_id.is_none() || seen.insert(trial.seed)).then_some((trial, found))
+    };
+    cell.good().filter_map(run).collect()
+}
+
+fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
+    let (mut base, mut new) = (runs(&pair.base, phase), runs(&pair.new, phase));
+    let mut marks = Vec::new();
+    let all = || base.iter().chain(&new);
+    let exact = all().all(|(trial, _)| trial.lab_id.is_some());
+    let by_seed = |runs: &[Run<'_>]| runs.iter().map(|run| run.0.seed).collect::<Vec<u64>>();
+    let (of_base, of_new) = (by_seed(&base), by_seed(&new));
+    let common = of_base.iter().filter(|seed| of_new.contains(seed)).count();
+    // A single common seed tells nothing where more trials could.
+    let pairs = exact && (common > 1 || (common == 1 && base.len().min(new.len()) == 1));
+    if pairs {
+        let left_out = base.len() + new.len() - 2 * common;
+        base.retain(|run| of_new.contains(&run.0.seed));
+        new.retain(|run| of_base.contains(&run.0.seed));
+        base.sort_by_key(|run| run.0.seed);
+        new.sort_by_key(|run| run.0.seed);
+        marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out)));
+    } else if exact {
+        marks.push(Mark::Unpaired);
+    }
+    let all: Vec<Run<'_>> = base.iter().chain(&new).copied().collect();
+    let measure = Measure::of(&all, wanted.metric);
+    if wanted.metric == Metric::Durable && measure.metric == Metric::Returned {
+        // What is told per operation is told of the time to returned anyway.
+        marks.push(if measure.each { Mark::EachOp } else { Mark::ByReturned });
+    } else if measure.each {
+        marks.push(Mark::EachOp);
+    }
+    let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> {
+        runs.iter().map(|run| measure.value(run.1)).collect()
+    };
+    let (base_values, new_values) = (values(&base), values(&new));
+    let comparison = base_values.as_ref().zip(new_values.as_ref()).and_then(|(base, new)| {
+        if pairs {
+            let pairs: Vec<(f64, f64)> = base.iter().copied().zip(new.iter().copied()).collect();
+            paired(&pairs)
+        } else {
+            welch(base, new)
+        }
+    });
+    let mut flags: Vec<Flag> =
+        all.iter().flat_map(|(trial, phase)| validity::flags(trial, phase)).collect();
+    flags.sort();
+    flags.dedup();
+    // That it is not durable is what "by returned" says.
+    flags.retain(|flag| *flag != Flag::NotDurable);
+    marks.extend(flags.into_iter().map(Mark::Flag));
+    Some(Row {
+        cell: pair.base.name.clone(),
+        phase: clean(phase),
+        metric: measure.metric,
+        base: (base.len(), mean(&base_values.unwrap_or_default())),
+        new: (new.len(), mean(&new_values.unwrap_or_default())),
+        comparison: comparison.map(|comparison| comparison.within(wanted.threshold)),
+        marks,
+    })
+}
+
+/// How a phase is measured, alike on both sides.
+struct Measure {
+    metric: Metric,
+    /// Whether it ended by time, so that what was done in it decides.
+    each: bool,
+    op: Option<OpKind>,
+}
+
+impl Measure {
+    fn of(runs: &[Run<'_>], wanted: Metric) -> Measure {
+        let each = wanted != Metric::P99 && runs.iter().any(|run| run.1.limit_ns.is_some());
+        let durable = !each && runs.iter().all(|run| run.1.durable_ns.is_some());
+        let metric = if wanted == Metric::Durable && !durable { Metric::Returned } else { wanted };
+        Measure { metric, each, op: latency_op(runs, main_op(runs)) }
+    }
+
+    /// In seconds; none where there is none.
+    fn value(&self, phase: &Phase) -> Option<f64> {
+        let ns = match self.metric {
+            Metric::Durable => phase.durable_ns?,
+            Metric::Returned => phase.returned_ns,
+            Metric::Cpu => phase.cpu_ns,
+            Metric::P99 => phase.ops.get(&self.op?)?.p99_ns,
+        };
+        let parts = if self.each { operations(phase) as f64 } else { 1.0 };
+        Some(ns.seconds() / parts).filter(|value| value.is_finite())
+    }
+}
+
+/// The most frequent op, close(2) left out.
+fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
+    let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
+    for (kind, stats) in runs.iter().flat_map(|run| &run.1.ops) {
+        if *kind != OpKind::Close {
+            *counts.entry(*kind).or_default() += stats.count;
+        }
+    }
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
+}
+
+/// The geometric mean, which ratios are about; where a value is zero, the arithmetic one.
+fn mean(values: &[f64]) -> f64 {
+    let n = values.len().max(1) as f64;
+    if values.iter().all(|value| *value > 0.0) && !values.is_empty() {
+        (values.iter().map(|value| value.ln()).sum::<f64>() / n).exp()
+    } else {
+        values.iter().sum::<f64>() / n
+    }
+}
+
+/// What follows from the comparison, before what the trials are flagged with.
+fn mark(row: &mut Row) {
+    let mut marks = Vec::new();
+    match row.comparison {
+        None => marks.push(Mark::NoRatio),
+        Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
+        Some(comparison) if comparison.exact => marks.push(Mark::Exact),
+        Some(comparison) if comparison.verdict == Verdict::Unknown => {
+            marks.extend(comparison.n_that_would_decide().map(Mark::Decides));
+        }
+        Some(_) => {}
+    }
+    marks.append(&mut row.marks);
+    row.marks = marks;
+}

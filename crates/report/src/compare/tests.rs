@@ -1,0 +1,268 @@
+//! Comparisons of made trials.
+
+use super::*;
+use crate::fixture;
+use fsdyno_record::Nanos;
+
+fn wanted() -> Wanted {
+    Wanted { metric: Metric::Durable, threshold: 0.03 }
+}
+
+fn between(base: &[Trial], new: &[Trial]) -> Compared {
+    compare(base, new, wanted()).unwrap()
+}
+
+/// The same trials with the times of one label's phases made longer, by so many parts of a thousand
+/// and a little of the seed.
+fn slowed(label: &str, permille: u64) -> Vec<Trial> {
+    let mut trials = fixture::trials();
+    for trial in trials.iter_mut().filter(|trial| trial.plan.label == label) {
+        for phase in &mut trial.measured.phases {
+            let by = |ns: Nanos| Nanos(ns.0 / 1000 * (permille * 1000 + trial.seed * 50) / 1000);
+            phase.returned_ns = by(phase.returned_ns);
+            phase.durable_ns = phase.durable_ns.map(by);
+            phase.cpu_ns = by(phase.cpu_ns);
+        }
+    }
+    trials
+}
+
+/// A bit of everything: slower, faster, same, not told, another kernel, a cell without a partner, a
+/// failed trial.
+fn mixed() -> Compared {
+    let mut new = slowed("ext4", 1120);
+    for trial in &mut new {
+        trial.lab_id = Some("b".repeat(64));
+        trial.conditions.kernel = "6.12.3 #1 SMP".into();
+        let dirops = trial.plan.workload.name == "dirops";
+        for phase in &mut trial.measured.phases {
+            let by = match trial.plan.label.as_str() {
+                "xfs" if dirops => 900 + trial.seed,
+                "xfs" => 940 + 50 * trial.seed,
+                _ => continue,
+            };
+            phase.durable_ns = phase.durable_ns.map(|ns| Nanos(ns.0 / 1000 * by));
+        }
+    }
+    new.retain(|trial| trial.plan.label != "far" || trial.plan.workload.name == "dirops");
+    let mut failed = new[0].clone();
+    failed.seed = 4;
+    failed.outcome = Outcome::Failed;
+    failed.reason = Some("fsck.ext4 exited with 4:\nGroup 3: bad block bitmap".into());
+    new.push(failed);
+    between(&fixture::trials(), &new)
+}
+
+#[test]
+fn a_result_against_itself_is_the_same_everywhere() {
+    let trials = fixture::trials();
+    let compared = between(&trials, &trials);
+    assert_eq!((compared.rows.len(), compared.count(Verdict::Same)), (12, 12));
+    assert!(compared.rows.iter().all(|row| row.comparison.unwrap().exact));
+    assert_eq!(compared.bisect(), Bisect::Good);
+    assert!(!compared.slower() && compared.differences.is_empty() && compared.alone.is_empty());
+}
+
+#[test]
+fn what_became_slower_is_found_by_pairs_of_seeds_and_is_bad() {
+    let compared = between(&fixture::trials(), &slowed("ext4", 1120));
+    assert_eq!((compared.count(Verdict::Slower), compared.count(Verdict::Same)), (4, 8));
+    assert_eq!(compared.bisect(), Bisect::Bad);
+    let row = &compared.rows[0];
+    assert_eq!(row.comparison.unwrap().method, fsdyno_stats::compare::Method::Paired);
+    assert!((row.comparison.unwrap().ratio - 1.1201).abs() < 1e-4, "{row:?}");
+    assert!(row.comparison.unwrap().p_in_table > row.comparison.unwrap().p);
+    // The other way round it is no regression.
+    let back = between(&slowed("ext4", 1120), &fixture::trials());
+    assert_eq!((back.count(Verdict::Faster), back.bisect()), (4, Bisect::Good));
+}
+
+#[test]
+fn below_the_threshold_it_is_the_same_and_a_smaller_threshold_finds_it() {
+    let (base, new) = (fixture::trials(), slowed("ext4", 1010));
+    assert_eq!(between(&base, &new).count(Verdict::Same), 12);
+    let sharp = compare(&base, &new, Wanted { threshold: 0.002, ..wanted() }).unwrap();
+    assert_eq!(sharp.count(Verdict::Slower), 4);
+}
+
+#[test]
+fn a_host_is_compared_by_welch_and_by_returned_where_nothing_is_durable() {
+    let compared = between(&fixture::on_a_host(), &fixture::on_a_host());
+    for row in &compared.rows {
+        assert_eq!(row.metric, Metric::Returned);
+        assert!(row.marks.contains(&Mark::ByReturned), "{row:?}");
+        let method = row.comparison.unwrap().method;
+        assert_eq!(method, fsdyno_stats::compare::Method::Welch);
+    }
+}
+
+#[test]
+fn one_trial_claims_nothing_and_a_bisection_skips_it() {
+    let compared = between(&fixture::single(), &slowed("ext4", 3000)[..1]);
+    assert_eq!((compared.rows.len(), compared.count(Verdict::Unknown)), (2, 2));
+    assert!(compared.rows[0].marks.contains(&Mark::Single), "{:?}", compared.rows[0]);
+    assert_eq!(compared.bisect(), Bisect::CannotTell);
+    assert!(!compared.slower());
+}
+
+#[test]
+fn a_time_of_zero_has_no_ratio_and_no_verdict() {
+    let mut new = fixture::trials();
+    new[0].measured.phases[0].durable_ns = Some(Nanos(0));
+    let compared = between(&fixture::trials(), &new);
+    assert_eq!(compared.rows[0].verdict(), Verdict::Unknown);
+    assert_eq!(compared.rows[0].marks[0], Mark::NoRatio);
+    assert_eq!((compared.count(Verdict::Same), compared.bisect()), (11, Bisect::CannotTell));
+}
+
+#[test]
+fn seeds_without_a_partner_are_left_out_and_told() {
+    let mut new = fixture::trials();
+    new.retain(|trial| trial.seed != 2);
+    let row = &between(&fixture::trials(), &new).rows[0];
+    assert_eq!((row.base.0, row.new.0), (2, 2));
+    assert!(row.marks.contains(&Mark::LeftOut(1)));
+    new.iter_mut().for_each(|trial| trial.seed += 10);
+    let row = &between(&fixture::trials(), &new).rows[0];
+    assert_eq!((row.base.0, row.new.0), (3, 2));
+    assert!(row.marks.contains(&Mark::Unpaired));
+}
+
+#[test]
+fn a_failed_trial_of_the_new_result_is_an_error_even_where_all_of_a_cell_failed() {
+    let mut new = fixture::trials();
+    for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
+        trial.outcome = Outcome::Failed;
+        trial.measured = Default::default();
+    }
+    let compared = between(&fixture::trials(), &new);
+    assert!(compared.new_failed() && !compared.slower());
+    assert_eq!((compared.rows.len(), compared.unfinished.len()), (8, 6));
+    assert_eq!(compared.bisect(), Bisect::CannotTell);
+    let back = between(&new, &fixture::trials());
+    assert!(!back.new_failed() && back.unfinished.len() == 6);
+}
+
+#[test]
+fn nothing_in_common_says_what_each_has() {
+    let mut new = fixture::trials();
+    new.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
+    let error = compare(&fixture::trials(), &new, wanted()).unwrap_err().to_string();
+    for word in ["BASE has dirops on ext4, disk.name=hdd-7200", "NEW has", "disk.name=instant"] {
+        assert!(error.contains(word), "{error}");
+    }
+    let empty = compare(&fixture::trials(), &[], wanted()).unwrap_err().to_string();
+    assert!(empty.contains("NEW has no trial"), "{empty}");
+}
+
+#[test]
+fn every_metric_measures_something_else() {
+    let (base, mut new) = (fixture::trials(), fixture::trials());
+    for trial in &mut new {
+        for phase in &mut trial.measured.phases {
+            phase.cpu_ns = Nanos(phase.cpu_ns.0 * 2);
+            phase.returned_ns = Nanos(phase.returned_ns.0 * 3);
+            phase.ops.values_mut().for_each(|stats| stats.p99_ns = Nanos(stats.p99_ns.0 * 4));
+        }
+    }
+    for (metric, ratio) in
+        [(Metric::Durable, 1.0), (Metric::Cpu, 2.0), (Metric::Returned, 3.0), (Metric::P99, 4.0)]
+    {
+        let compared = compare(&base, &new, Wanted { metric, ..wanted() }).unwrap();
+        for row in &compared.rows {
+            assert_eq!(row.metric, metric);
+            assert!((row.comparison.unwrap().ratio - ratio).abs() < 1e-9, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn a_phase_that_ended_by_time_is_measured_by_what_was_done_in_it() {
+    let timed = |times: u64| {
+        let mut trials = fixture::trials();
+        for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
+            phase.limit_ns = Some(phase.returned_ns);
+            phase.ops.values_mut().for_each(|stats| stats.count *= times);
+        }
+        trials
+    };
+    let compared = between(&timed(1), &timed(2));
+    assert_eq!(compared.count(Verdict::Faster), 12);
+    assert!(compared.rows[0].marks.contains(&Mark::EachOp));
+    assert!((compared.rows[0].comparison.unwrap().ratio - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn as_text() {
+    insta::assert_snapshot!(print(&mixed(), Format::Text, Style::default()));
+}
+
+#[test]
+fn as_a_mail() {
+    let mail = print(&mixed(), Format::Mail, Style::default());
+    assert!(mail.is_ascii() && mail.lines().all(|line| line.len() <= 72), "{mail}");
+    insta::assert_snapshot!(mail);
+}
+
+#[test]
+fn as_markdown() {
+    insta::assert_snapshot!(print(&mixed(), Format::Markdown, Style::default()));
+}
+
+#[test]
+fn as_junit() {
+    insta::assert_snapshot!(print(&mixed(), Format::Junit, Style::default()));
+}
+
+#[test]
+fn as_csv_and_json_have_every_row() {
+    let compared = mixed();
+    let csv = print(&compared, Format::Csv, Style::default());
+    assert_eq!(csv.lines().count(), compared.rows.len() + 1);
+    let columns = csv.lines().next().unwrap().split(',').count();
+    let plain = csv.lines().find(|line| line.contains("slower")).unwrap();
+    assert_eq!(plain.replace("\"\"", "").split(',').count(), columns, "{plain}");
+    let json: serde_json::Value =
+        serde_json::from_str(&print(&compared, Format::Json, Style::default())).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), compared.rows.len());
+    assert_eq!(json["rows"][0]["verdict"], "slower");
+    assert_eq!(json["unfinished"][0]["side"], "new");
+    assert_eq!(json["differences"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn hostile_names_reach_no_terminal_and_no_markup() {
+    let mut trials = fixture::with_failures();
+    for trial in &mut trials {
+        trial.plan.label = "<script>alert(1)</script>\x1b[2J\"|'&\u{ffff}".into();
+        trial.reason = trial.reason.as_ref().map(|_| "]]><b>\0\x1b[2J".into());
+        for phase in &mut trial.measured.phases {
+            phase.name = format!("<b>\n{}", phase.name);
+        }
+    }
+    trials.retain(|trial| trial.plan.filesystem.as_ref().unwrap().kind != "ext4");
+    let mut new = trials.clone();
+    new.iter_mut().for_each(|trial| trial.conditions.kernel = "<i>\x07".into());
+    let compared = between(&trials, &new);
+    for (name, _, format) in Format::ALL {
+        let text = print(&compared, *format, Style::default());
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{name}: {text}");
+        if matches!(format, Format::Junit | Format::Markdown) {
+            assert!(!text.contains("<script") && !text.contains("<b>"), "{name}: {text}");
+            assert!(!text.contains("<i>"), "{name}: {text}");
+        }
+    }
+    let junit = print(&compared, Format::Junit, Style::default());
+    assert!(!junit.contains('\u{ffff}') && junit.contains("&lt;script&gt;"), "{junit}");
+}
+
+#[test]
+fn a_narrow_terminal_loses_p_before_anything_else_and_wraps_the_rest() {
+    let text = print(&mixed(), Format::Text, Style { color: false, width: 58 });
+    assert!(text.lines().all(|line| line.chars().count() <= 58), "{text}");
+    assert!(text.contains("slower") && !text.lines().nth(1).unwrap().contains(" p "), "{text}");
+    // No width makes it hang or panic.
+    for width in 0..40 {
+        assert!(!print(&mixed(), Format::Text, Style { color: true, width }).is_empty());
+    }
+}

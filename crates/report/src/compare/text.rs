@@ -1,0 +1,249 @@
+//! A comparison for people: a table for a terminal, for a mail, or as Markdown.
+
+use fsdyno_stats::compare::Verdict;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::{Compared, Row, words};
+use crate::markdown::escape;
+use crate::number;
+use crate::table::{MAIL_WIDTH, Style};
+use crate::text::plain;
+
+/// For a terminal.
+pub fn text(compared: &Compared, style: Style) -> String {
+    Writer { style, ascii: false, out: String::new() }.write(compared)
+}
+
+/// For a mailing list: 72 columns of ASCII.
+pub fn mail(compared: &Compared) -> String {
+    let style = Style { color: false, width: MAIL_WIDTH };
+    Writer { style, ascii: true, out: String::new() }.write(compared)
+}
+
+const HEADS: [&str; 8] = ["phase", "n", "base", "new", "effect %", "95 % interval", "p", "verdict"];
+
+/// The column of the phase's name, which is cut where a line is too long, and that of p, which goes.
+const PHASE: usize = 0;
+const P: usize = 6;
+
+struct Writer {
+    style: Style,
+    ascii: bool,
+    out: String,
+}
+
+impl Writer {
+    fn write(mut self, compared: &Compared) -> String {
+        let rows: Vec<[String; 8]> = compared.rows.iter().map(cells).collect();
+        let (widths, gap) = self.fit(&rows);
+        let mut cell = None;
+        for (row, cells) in compared.rows.iter().zip(&rows) {
+            if cell != Some(&row.cell) {
+                if cell.is_some() {
+                    self.line("");
+                }
+                self.paragraph(&row.cell, "    ");
+                let heads = HEADS.map(String::from);
+                self.row(&heads, &widths, gap, "");
+                cell = Some(&row.cell);
+            }
+            let code = match row.verdict() {
+                Verdict::Slower => "31",
+                Verdict::Faster => "32",
+                _ => "",
+            };
+            self.row(cells, &widths, gap, code);
+            let marks = words::marks(row);
+            if !marks.is_empty() {
+                self.paragraph(&format!("    {marks}"), "    ");
+            }
+        }
+        if !rows.is_empty() {
+            self.line("");
+        }
+        self.paragraph(&words::summary(compared), "");
+        self.line("");
+        self.list("What differs beside what was measured:", compared.differences.iter(), |d| {
+            words::difference(d)
+        });
+        if compared.differences.is_empty() {
+            self.paragraph("Nothing else differs: kernel, tools, disk and lab are the same.", "");
+            self.line("");
+        }
+        self.list("Without a partner:", compared.alone.iter(), words::alone);
+        self.list("Did not end well:", words::unfinished(compared).iter(), String::clone);
+        for (name, meaning) in words::legend(compared) {
+            self.paragraph(&format!("{name}: {meaning}"), "  ");
+        }
+        self.out
+    }
+
+    fn list<T>(
+        &mut self,
+        head: &str,
+        items: impl ExactSizeIterator<Item = T>,
+        say: impl Fn(T) -> String,
+    ) {
+        if items.len() == 0 {
+            return;
+        }
+        self.paragraph(head, "");
+        for item in items {
+            self.paragraph(&format!("  {}", say(item)), "    ");
+        }
+        self.line("");
+    }
+
+    /// The width of each column, zero where it goes, and the gap between them.
+    fn fit(&self, rows: &[[String; 8]]) -> ([usize; 8], usize) {
+        let mut widths = HEADS.map(|head| head.width());
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        let room = self.style.width;
+        let needs = |widths: &[usize; 8], gap| {
+            let columns = widths.iter().filter(|width| **width > 0).count();
+            widths.iter().sum::<usize>() + gap * (columns - 1)
+        };
+        for gap in [2, 1] {
+            if needs(&widths, gap) <= room {
+                return (widths, gap);
+            }
+        }
+        let too_much = needs(&widths, 1) - room;
+        let shortest = SHORTEST.min(widths[PHASE]);
+        if widths[PHASE] - shortest < too_much {
+            widths[P] = 0;
+        }
+        let too_much = needs(&widths, 1).saturating_sub(room);
+        widths[PHASE] = widths[PHASE].saturating_sub(too_much).max(shortest);
+        (widths, 1)
+    }
+
+    fn row(&mut self, cells: &[String; 8], widths: &[usize; 8], gap: usize, code: &str) {
+        let mut line = String::new();
+        for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            if *width == 0 {
+                continue;
+            }
+            if at > 0 {
+                line.push_str(&" ".repeat(gap));
+            }
+            let cell = cut(cell, *width);
+            let pad = " ".repeat(width.saturating_sub(cell.width()));
+            // The verdict is a word too, and nothing follows it.
+            let words = at == PHASE || at == cells.len() - 1;
+            line.push_str(&if words { format!("{cell}{pad}") } else { format!("{pad}{cell}") });
+        }
+        let painted = self.style.color && !code.is_empty();
+        let line = line.trim_end();
+        self.line(&if painted { format!("\x1b[{code}m{line}\x1b[0m") } else { line.into() });
+    }
+
+    fn line(&mut self, text: &str) {
+        let text = if self.ascii { plain(text) } else { text.to_string() };
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    /// Words, wrapped at the width; one that is longer than a line is broken.
+    fn paragraph(&mut self, text: &str, indent: &str) {
+        let text = if self.ascii { plain(text) } else { text.to_string() };
+        let mut line = text[..text.len() - text.trim_start().len()].to_string();
+        let mut empty = true;
+        // A number stays on the line of its percent sign.
+        let text = text.replace(" %", "\u{a0}%");
+        for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
+            let mut word = word.replace('\u{a0}', " ");
+            if !empty && line.width() + 1 + word.width() > self.style.width {
+                self.line(&line);
+                line = indent.to_string();
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            let room = self.style.width.max(SHORTEST + indent.len());
+            while line.width() + word.width() > room {
+                let head = cut(&word, room - line.width().min(room - 2));
+                word = word[head.len()..].to_string();
+                line.push_str(&head);
+                self.line(&line);
+                line = indent.to_string();
+            }
+            line.push_str(&word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+}
+
+/// No column of words is narrower, nor a line of a terminal that says it is.
+const SHORTEST: usize = 8;
+
+/// The start of a text that fits into so many columns.
+fn cut(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).collect()
+}
+
+fn cells(row: &Row) -> [String; 8] {
+    let bare = |text: String| text.replace(" %", "");
+    [
+        row.phase.clone(),
+        words::n(row),
+        number::seconds(row.base.1),
+        number::seconds(row.new.1),
+        bare(words::effect(row)),
+        bare(words::interval(row)),
+        words::p(row),
+        words::verdict(row.verdict()).into(),
+    ]
+}
+
+/// For an issue tracker: one table, the slowest verdicts in bold.
+pub fn markdown(compared: &Compared) -> String {
+    let mut out = format!("{}\n\n", escape(&words::summary(compared)));
+    if !compared.rows.is_empty() {
+        out.push_str(
+            "| cell | phase | n | base | new | effect | 95 % interval | p | verdict | notes |\n\
+             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n",
+        );
+    }
+    for row in &compared.rows {
+        let word = escape(words::verdict(row.verdict()));
+        let slower = row.verdict() == Verdict::Slower;
+        let verdict = if slower { format!("**{word}**") } else { word };
+        let cells = [
+            escape(&row.cell),
+            escape(&row.phase),
+            words::n(row),
+            number::seconds(row.base.1),
+            number::seconds(row.new.1),
+            words::effect(row),
+            words::interval(row),
+            words::p(row).replace('<', "&lt;"),
+            verdict,
+            escape(&words::marks(row)),
+        ];
+        out.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    let differences = compared.differences.iter().map(words::difference);
+    let differences: Vec<String> = differences.map(|line| format!("differs: {line}")).collect();
+    let alone = compared.alone.iter().map(words::alone);
+    let legend = words::legend(compared);
+    let legend = legend.iter().map(|(name, meaning)| format!("{name}: {meaning}"));
+    let lists: [Vec<String>; 3] =
+        [differences, alone.chain(words::unfinished(compared)).collect(), legend.collect()];
+    for list in lists.iter().filter(|list| !list.is_empty()) {
+        out.push('\n');
+        list.iter().for_each(|line| out.push_str(&format!("- {}\n", escape(line))));
+    }
+    out
+}

@@ -1,0 +1,259 @@
+//! The words that every format of a comparison shares.
+
+use fsdyno_stats::compare::{Method, Verdict};
+
+use super::{Alone, Compared, Difference, Mark, Metric, Row, Side};
+use crate::number::{self, clean};
+
+/// A verdict in a table.
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Same => "same",
+        Verdict::Unknown => "~",
+    }
+}
+
+/// A ratio as what it changes: `+12.3 %`, `-4.0 %`, `+0.003 %`; `x2.31` from a doubling on.
+pub fn change(ratio: f64) -> String {
+    if ratio >= 1.9995 {
+        return format!("x{}", number::relative(ratio).trim_end_matches('x'));
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    let digits = match percent.abs() {
+        // The rounding of a division is no difference.
+        p if p < 1e-9 => return "0 %".into(),
+        p if p < 0.0995 => 3,
+        p if p < 0.995 => 2,
+        _ => 1,
+    };
+    let shown = format!("{percent:+.digits$}");
+    // What is there is not shown as nothing.
+    if shown[1..].chars().all(|c| c == '0' || c == '.') {
+        return if percent < 0.0 { ">-0.001 %".into() } else { "<+0.001 %".into() };
+    }
+    format!("{shown} %")
+}
+
+/// The effect of a row, or `-`.
+pub fn effect(row: &Row) -> String {
+    row.comparison.map_or("-".into(), |comparison| change(comparison.ratio))
+}
+
+/// `+1.0 % to +2.0 %`, or `-`.
+pub fn interval(row: &Row) -> String {
+    let interval = row.comparison.and_then(|comparison| comparison.interval);
+    interval.map_or("-".into(), |(low, high)| format!("{} to {}", change(low), change(high)))
+}
+
+/// Holm's p of the table: `0.012`, `<0.001`, or `-` where nothing was tested.
+pub fn p(row: &Row) -> String {
+    match row.comparison.and_then(|comparison| comparison.p_in_table) {
+        None => "-".into(),
+        Some(p) if p < 0.001 => "<0.001".into(),
+        Some(p) => format!("{p:.3}"),
+    }
+}
+
+/// `5`, or `5/4` where the sides have unequal numbers.
+pub fn n(row: &Row) -> String {
+    let (base, new) = (row.base.0, row.new.0);
+    if base == new { base.to_string() } else { format!("{base}/{new}") }
+}
+
+/// A mark in the table.
+pub fn mark(mark: &Mark) -> String {
+    match mark {
+        Mark::ByReturned => "by returned".into(),
+        Mark::EachOp => "time for one operation".into(),
+        Mark::Single => "n = 1".into(),
+        Mark::NoRatio => "no ratio".into(),
+        Mark::Exact => "exact".into(),
+        Mark::Unpaired => "not paired".into(),
+        Mark::LeftOut(1) => "1 trial left out".into(),
+        Mark::LeftOut(n) => format!("{n} trials left out"),
+        Mark::Decides(n) => format!("n = {n} would decide"),
+        Mark::Flag(flag) => flag.name().into(),
+    }
+}
+
+/// All marks of a row in one line; empty where it has none.
+pub fn marks(row: &Row) -> String {
+    row.marks.iter().map(mark).collect::<Vec<_>>().join(", ")
+}
+
+/// What the marks and the columns mean, each with its name.
+pub fn legend(compared: &Compared) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, meaning: &str| {
+        if !lines.iter().any(|(known, _)| known == name) {
+            lines.push((name.into(), meaning.into()));
+        }
+    };
+    add("base, new", measure(compared.metric));
+    let methods: Vec<Method> =
+        compared.rows.iter().filter_map(|row| Some(row.comparison?.method)).collect();
+    let how = match (methods.contains(&Method::Paired), methods.contains(&Method::Welch)) {
+        (true, true) => "of pairs of equal seed where both sides are of the lab, else Welch's",
+        (true, false) => "of pairs of equal seed",
+        _ => "Welch's",
+    };
+    add(
+        "effect",
+        &format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials"),
+    );
+    add("p", "of the same test, raised by Holm for all rows of the table");
+    let limit = change(1.0 + compared.threshold);
+    add(
+        "same",
+        &format!(
+            "the whole interval lies within {limit} and its inverse (--threshold); faster, slower: it lies beyond 0 %, and p is below 0.05"
+        ),
+    );
+    if compared.count(Verdict::Unknown) > 0 {
+        add("~", "the trials do not tell");
+    }
+    let marks = compared.rows.iter().flat_map(|row| &row.marks);
+    for mark in marks {
+        match mark {
+            Mark::ByReturned => add(
+                "by returned",
+                "the time to durable is not known of every trial, so it is the time to returned",
+            ),
+            Mark::EachOp => add(
+                "time for one operation",
+                "the phase ended by time, so what was done in it is compared",
+            ),
+            Mark::Single => {
+                add("n = 1", "nothing is known of the spread, so nothing is claimed (--repeat N)");
+            }
+            Mark::NoRatio => add("no ratio", "a value is zero or was not measured"),
+            Mark::Exact => {
+                add("exact", "no two repeats differed, so the verdict is by the difference alone");
+            }
+            Mark::Unpaired => add(
+                "not paired",
+                "the sides have not two seeds in common, so they are compared as samples",
+            ),
+            Mark::LeftOut(_) => add("left out", "trials whose seed the other side has not"),
+            Mark::Decides(_) => add(
+                "would decide",
+                "so many repeats would find a difference of the threshold, or show that there is \
+                 none, with 95 % probability",
+            ),
+            Mark::Flag(flag) => add(flag.name(), flag.meaning()),
+        }
+    }
+    lines
+}
+
+fn measure(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Durable => "time until the device's own cache was empty, geometric mean",
+        Metric::Returned => "time until the last call came back, geometric mean",
+        Metric::Cpu => "CPU time of the threads that issue the calls, geometric mean",
+        Metric::P99 => {
+            "99th percentile of the latency of the op that is most of the phase, geometric mean"
+        }
+    }
+}
+
+/// `1 slower, 2 faster, 4 same, 1 not told (~), of 8.`, and where it is slowest.
+pub fn summary(compared: &Compared) -> String {
+    let mut parts = Vec::new();
+    for (verdict, word) in [
+        (Verdict::Slower, "slower"),
+        (Verdict::Faster, "faster"),
+        (Verdict::Same, "same"),
+        (Verdict::Unknown, "not told (~)"),
+    ] {
+        let n = compared.count(verdict);
+        if n > 0 {
+            parts.push(format!("{n} {word}"));
+        }
+    }
+    let all = compared.rows.len();
+    let mut sentence = match parts.is_empty() {
+        true => "Nothing could be compared.".into(),
+        false => {
+            format!("{}, of {all} phase{}.", parts.join(", "), if all == 1 { "" } else { "s" })
+        }
+    };
+    let ratio = |row: &&Row| row.comparison.map_or(0.0, |comparison| comparison.ratio);
+    let slower = compared.rows.iter().filter(|row| row.verdict() == Verdict::Slower);
+    if let Some(worst) = slower.max_by(|a, b| ratio(a).total_cmp(&ratio(b))) {
+        let (change, interval) = (effect(worst), interval(worst));
+        sentence += &format!(
+            " Slowest beside its base: {} by {change} (95 % interval {interval}, n = {}).",
+            worst.title(),
+            n(worst)
+        );
+    }
+    let failed = compared.unfinished.iter().filter(|t| t.failed && t.side == Side::New).count();
+    if failed > 0 {
+        let s = if failed == 1 { "" } else { "s" };
+        sentence += &format!(" {failed} trial{s} of NEW failed.");
+    }
+    sentence
+}
+
+/// `kernel: 6.1 -> 6.12 (in ext4)`.
+pub fn difference(difference: &Difference) -> String {
+    let Difference { what, base, new, cells } = difference;
+    let place = match cells.as_slice() {
+        [] => String::new(),
+        cells => format!(" (in {})", cells.join("; ")),
+    };
+    format!("{what}: {base} -> {new}{place}")
+}
+
+/// `only in BASE: dirops on xfs`.
+pub fn alone(alone: &Alone) -> String {
+    format!("only in {}: {}", alone.side.name(), alone.what)
+}
+
+/// Failed and skipped trials, those of one cell and one reason once.
+pub fn unfinished(compared: &Compared) -> Vec<String> {
+    let mut groups: Vec<(String, &str, Vec<String>)> = Vec::new();
+    for trial in &compared.unfinished {
+        let outcome = if trial.failed { "failed" } else { "skipped" };
+        let what = format!("{outcome} in {}: {}", trial.side.name(), trial.cell);
+        let seed = trial.seed.to_string();
+        match groups.iter_mut().find(|group| group.0 == what && group.1 == trial.reason) {
+            Some(group) => group.2.push(seed),
+            None => groups.push((what, &trial.reason, vec![seed])),
+        }
+    }
+    let line = |(what, reason, seeds): (String, &str, Vec<String>)| {
+        let s = if seeds.len() == 1 { "" } else { "s" };
+        let reason = clean(&reason.replace('\n', " "));
+        format!("{what}, seed{s} {}: {reason}", seeds.join(", "))
+    };
+    groups.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_keeps_its_sign_and_is_never_shown_as_nothing() {
+        let shown =
+            [1.0, 1.1234, 0.96, 1.004, 1.00042, 1.000_000_1, 0.999_999_9, 2.314, 23.14, 0.0432]
+                .map(change);
+        let expected = [
+            "0 %",
+            "+12.3 %",
+            "-4.0 %",
+            "+0.40 %",
+            "+0.042 %",
+            "<+0.001 %",
+            ">-0.001 %",
+            "x2.31",
+            "x23.1",
+            "-95.7 %",
+        ];
+        assert_eq!(shown, expected);
+    }
+}
