@@ -9,6 +9,7 @@ use fsdyno_record::plan::{
     AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
 };
 use fsdyno_report::Format;
+use fsdyno_report::compare::{Format as CompareFormat, Metric};
 use fsdyno_study::{Shard, Size};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
@@ -29,6 +30,8 @@ pub enum Command {
     Merge(Merge),
     /// Show stored results again
     Report(Report),
+    /// Compare two stored results, and say what became slower
+    Compare(Compare),
     /// List what there is: workloads, file systems, disks, kernels, periods
     List(List),
     /// Show one workload, file system, disk or period with all its parameters, or a log of requests
@@ -232,6 +235,57 @@ pub struct Report {
     pub html: Option<PathBuf>,
 }
 
+/// `fsdyno compare`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno compare fsdyno-results/old fsdyno-results/new
+  fsdyno compare base new --threshold 1% --format mail
+  fsdyno compare base new --format junit > fsdyno.xml
+  fsdyno compare base new --bisect                        # for git bisect run: examples/ci/README.md
+
+Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
+age and all else that was asked; then by the label of --fs, so that 'x=ext4' of one result meets
+'x=ext4 -I 128' of the other. Kernel, tools, lab and the disk's law may differ, and are named where they do.
+Trials of the lab are paired by seed.
+
+It ends with code 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it ends with 0 if
+no phase takes longer by more than the threshold, 1 if one does, and 125 if that cannot be told, for whatever
+reason: `git bisect run` then skips the commit.")]
+pub struct Compare {
+    /// What is compared with: a result folder, or its trials.ndjson
+    pub base: PathBuf,
+    /// What is compared
+    pub new: PathBuf,
+    /// The least difference that matters, in percent; what is shown to be within it is the same
+    #[arg(long, value_name = "PERCENT", default_value = "3%")]
+    pub threshold: Percent,
+    /// What is compared of each phase
+    #[arg(long, default_value = "durable", value_parser = named(Metric::ALL))]
+    pub metric: Metric,
+    /// End with 0 (good), 1 (bad) or 125 (cannot tell), as `git bisect run` wants
+    #[arg(long)]
+    pub bisect: bool,
+    /// How the comparison is written to standard output
+    #[arg(long, default_value = "text", value_parser = named(CompareFormat::ALL))]
+    pub format: CompareFormat,
+}
+
+/// A part of a whole, typed as a percentage: `3%` is 0.03.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percent(pub f64);
+
+impl std::str::FromStr for Percent {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Percent, String> {
+        let number = typed.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
+        let percent = number.filter(|percent: &f64| (0.0..=100.0).contains(percent));
+        let percent = percent.ok_or("it is a percentage from 0% to 100%, such as 3% or 0.5%")?;
+        Ok(Percent(percent / 100.0))
+    }
+}
+
 /// `fsdyno list`
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -415,6 +469,13 @@ fn age(text: &str) -> Result<Age, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+
+    #[test]
+    fn a_threshold_needs_its_percent_sign() {
+        let parse = |typed: &str| typed.parse().ok().map(|super::Percent(part)| part);
+        assert_eq!(["3%", "0.5 %", "0%"].map(parse), [Some(0.03), Some(0.005), Some(0.0)]);
+        assert_eq!(["3", "0.03", "-1%", "101%", "nan%", "%", ""].map(parse), [None; 7]);
+    }
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {

@@ -14,12 +14,16 @@ use fsdyno_venue::VenueError;
 pub enum Exit {
     /// All went well.
     Good = 0,
+    /// A verdict says no: something became slower.
+    VerdictNo = 1,
     /// What was asked for cannot be meant, or cannot be done with this folder or directory.
     WrongUse = 2,
     /// Something needed is missing.
     Missing = 3,
     /// At least one trial failed.
     TrialFailed = 4,
+    /// A bisection cannot tell.
+    CannotTell = 125,
     /// Stopped by Ctrl-C or SIGTERM.
     Stopped = 130,
 }
@@ -32,6 +36,7 @@ Exit codes:
   2    wrong use: an unknown name, a wrong value, a folder that cannot be used
   3    something needed is missing; the message has the command that brings it
   4    a trial failed, its record says why; or two records of one trial in one lab differ
+  125  compare --bisect cannot tell
   130  stopped by Ctrl-C or SIGTERM; finished trials are kept";
 
 impl From<Exit> for ExitCode {

@@ -18,7 +18,15 @@ fn main() -> ExitCode {
     if commands::agent::is_guest() {
         fsdyno_agent::guest();
     }
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        // A bisection must not take a typing mistake for a bad commit.
+        Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--bisect") => {
+            let _ = error.print();
+            return exit::Exit::CannotTell.into();
+        }
+        Err(error) => error.exit(),
+    };
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -2,6 +2,7 @@
 
 pub mod agent;
 mod clean;
+mod compare;
 mod doctor;
 mod dry_run;
 mod fit;
@@ -23,6 +24,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Run(run) => run::run(&run),
         Command::Merge(merge) => merge::run(&merge),
         Command::Report(report) => report::run(&report),
+        Command::Compare(compare) => compare::run(&compare),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),

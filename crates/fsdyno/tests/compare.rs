@@ -1,0 +1,173 @@
+//! `fsdyno compare` on stored results: its exit codes, what it says of bad input, and in the lab that
+//! equal is the same and slower is slower.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+use common::lab::{lab, ours, run as run_in_lab, skipped};
+use common::{code, full, run, stderr, stdout};
+use serde_json::Value;
+
+/// A result of a small run on a directory of this host.
+fn measured() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("scratch")).unwrap();
+    let done = run(folder.path(), "run dirops --on scratch --set files=50 --repeat 3 --out base");
+    assert_eq!(code(&done), 0, "{}", stderr(&done));
+    folder
+}
+
+/// The same result with every record changed; the lines of `trials.ndjson` are all there is.
+fn changed(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
+    let trials = common::records(&folder.join("base")).into_iter().map(|mut trial| {
+        change(&mut trial);
+        trial.to_string() + "\n"
+    });
+    // The version of the schema comes first in a line.
+    let line = |line: String| {
+        let rest = line.replacen("\"schema\":1,", "", 1).replacen(",\"schema\":1", "", 1);
+        rest.replacen('{', "{\"schema\":1,", 1)
+    };
+    std::fs::create_dir(folder.join(name)).unwrap();
+    let text: String = trials.map(line).collect();
+    std::fs::write(folder.join(name).join("trials.ndjson"), text).unwrap();
+}
+
+/// Sets the time of every phase, in nanoseconds and a little of the seed.
+fn takes(ns: u64) -> impl Fn(&mut Value) {
+    move |trial| {
+        let ns = ns + trial["seed"].as_u64().unwrap() * (ns / 10_000);
+        for phase in trial["measured"]["phases"].as_array_mut().unwrap() {
+            phase["returned_ns"] = ns.into();
+            phase["durable_ns"] = (ns + 1000).into();
+        }
+    }
+}
+
+fn compare(folder: &Path, words: &str) -> Output {
+    run(folder, &format!("compare {words}"))
+}
+
+#[test]
+fn slower_is_1_and_same_and_faster_are_0_and_a_bisection_has_its_own_codes() {
+    let place = measured();
+    let folder = place.path();
+    changed(folder, "old", takes(1_000_000_000));
+    changed(folder, "slow", takes(1_100_000_000));
+    for (words, expected, said) in [
+        ("old old", 0, "same"),
+        ("old slow", 1, "slower"),
+        ("slow old", 0, "faster"),
+        ("old slow --threshold 20%", 0, "same"),
+        ("old slow --bisect", 1, "slower"),
+        ("slow old --bisect", 0, "faster"),
+        ("old/trials.ndjson slow/trials.ndjson", 1, "slower"),
+    ] {
+        let output = compare(folder, words);
+        assert_eq!(code(&output), expected, "{words}: {}{}", stdout(&output), stderr(&output));
+        assert!(stdout(&output).contains(said), "{words}: {}", stdout(&output));
+    }
+    let junit = stdout(&compare(folder, "old slow --format junit"));
+    assert!(junit.starts_with("<?xml") && junit.contains("<failure "), "{junit}");
+    let json = compare(folder, "old slow --format json");
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(json["rows"].as_array().unwrap().iter().all(|row| row["verdict"] == "slower"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
+    let place = measured();
+    let folder = place.path();
+    changed(folder, "other", |trial| {
+        trial["plan"]["workload"]["params"]["files"] = "60".into();
+        trial["plan"]["hash"] = "of others".into();
+        trial["plan"]["label"] = "other".into();
+    });
+    changed(folder, "newer", |_| ());
+    let newer = std::fs::read_to_string(folder.join("newer/trials.ndjson")).unwrap();
+    let newer = newer.replacen("\"schema\":1", "\"schema\":2", 1);
+    std::fs::write(folder.join("newer/trials.ndjson"), newer).unwrap();
+    changed(folder, "broken", |_| ());
+    let broken = std::fs::read_to_string(folder.join("broken/trials.ndjson")).unwrap();
+    std::fs::write(folder.join("broken/trials.ndjson"), &broken[40..]).unwrap();
+    for (words, said) in [
+        ("base other", "files=60"),
+        ("base nowhere", "nowhere"),
+        ("base newer", "schema is 2"),
+        ("base broken", "trials.ndjson:1"),
+    ] {
+        let output = compare(folder, words);
+        assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
+        assert!(stderr(&output).contains(said), "{words}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{words}");
+        assert_eq!(code(&compare(folder, &format!("{words} --bisect"))), 125, "{words}");
+    }
+    assert_eq!(code(&compare(folder, "base base --threshold 3")), 2);
+    assert_eq!(code(&compare(folder, "base base --threshold 3 --bisect")), 125);
+}
+
+#[test]
+fn one_trial_and_a_torn_line_claim_nothing_and_a_failed_trial_is_4() {
+    let place = measured();
+    let folder = place.path();
+    changed(folder, "torn", takes(9_000_000_000));
+    let text = std::fs::read_to_string(folder.join("torn/trials.ndjson")).unwrap();
+    let end = text.find('\n').unwrap() + 50;
+    std::fs::write(folder.join("torn/trials.ndjson"), &text[..end]).unwrap();
+    let output = compare(folder, "base torn");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("cut off"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("n = 1"), "{}", stdout(&output));
+    assert_eq!(code(&compare(folder, "base torn --bisect")), 125);
+    changed(folder, "failed", |trial| {
+        if trial["seed"] == 2 {
+            trial["outcome"] = "failed".into();
+            trial["reason"] = "the kernel \u{1b}[2J oopsed".into();
+        }
+    });
+    let output = compare(folder, "base failed");
+    assert_eq!(code(&output), 4, "{}", stdout(&output));
+    assert!(stdout(&output).contains("oopsed") && !stdout(&output).contains('\u{1b}'));
+    assert_eq!(code(&compare(folder, "failed base")) & !1, 0, "a base that failed is only listed");
+}
+
+#[test]
+fn in_the_lab_the_same_is_the_same_and_a_directory_without_its_index_is_slower() {
+    if !full() {
+        skipped("it takes some minutes (make test-full)");
+        return;
+    }
+    let Some(folder) = lab() else { return };
+    let results = [("one", "x=ext4"), ("two", "x=ext4"), ("linear", "x=ext4 -O ^dir_index")];
+    for (out, spec) in results {
+        let words = format!(
+            "dirops --disk instant --fs '{spec}' --set files=4000 --repeat 3 --jobs 2 --out {out}"
+        );
+        let output = run_in_lab(folder.path(), &words);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+    let compare = |words: &str| {
+        let words = format!("compare {words} --format json");
+        let output = common::lab::fsdyno(ours(), folder.path(), &words).output().unwrap();
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (code(&output), json)
+    };
+    let (exit, same) = compare("one two");
+    assert_eq!(exit, 0);
+    let rows = same["rows"].as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        assert_eq!((&row["verdict"], &row["ratio"]), (&"same".into(), &1.0.into()), "{row}");
+    }
+    assert_eq!(same["differences"].as_array().unwrap().len(), 0, "{same}");
+    let (exit, linear) = compare("one linear");
+    assert_eq!(exit, 1, "{linear}");
+    let create = linear["rows"].as_array().unwrap().iter().find(|row| row["phase"] == "create");
+    let create = create.unwrap();
+    assert!(create["ratio"].as_f64().unwrap() > 2.0, "{create}");
+    let named = |d: &Value| d["what"] == "file system" && d["new"] == "ext4 -O ^dir_index";
+    assert!(linear["differences"].as_array().unwrap().iter().any(named), "{linear}");
+}
