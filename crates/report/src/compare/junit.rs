@@ -6,7 +6,6 @@
 use fsdyno_stats::compare::Verdict;
 
 use super::{Compared, Row, Side, words};
-use crate::number;
 
 /// The XML; the time of a case is the new result's, in seconds.
 pub fn junit(compared: &Compared) -> String {
@@ -58,8 +57,8 @@ pub fn junit(compared: &Compared) -> String {
 fn case(row: &Row) -> String {
     let line = format!(
         "{} -> {}, {} (95 % interval {}), p {}, n {}",
-        number::seconds(row.base.1),
-        number::seconds(row.new.1),
+        words::time(row.base.1),
+        words::time(row.new.1),
         words::effect(row),
         words::interval(row),
         words::p(row),
@@ -79,10 +78,10 @@ fn case(row: &Row) -> String {
         }
     };
     format!(
-        "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.9}\">{inside}</testcase>\n",
+        "    <testcase classname=\"{}\" name=\"{}\"{}>{inside}</testcase>\n",
         escape(&row.cell),
         escape(&row.phase),
-        row.new.1
+        row.new.1.map_or(String::new(), |seconds| format!(" time=\"{seconds:.9}\""))
     )
 }
 

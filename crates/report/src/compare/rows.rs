@@ -1,6 +1,6 @@
 //! One row for each phase of each pair of cells: its values, their ratio, and the verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{OpKind, Trial};
@@ -78,10 +78,10 @@ pub struct Row {
     /// What was compared in the end.
     pub metric: Metric,
     /// Values of the base: how many, and their geometric mean in seconds (the arithmetic one if one
-    /// is zero).
-    pub base: (usize, f64),
+    /// is zero); none where it was not measured in all of them.
+    pub base: (usize, Option<f64>),
     /// The same of the new result.
-    pub new: (usize, f64),
+    pub new: (usize, Option<f64>),
     /// Their ratio; none where a value is zero.
     pub comparison: Option<Comparison>,
     /// What a reader must know.
@@ -144,7 +144,7 @@ fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
 
 /// The trials that ran a phase; of a seed that the lab ran twice one, for both are the same trial.
 fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let run = |trial: &'a Trial| {
         let found = trial.measured.phases.iter().find(|found| found.name == phase)?;
         (trial.lab_id.is_none() || seen.insert(trial.seed)).then_some((trial, found))
@@ -157,9 +157,9 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
     let mut marks = Vec::new();
     let all = || base.iter().chain(&new);
     let exact = all().all(|(trial, _)| trial.lab_id.is_some());
-    let by_seed = |runs: &[Run<'_>]| runs.iter().map(|run| run.0.seed).collect::<Vec<u64>>();
+    let by_seed = |runs: &[Run<'_>]| runs.iter().map(|run| run.0.seed).collect::<BTreeSet<u64>>();
     let (of_base, of_new) = (by_seed(&base), by_seed(&new));
-    let common = of_base.iter().filter(|seed| of_new.contains(seed)).count();
+    let common = of_base.intersection(&of_new).count();
     // A single common seed tells nothing where more trials could.
     let pairs = exact && (common > 1 || (common == 1 && base.len().min(new.len()) == 1));
     if pairs {
@@ -203,8 +203,8 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
         cell: pair.base.name.clone(),
         phase: clean(phase),
         metric: measure.metric,
-        base: (base.len(), mean(&base_values.unwrap_or_default())),
-        new: (new.len(), mean(&new_values.unwrap_or_default())),
+        base: (base.len(), base_values.as_deref().map(mean)),
+        new: (new.len(), new_values.as_deref().map(mean)),
         comparison: comparison.map(|comparison| comparison.within(wanted.threshold)),
         marks,
     })

@@ -144,6 +144,36 @@ fn a_failed_trial_of_the_new_result_is_an_error_even_where_all_of_a_cell_failed(
 }
 
 #[test]
+fn a_bisection_cannot_be_good_without_every_cell_of_the_base() {
+    let mut new = fixture::trials();
+    new.retain(|trial| trial.plan.label != "far");
+    let compared = between(&fixture::trials(), &new);
+    assert_eq!((compared.count(Verdict::Same), compared.alone.len()), (8, 2));
+    assert_eq!(compared.bisect(), Bisect::CannotTell);
+    assert_eq!(between(&new, &fixture::trials()).bisect(), Bisect::Good);
+}
+
+#[test]
+fn records_of_another_schema_are_named() {
+    let mut new = fixture::trials();
+    new.iter_mut().filter(|trial| trial.seed == 1).for_each(|trial| trial.schema = 0);
+    let compared = between(&fixture::trials(), &new);
+    let lines: Vec<String> = compared.differences.iter().map(words::difference).collect();
+    assert_eq!(lines, ["schema of records: 1 -> 0 | 1"]);
+}
+
+#[test]
+fn what_was_not_measured_is_no_zero() {
+    let mut new = fixture::trials();
+    new.iter_mut().for_each(|trial| trial.measured.phases[0].ops.clear());
+    let wanted = Wanted { metric: Metric::P99, ..wanted() };
+    let compared = compare(&fixture::trials(), &new, wanted).unwrap();
+    assert_eq!((compared.rows[0].new.1, compared.rows[0].marks[0]), (None, Mark::NoRatio));
+    let mail = print(&compared, Format::Mail, Style::default());
+    assert!(!mail.contains("0 ns"), "{mail}");
+}
+
+#[test]
 fn nothing_in_common_says_what_each_has() {
     let mut new = fixture::trials();
     new.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));

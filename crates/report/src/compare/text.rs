@@ -5,7 +5,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Compared, Row, words};
 use crate::markdown::escape;
-use crate::number;
 use crate::table::{MAIL_WIDTH, Style};
 use crate::text::plain;
 
@@ -198,8 +197,8 @@ fn cells(row: &Row) -> [String; 8] {
     [
         row.phase.clone(),
         words::n(row),
-        number::seconds(row.base.1),
-        number::seconds(row.new.1),
+        words::time(row.base.1),
+        words::time(row.new.1),
         bare(words::effect(row)),
         bare(words::interval(row)),
         words::p(row),
@@ -224,8 +223,8 @@ pub fn markdown(compared: &Compared) -> String {
             escape(&row.cell),
             escape(&row.phase),
             words::n(row),
-            number::seconds(row.base.1),
-            number::seconds(row.new.1),
+            words::time(row.base.1),
+            words::time(row.new.1),
             words::effect(row),
             words::interval(row),
             words::p(row).replace('<', "&lt;"),

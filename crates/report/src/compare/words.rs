@@ -78,6 +78,11 @@ pub fn mark(mark: &Mark) -> String {
     }
 }
 
+/// A time, or `-` where it was not measured.
+pub fn time(seconds: Option<f64>) -> String {
+    seconds.map_or("-".into(), number::seconds)
+}
+
 /// All marks of a row in one line; empty where it has none.
 pub fn marks(row: &Row) -> String {
     row.marks.iter().map(mark).collect::<Vec<_>>().join(", ")
@@ -114,6 +119,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     if compared.count(Verdict::Unknown) > 0 {
         add("~", "the trials do not tell");
     }
+    let notes = compared.rows.iter().filter_map(|row| row.comparison?.note()?.split_once(": "));
+    notes.for_each(|(name, meaning)| add(name, meaning));
     let marks = compared.rows.iter().flat_map(|row| &row.marks);
     for mark in marks {
         match mark {
@@ -125,13 +132,9 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
                 "time for one operation",
                 "the phase ended by time, so what was done in it is compared",
             ),
-            Mark::Single => {
-                add("n = 1", "nothing is known of the spread, so nothing is claimed (--repeat N)");
-            }
             Mark::NoRatio => add("no ratio", "a value is zero or was not measured"),
-            Mark::Exact => {
-                add("exact", "no two repeats differed, so the verdict is by the difference alone");
-            }
+            // Their words are the comparison's own.
+            Mark::Single | Mark::Exact => {}
             Mark::Unpaired => add(
                 "not paired",
                 "the sides have not two seeds in common, so they are compared as samples",
