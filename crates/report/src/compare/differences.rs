@@ -119,11 +119,11 @@ fn planned(plan: &Plan) -> Vec<(String, String)> {
         }
         MediumPlan::Model(model) => facts.extend(law("disk", &model.disk.spec)),
     }
-    if let Some(input) = &plan.workload.input
-        && let Some(path) = plan.workload.params.get(&input.parameter)
-    {
-        facts.push((format!("name of {}", input.parameter), path.clone()));
-    }
+    let input = plan.workload.input.iter().filter_map(|input| {
+        let path = plan.workload.params.get(&input.parameter)?;
+        Some((format!("name of {}", input.parameter), path.clone()))
+    });
+    facts.extend(input);
     facts
 }
 
