@@ -3,7 +3,7 @@
 # Ends with 3, and with the command to type, where it cannot.
 set -eu
 
-LEAST_RUST=1.85
+LEAST_RUST=1.88
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -84,8 +84,8 @@ fi
 
 has apt-get || give_up "no apt-get here; install with this system's own means:" "$missing $rust"
 
-# Debian 13 has a rustc that is new enough. Older releases have newer ones beside their default:
-# Debian 12 as rustc-web (kept for the browsers), Ubuntu as rustc-1.NN.
+# Conditions of `if` that bind (let chains) came with Rust 1.88, which is newer than Debian 13's own. Releases
+# have newer ones beside their default: Debian as rustc-web (kept for the browsers), Ubuntu as rustc-1.NN.
 suffix=""
 choose_rust() {
     candidate() { apt-cache policy "$1" | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'; }
