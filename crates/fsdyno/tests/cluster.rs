@@ -33,7 +33,8 @@ fn report(results: &Path) -> String {
         let took = Nanos(host["elapsed_ns"].as_u64().unwrap());
         let cells = format!("<td class=\"left\">{started}</td><td>{took}</td>");
         assert!(html.contains(&cells), "the report does not have {cells}");
-        html = html.replace(&cells, "");
+        // Two trials may have begun in one second and taken as long: one row's at a time.
+        html = html.replacen(&cells, "", 1);
     }
     html
 }
