@@ -5,7 +5,8 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fsdyno_media::Mark;
@@ -22,6 +23,8 @@ pub struct Orphan {
     pub pid: i32,
     /// Its program, as the kernel has it.
     pub program: String,
+    /// The file of that program.
+    pub executable: PathBuf,
     /// Whose it was.
     pub parent: Mark,
 }
@@ -31,11 +34,14 @@ pub(crate) fn mark(command: &mut Command) {
     command.env(VARIABLE, Mark::mine().to_string());
 }
 
-/// The children of fsdyno processes that have ended, as far as this user may look.
-pub fn orphans() -> Vec<Orphan> {
+/// The children of fsdyno processes that have ended, as far as this user may look: of those that bear the
+/// mark the ones whose program is one that fsdyno starts. Any user can give the mark to a program that runs
+/// with more rights than he has.
+pub fn orphans(started_by_us: &dyn Fn(&Path) -> bool) -> Vec<Orphan> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<Orphan> = pids.filter_map(orphan).collect();
+    let mut found: Vec<Orphan> =
+        pids.filter_map(orphan).filter(|it| started_by_us(&it.executable)).collect();
     found.sort_by_key(|orphan| orphan.pid);
     found
 }
@@ -43,7 +49,14 @@ pub fn orphans() -> Vec<Orphan> {
 fn orphan(pid: i32) -> Option<Orphan> {
     let parent = mark_of(pid).filter(|mark| mark.owner() == Owner::Dead)?;
     let program = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_string();
-    Some(Orphan { pid, program, parent })
+    Some(Orphan { pid, program, executable: executable(pid)?, parent })
+}
+
+/// The file of a process's program; where it was replaced meanwhile (an update), its name still.
+fn executable(pid: i32) -> Option<PathBuf> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
+    let name = path.strip_suffix(b" (deleted)").unwrap_or(&path);
+    Some(std::ffi::OsStr::from_bytes(name).into())
 }
 
 /// The mark in a process's environment; a zombie has none.
@@ -63,7 +76,9 @@ pub fn end(orphan: &Orphan) -> io::Result<()> {
     let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("no process number"))?;
     // Held, the number cannot be given to another process between the look and the signal.
     let held = pidfd_open(pid, PidfdFlags::empty())?;
-    if mark_of(orphan.pid) != Some(orphan.parent) {
+    let same = mark_of(orphan.pid) == Some(orphan.parent)
+        && executable(orphan.pid).as_ref() == Some(&orphan.executable);
+    if !same {
         return Err(io::Error::other("it has ended, or is another process by now"));
     }
     Ok(pidfd_send_signal(held, Signal::KILL)?)
@@ -80,15 +95,26 @@ mod tests {
         let mut sleep = Command::new("sleep");
         sleep.arg("1000").stdin(Stdio::null());
         mark(&mut sleep);
+        // Between its start and its program a child has no environment.
+        let begun = |pid: u32| {
+            while fs::read(format!("/proc/{pid}/environ")).unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+        };
         let mut ours = sleep.spawn().unwrap();
+        begun(ours.id());
         assert_eq!(mark_of(ours.id() as i32), Some(Mark::mine()));
-        assert!(orphans().iter().all(|orphan| orphan.pid != ours.id() as i32));
+        assert!(orphans(&|_| true).iter().all(|orphan| orphan.pid != ours.id() as i32));
         ours.kill().unwrap();
         ours.wait().unwrap();
         // The same, of a process that has ended.
         let mark = Mark::mine().to_string().replacen(&std::process::id().to_string(), "4194305", 1);
         let mut left = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
-        let found = orphans().into_iter().find(|orphan| orphan.pid == left.id() as i32).unwrap();
+        begun(left.id());
+        let sleep = |path: &Path| path.is_absolute();
+        let found = orphans(&sleep).into_iter().find(|it| it.pid == left.id() as i32).unwrap();
+        // The mark alone, which any user can give to any program, is not enough.
+        assert!(orphans(&|_| false).is_empty());
         assert_eq!((found.program.as_str(), found.parent.pid), ("sleep", 4_194_305));
         end(&found).unwrap();
         assert!(!left.wait().unwrap().success());

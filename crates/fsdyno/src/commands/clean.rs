@@ -20,7 +20,7 @@ pub enum Left {
     /// A child of its.
     Process(Orphan),
     /// A mount in this namespace of what lies on its loops.
-    Mount(PathBuf, Mark),
+    Mount(Mounted, Mark),
     /// An array of its loops.
     Array(PathBuf, Mark),
     /// A loop device.
@@ -36,7 +36,9 @@ impl Left {
             Left::Process(it) => {
                 format!("process {} ({}), of process {}", it.pid, it.program, it.parent.pid)
             }
-            Left::Mount(at, mark) => format!("the mount {}, of process {}", at.display(), mark.pid),
+            Left::Mount(it, mark) => {
+                format!("the mount {}, of process {}", it.at.display(), mark.pid)
+            }
             Left::Array(at, mark) => format!("the array {}, of process {}", at.display(), mark.pid),
             Left::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
             Left::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
@@ -49,10 +51,7 @@ impl Left {
         };
         match self {
             Left::Process(orphan) => orphans::end(orphan).map_err(failed),
-            Left::Mount(at, _) => {
-                let flags = rustix::mount::UnmountFlags::NOFOLLOW;
-                rustix::mount::unmount(at, flags).map_err(|error| failed(error.into()))
-            }
+            Left::Mount(it, _) => it.unmount().map_err(failed),
             Left::Array(device, _) => {
                 let output = md::stop(device)?;
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
@@ -67,7 +66,8 @@ impl Left {
 
 /// What dead fsdyno processes left on this machine, and in a folder.
 pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
-    let mut found: Vec<Left> = orphans::orphans().into_iter().map(Left::Process).collect();
+    let mut found: Vec<Left> =
+        orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
     let dead: Vec<MarkedLoop> =
         loops::marked().into_iter().filter(|it| it.mark.owner() == Owner::Dead).collect();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -75,7 +75,8 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
         let of_it = dead.iter().filter(|it| it.mark == mark);
         let loops: Vec<PathBuf> = of_it.map(|it| it.path.clone()).collect();
         let arrays = md::arrays_over(&loops);
-        let devices: Vec<&PathBuf> = loops.iter().chain(&arrays).collect();
+        let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
+        let devices: Vec<u64> = numbers.collect();
         found.extend(mounted(&mounts, &devices).into_iter().map(|at| Left::Mount(at, mark)));
         found.extend(arrays.into_iter().map(|device| Left::Array(device, mark)));
     }
@@ -85,16 +86,59 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
     Ok(found)
 }
 
-/// Where devices are mounted, the newest mount first. A line is `id parent major:minor root
-/// mountpoint options [tags] - type source options` (proc(5)).
-fn mounted(mounts: &str, devices: &[&PathBuf]) -> Vec<PathBuf> {
+/// A mount of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where.
+    at: PathBuf,
+    /// The device's number.
+    device: u64,
+}
+
+impl Mounted {
+    /// Unmounts it, if it is what its path means: something of the user's may be mounted over it.
+    fn unmount(&self) -> std::io::Result<()> {
+        let seen = rustix::fs::lstat(&self.at)?;
+        if seen.st_dev != self.device {
+            let why = "something else is mounted over it; unmount that first";
+            return Err(std::io::Error::other(why));
+        }
+        Ok(rustix::mount::unmount(&self.at, rustix::mount::UnmountFlags::NOFOLLOW)?)
+    }
+}
+
+/// The number of a block device.
+fn number_of(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let metadata = std::fs::metadata(path).ok()?;
+    metadata.file_type().is_block_device().then(|| metadata.rdev())
+}
+
+/// Where devices are mounted, the newest mount first, by their numbers: what a mount calls its source is
+/// any text. (A mount whose number is of no device, as of btrfs, is left to whoever made it.) A line is `id
+/// parent major:minor root mountpoint options [tags] - type source options` (proc(5)).
+fn mounted(mounts: &str, devices: &[u64]) -> Vec<Mounted> {
     let lines = mounts.lines().rev().filter_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let source = Path::new(right.split(' ').nth(1)?);
-        devices.iter().any(|device| *device == source).then_some(())?;
-        left.split(' ').nth(4).map(unescaped)
+        let mut words = line.split(' ').skip(2);
+        let (major, minor) = words.next()?.split_once(':')?;
+        let device = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
+        let at = unescaped(words.nth(1)?);
+        devices.contains(&device).then_some(Mounted { at, device })
     });
     lines.collect()
+}
+
+/// Whether a program is one that fsdyno starts: itself, QEMU, or a file system's check.
+fn started_by_us(executable: &Path) -> bool {
+    let name = executable.file_name().unwrap_or_default().to_string_lossy();
+    let own = std::env::current_exe().is_ok_and(|own| own == executable);
+    let check = || {
+        let kinds = fsdyno_filesystem::catalog::all().iter();
+        let checks = kinds.filter_map(|kind| kind.check.argv.first());
+        let files = checks.filter_map(|name| fsdyno_lab::find_program(name).ok());
+        files.filter_map(|file| file.canonicalize().ok()).any(|file| file == executable)
+    };
+    own || name.starts_with("fsdyno") || name.starts_with("qemu-system-") || check()
 }
 
 /// A path as mountinfo writes it, with blanks and the like as `\040` (proc(5)).
@@ -152,11 +196,33 @@ mod tests {
     #[test]
     fn mounts_of_a_device_are_found_the_newest_first() {
         let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
-                      40 22 7:3 / /a\\040b rw - xfs /dev/loop3 rw\n\
-                      41 22 7:30 / /c rw - xfs /dev/loop30 rw\n\
+                      40 22 7:3 / /a\\040b rw - xfs /dev/root rw\n\
+                      41 22 7:30 / /c rw - xfs /dev/loop3 rw\n\
                       42 22 7:3 / /d rw - xfs /dev/loop3 rw\n";
-        let device = PathBuf::from("/dev/loop3");
-        assert_eq!(mounted(mounts, &[&device]), [Path::new("/d"), Path::new("/a b")]);
+        let device = rustix::fs::makedev(7, 3);
+        let at = |path: &str| Mounted { at: path.into(), device };
+        assert_eq!(mounted(mounts, &[device]), [at("/d"), at("/a b")]);
         assert!(mounted(mounts, &[]).is_empty());
+    }
+
+    #[test]
+    fn what_is_mounted_over_ours_is_not_unmounted() {
+        // Whatever lies at / is on another device than this.
+        let ours = Mounted { at: "/".into(), device: rustix::fs::makedev(7, 4095) };
+        let error = ours.unmount().unwrap_err().to_string();
+        assert!(error.contains("mounted over it"), "{error}");
+    }
+
+    #[test]
+    fn only_what_fsdyno_starts_is_taken_for_its_child() {
+        for ours in ["/usr/bin/qemu-system-x86_64", "/opt/fsdyno-0.1"] {
+            assert!(started_by_us(Path::new(ours)), "{ours}");
+        }
+        for other in ["/usr/bin/sudo", "/usr/bin/su", "/usr/bin/sleep", ""] {
+            assert!(!started_by_us(Path::new(other)), "{other}");
+        }
+        if let Ok(check) = fsdyno_lab::find_program("e2fsck") {
+            assert!(started_by_us(&check.canonicalize().unwrap()));
+        }
     }
 }
