@@ -23,6 +23,7 @@ mod instrument;
 mod legend;
 mod load;
 mod markdown;
+mod markup;
 mod number;
 mod original;
 mod promise;
@@ -33,6 +34,7 @@ mod svg;
 mod table;
 mod text;
 mod view;
+mod wrap;
 
 pub use error::ReportError;
 pub use html::html;

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use crate::colour::{self, Looks};
 use crate::curve::Curve;
+use crate::markup::escape;
 use crate::number;
 use crate::view::{Row, Section};
 
@@ -286,22 +287,6 @@ fn cut(text: &str, most: usize) -> String {
         return text.into();
     }
     text.chars().take(most - 1).chain(['…']).collect()
-}
-
-/// Text made safe for HTML and SVG, in attributes too.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

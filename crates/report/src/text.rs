@@ -7,6 +7,7 @@ use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
+use crate::wrap::wrap;
 use crate::{answer, books, calls, disks, instrument, legend, number, promise, subject};
 
 /// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
@@ -247,28 +248,9 @@ impl Writer {
         self.out.push('\n');
     }
 
-    /// Prose, wrapped between words; lines after the first are indented.
     fn paragraph(&mut self, text: &str, indent: &str) {
         let text = if self.ascii { plain(text) } else { text.to_string() };
-        let start = &text[..text.len() - text.trim_start().len()];
-        let mut line = start.to_string();
-        let mut empty = true;
-        // A number stays on the line of its percent sign.
-        let text = text.replace(" %", "\u{a0}%");
-        for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
-            let word = word.replace('\u{a0}', " ");
-            if !empty && line.width() + 1 + word.width() > self.style.width {
-                self.line(&line);
-                line = indent.to_string();
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(&word);
-            empty = false;
-        }
-        self.line(&line);
+        wrap(&text, indent, self.style.width).iter().for_each(|line| self.line(line));
     }
 }
 

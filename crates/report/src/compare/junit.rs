@@ -6,6 +6,7 @@
 use fsdyno_stats::compare::Verdict;
 
 use super::{Compared, Row, Side, words};
+use crate::markup::escape;
 
 /// The XML; the time of a case is the new result's, in seconds.
 pub fn junit(compared: &Compared) -> String {
@@ -93,23 +94,4 @@ fn outside(class: &str, name: &str, tag: &str, message: &str, text: &str) -> Str
         escape(message),
         escape(text)
     )
-}
-
-/// Text in an element or an attribute. XML has no spelling for control characters and for the last
-/// two code points of the first plane (XML 1.0, production 2).
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            '\n' => out.push_str("&#10;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }

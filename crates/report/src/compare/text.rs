@@ -1,12 +1,13 @@
 //! A comparison for people: a table for a terminal, for a mail, or as Markdown.
 
 use fsdyno_stats::compare::Verdict;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::{Compared, Row, words};
 use crate::markdown::escape;
 use crate::table::{MAIL_WIDTH, Style};
 use crate::text::plain;
+use crate::wrap::{SHORTEST, cut, wrap};
 
 /// For a terminal.
 pub fn text(compared: &Compared, style: Style) -> String {
@@ -147,49 +148,9 @@ impl Writer {
         self.out.push('\n');
     }
 
-    /// Words, wrapped at the width; one that is longer than a line is broken.
     fn paragraph(&mut self, text: &str, indent: &str) {
-        let text = if self.ascii { plain(text) } else { text.to_string() };
-        let mut line = text[..text.len() - text.trim_start().len()].to_string();
-        let mut empty = true;
-        // A number stays on the line of its percent sign.
-        let text = text.replace(" %", "\u{a0}%");
-        for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
-            let mut word = word.replace('\u{a0}', " ");
-            if !empty && line.width() + 1 + word.width() > self.style.width {
-                self.line(&line);
-                line = indent.to_string();
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            let room = self.style.width.max(SHORTEST + indent.len());
-            while line.width() + word.width() > room {
-                let head = cut(&word, room - line.width().min(room - 2));
-                word = word[head.len()..].to_string();
-                line.push_str(&head);
-                self.line(&line);
-                line = indent.to_string();
-            }
-            line.push_str(&word);
-            empty = false;
-        }
-        self.line(&line);
+        wrap(text, indent, self.style.width).iter().for_each(|line| self.line(line));
     }
-}
-
-/// No column of words is narrower, nor a line of a terminal that says it is.
-const SHORTEST: usize = 8;
-
-/// The start of a text that fits into so many columns.
-fn cut(text: &str, width: usize) -> String {
-    let mut used = 0;
-    let fits = |c: &char| {
-        used += c.width().unwrap_or(0);
-        used <= width
-    };
-    text.chars().take_while(fits).collect()
 }
 
 fn cells(row: &Row) -> [String; 8] {

@@ -1,0 +1,66 @@
+//! Prose in lines of a given width.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// No column of words is narrower, nor a line of a terminal that says it is.
+pub const SHORTEST: usize = 8;
+
+/// Prose, wrapped between words; lines after the first are indented. A word that is longer than a line is
+/// broken. Blanks before the first word stay.
+pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = text[..text.len() - text.trim_start().len()].to_string();
+    let mut empty = true;
+    let room = width.max(SHORTEST + indent.len());
+    // A number stays on the line of its percent sign.
+    let text = text.replace(" %", "\u{a0}%");
+    for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
+        let mut word = word.replace('\u{a0}', " ");
+        if !empty && line.width() + 1 + word.width() > width {
+            lines.push(std::mem::replace(&mut line, indent.to_string()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        while line.width() + word.width() > room {
+            let head = cut(&word, room - line.width().min(room - 2));
+            word = word[head.len()..].to_string();
+            line.push_str(&head);
+            lines.push(std::mem::replace(&mut line, indent.to_string()));
+        }
+        line.push_str(&word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+/// The start of a text that fits into so many columns.
+pub fn cut(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_where_they_fit_and_are_broken_where_they_do_not() {
+        assert_eq!(wrap("one two three", "  ", 8), ["one two", "  three"]);
+        assert_eq!(wrap("  a 10 % b", "", 8), ["  a 10 %", "b"]);
+        assert_eq!(wrap("abcdefghijklmnop", "", 8), ["abcdefgh", "ijklmnop"]);
+        assert_eq!(wrap("", "  ", 8), [""]);
+    }
+
+    #[test]
+    fn a_wide_character_takes_two_columns() {
+        assert_eq!(cut("a\u{6f22}b", 2), "a");
+        assert_eq!(cut("a\u{6f22}b", 3), "a\u{6f22}");
+    }
+}
