@@ -8,7 +8,7 @@ use fsdyno_lab::{Lab, LabOptions, user_cache};
 use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_study::{Cell, DevicePlace, LabPlace, ModelPlace, Place, Question};
+use fsdyno_study::{Cell, DevicePlace, LabPlace, ModelPlace, Place, Question, USUAL_RAM};
 use fsdyno_venue::{Attention, HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
 
 use crate::cli::Run;
@@ -21,9 +21,6 @@ const DISK: &str = "hdd-7200";
 
 /// The file system that is made if none is named.
 const FILESYSTEM: &str = "ext4";
-
-/// RAM of the guest if nothing is said.
-const RAM: Bytes = Bytes(1 << 30);
 
 /// The kernel's name in plans that are only looked at, where it is not known which one it will be.
 const ANY_KERNEL: &str = "default";
@@ -99,7 +96,7 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
         return drive::place(run);
     }
     if is_lab(run) {
-        check_ram(run.ram.unwrap_or(RAM))?;
+        check_ram(run.ram.unwrap_or(USUAL_RAM))?;
         let kernels = match run.kernels.is_empty() {
             true => vec![ANY_KERNEL.to_string()],
             false => run.kernels.clone(),
@@ -167,7 +164,7 @@ fn lab_place(run: &Run, kernels: Vec<String>, found: bool) -> LabPlace {
         raid: run.raid,
         journal_disk: run.journal_disk.clone(),
         journal_size: run.journal_size,
-        ram: run.ram.unwrap_or(RAM),
+        ram: run.ram.unwrap_or(USUAL_RAM),
         cacheable: run.cacheable,
         cpu: run.cpu,
         boot: run.boot,

@@ -29,19 +29,9 @@ fn job(kernel: &str) -> Job {
         ..Question::default()
     };
     let lab = LabPlace {
-        disks: vec!["hdd-7200".into()],
-        kernels: vec![kernel.into()],
-        found: true,
-        raid: None,
-        journal_disk: None,
-        journal_size: None,
         ram: Bytes(512 << 20),
-        cacheable: None,
-        cpu: Default::default(),
-        boot: Default::default(),
-        accel: Default::default(),
-        scheduler: None,
         size: Size::Exactly(Bytes(2 << 30)),
+        ..LabPlace::usual("hdd-7200", kernel)
     };
     let cell = matrix(&question, &Place::Lab(lab)).unwrap().remove(0);
     let seed = 11;

@@ -23,6 +23,7 @@ pub use merge::{MergeError, Merged, merge};
 pub use model_rows::BLOCK_SIZES as MODEL_BLOCK_SIZES;
 pub use question::{
     Cell, DevicePlace, LabPlace, MatrixError, ModelPlace, Place, Question, Size, USUAL_DEADLINE,
+    USUAL_RAM,
 };
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use schedule::{Shard, Slot, schedule};

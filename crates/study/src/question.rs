@@ -123,6 +123,30 @@ pub struct LabPlace {
     pub size: Size,
 }
 
+impl LabPlace {
+    /// One disk and one kernel, which is found; all else as where nothing is said.
+    pub fn usual(disk: &str, kernel: &str) -> LabPlace {
+        LabPlace {
+            disks: vec![disk.into()],
+            raid: None,
+            journal_disk: None,
+            journal_size: None,
+            kernels: vec![kernel.into()],
+            found: true,
+            ram: USUAL_RAM,
+            cacheable: None,
+            cpu: CpuPlan::default(),
+            boot: BootPlan::default(),
+            accel: AccelPlan::default(),
+            scheduler: None,
+            size: Size::default(),
+        }
+    }
+}
+
+/// RAM of the guest where nothing is said.
+pub const USUAL_RAM: Bytes = Bytes(1 << 30);
+
 /// How large the file system on a modelled disk is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {

@@ -26,6 +26,13 @@ pub trait Observer: Sync {
     fn ended(&self, worker: usize, trial: &Trial);
 }
 
+/// Nobody.
+impl Observer for () {
+    fn started(&self, _: usize, _: &Plan, _: &Slot) {}
+    fn progress(&self, _: usize, _: &Progress) {}
+    fn ended(&self, _: usize, _: &Trial) {}
+}
+
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -366,14 +373,6 @@ mod tests {
         }
     }
 
-    struct Silent;
-
-    impl Observer for Silent {
-        fn started(&self, _: usize, _: &Plan, _: &Slot) {}
-        fn progress(&self, _: usize, _: &Progress) {}
-        fn ended(&self, _: usize, _: &Trial) {}
-    }
-
     fn cells() -> Vec<Cell> {
         ["a", "b"]
             .map(|path| {
@@ -417,7 +416,7 @@ mod tests {
         stop: bool,
     ) -> Result<Summary, RunError> {
         let stop = AtomicBool::new(stop);
-        run(&schedule(2, 3, 1), cells, venue, store, 2, &stop, &Silent)
+        run(&schedule(2, 3, 1), cells, venue, store, 2, &stop, &())
     }
 
     #[test]
@@ -487,7 +486,7 @@ mod tests {
         let mut cells = cells();
         cells[1].skip = Some("Linux 6.13 no longer has it".into());
         let (order, stop) = (schedule(2, 4, 1), AtomicBool::new(false));
-        run(&order, &cells, &Fake(good), &mut store, 1, &stop, &Silent).unwrap();
+        run(&order, &cells, &Fake(good), &mut store, 1, &stop, &()).unwrap();
         let stored: Vec<(&str, u64)> =
             store.trials().iter().map(|trial| (trial.plan.label.as_str(), trial.seed)).collect();
         let planned: Vec<(&str, u64)> =

@@ -6,10 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{AgentReport, Host, Outcome, Trial};
-use fsdyno_record::{Bytes, Job, Plan};
+use fsdyno_record::{Job, Plan};
 use fsdyno_study::{
-    Cell, LabPlace, Observer, Place, Question, Size, Slot, Store, Summary, USUAL_DEADLINE, matrix,
-    run, schedule,
+    Cell, LabPlace, Place, Question, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
 };
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{Ran, Venue, VenueError, Watch};
@@ -35,14 +34,6 @@ impl Venue for Refusing {
     }
 }
 
-struct Silent;
-
-impl Observer for Silent {
-    fn started(&self, _: usize, _: &Plan, _: &Slot) {}
-    fn progress(&self, _: usize, _: &Progress) {}
-    fn ended(&self, _: usize, _: &Trial) {}
-}
-
 fn cells() -> Vec<Cell> {
     let question = Question {
         deadline: USUAL_DEADLINE,
@@ -51,21 +42,7 @@ fn cells() -> Vec<Cell> {
         threads: 1,
         ..Question::default()
     };
-    let lab = LabPlace {
-        disks: vec!["hdd-7200".into()],
-        kernels: vec!["6.1.0".into()],
-        found: true,
-        raid: None,
-        journal_disk: None,
-        journal_size: None,
-        ram: Bytes(1 << 30),
-        cacheable: None,
-        cpu: Default::default(),
-        accel: Default::default(),
-        boot: Default::default(),
-        scheduler: None,
-        size: Size::Usual,
-    };
+    let lab = LabPlace::usual("hdd-7200", "6.1.0");
     matrix(&question, &Place::Lab(lab)).unwrap()
 }
 
@@ -77,7 +54,7 @@ fn a_refused_row_is_tried_once_and_what_fails_otherwise_is_tried_again() {
     // The second round is the same command again: what is stored as skipped is not said twice.
     for _ in 0..2 {
         let (order, stop) = (schedule(cells.len(), 2, 1), AtomicBool::new(false));
-        let summary = run(&order, &cells, &Refusing, &mut store, 1, &stop, &Silent).unwrap();
+        let summary = run(&order, &cells, &Refusing, &mut store, 1, &stop, &()).unwrap();
         // Two workloads under two seeds: of ext4 and xfs one each, of jfs all four.
         assert_eq!(summary, Summary { failed: 6, skipped: 6, ..Summary::default() });
     }

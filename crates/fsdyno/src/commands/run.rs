@@ -232,8 +232,8 @@ fn again(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use fsdyno_record::mailbox::Progress;
-    use fsdyno_record::{Bytes, Job, Plan};
-    use fsdyno_study::{LabPlace, Size};
+    use fsdyno_record::{Job, Plan};
+    use fsdyno_study::LabPlace;
     use fsdyno_venue::{Identity, Ran, Watch};
 
     use super::*;
@@ -262,21 +262,7 @@ mod tests {
             threads: 1,
             ..Question::default()
         };
-        let lab = LabPlace {
-            disks: vec!["hdd-7200".into()],
-            kernels: vec!["6.13.0-amd64".into()],
-            found: true,
-            raid: None,
-            journal_disk: None,
-            journal_size: None,
-            ram: Bytes(1 << 30),
-            cacheable: None,
-            cpu: Default::default(),
-            boot: Default::default(),
-            accel: Default::default(),
-            scheduler: None,
-            size: Size::Usual,
-        };
+        let lab = LabPlace::usual("hdd-7200", "6.13.0-amd64");
         matrix(&question, &Place::Lab(lab)).unwrap()
     }
 

@@ -1,0 +1,307 @@
+use std::collections::BTreeSet;
+
+use fsdyno_record::plan::LabPlan;
+
+use super::*;
+use crate::question::{LabPlace, Size, USUAL_DEADLINE, USUAL_JOURNAL};
+
+fn lab() -> LabPlace {
+    LabPlace::usual("hdd-7200", "6.1.0")
+}
+
+fn ask(workloads: &[&str], filesystems: &[&str]) -> Question {
+    let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    Question {
+        deadline: USUAL_DEADLINE,
+        workloads: strings(workloads),
+        filesystems: strings(filesystems),
+        threads: 1,
+        issuer: IssuerPlan::Sync,
+        ..Question::default()
+    }
+}
+
+fn refusal(question: &Question, lab: LabPlace) -> String {
+    matrix(question, &Place::Lab(lab)).unwrap_err().to_string()
+}
+
+#[test]
+fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
+    let question = ask(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
+    let raid = Some("5x3:64K".parse().unwrap());
+    let cells = matrix(&question, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
+    let labs: Vec<&LabPlan> = cells.iter().filter_map(|cell| cell.plan.lab()).collect();
+    assert_eq!(labs[0].journal_size, Some(USUAL_JOURNAL));
+    assert_eq!((labs[0].disks(), labs[1].disks()), (4, 3));
+    assert_eq!((&labs[1].journal, labs[1].journal_size), (&None, None));
+}
+
+#[test]
+fn every_combination_becomes_a_cell_with_a_hash_of_its_own() {
+    let question = ask(&["dirops", "tarball"], &["ext4", "small=ext4 -I 128", "xfs"]);
+    let disks = vec!["hdd-7200".into(), "instant".into()];
+    let cells = matrix(&question, &Place::Lab(LabPlace { disks, ..lab() })).unwrap();
+    assert_eq!(cells.len(), 2 * 2 * 3);
+    let hashes: BTreeSet<&String> = cells.iter().map(|cell| &cell.plan.hash).collect();
+    assert_eq!(hashes.len(), cells.len());
+    assert_eq!(cells[1].plan.label, "small");
+    assert!(cells.iter().all(|cell| cell.ops() > 0));
+}
+
+#[test]
+fn a_curve_is_a_cell_for_each_of_its_points() {
+    let curve = |sets: &[&str]| {
+        let sets = sets.iter().map(ToString::to_string).collect();
+        matrix(&Question { sets, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab()))
+    };
+    let cells = curve(&["curve=100..10000x10"]).unwrap();
+    let files: Vec<&str> =
+        cells.iter().map(|cell| cell.plan.workload.params["files"].as_str()).collect();
+    assert_eq!(files, ["100", "100", "1000", "1000", "10000", "10000"]);
+    assert!(cells.iter().all(|cell| cell.plan.workload.params["curve"] == "100..10000x10"));
+    let text = curve(&["curve=10..20/5", "files=7"]).unwrap_err().to_string();
+    assert!(text.contains("leave one of them out"), "{text}");
+    let text = curve(&["curve=10..5/1"]).unwrap_err().to_string();
+    assert!(text.contains("FROM..TO/STEP"), "{text}");
+}
+
+#[test]
+fn what_a_file_system_lacks_is_a_reason_to_skip_before_any_work() {
+    let skips = |work: &str, filesystem: &str| {
+        let cells = matrix(&ask(&[work], &[filesystem]), &Place::Lab(lab())).unwrap();
+        cells[0].skip.clone().unwrap_or_default()
+    };
+    assert!(skips("maildir", "vfat").contains("maildir' cannot run on vfat: names of a Mail"));
+    assert_eq!(skips("dirops", "vfat"), "");
+    assert_eq!(skips("maildir", "ext4"), "");
+    assert!(skips("source-tree", "overlayfs:ext4").is_empty());
+}
+
+#[test]
+fn what_lies_in_memory_has_no_disk_and_one_row_beside_several() {
+    let disks = vec!["hdd-7200".to_string(), "instant".to_string()];
+    let size = Size::Exactly(Bytes(64 << 20));
+    let place = Place::Lab(LabPlace { disks, size, ..lab() });
+    let small = |filesystems: &[&str]| Question {
+        sets: vec!["files=100".into()],
+        ..ask(&["dirops"], filesystems)
+    };
+    let cells = matrix(&small(&["ext4", "tmpfs", "overlayfs:tmpfs"]), &place).unwrap();
+    let labels: Vec<&str> = cells.iter().map(|cell| cell.plan.label.as_str()).collect();
+    assert_eq!(labels, ["ext4", "tmpfs", "overlayfs:tmpfs", "ext4"]);
+    let lab = cells[1].plan.lab().unwrap();
+    assert!(lab.in_memory() && lab.disks() == 0);
+    let of = |at: usize| cells[at].plan.filesystem.clone().unwrap();
+    assert_eq!(of(1).mount_options, "size=67108864");
+    assert_eq!(of(2).below.unwrap().mount_options, "size=67108864");
+    let cells = matrix(&small(&["tmpfs @ size=1m"]), &place).unwrap();
+    assert_eq!(cells[0].plan.filesystem.as_ref().unwrap().mount_options, "size=1m");
+}
+
+#[test]
+fn wrong_names_are_refused_with_the_nearest_right_one() {
+    assert!(refusal(&ask(&["dirop"], &["ext4"]), lab()).contains("'dirops'"));
+    assert!(refusal(&ask(&["dirops"], &["ext5"]), lab()).contains("ext"));
+    let disks = vec!["hdd-720".into()];
+    let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { disks, ..lab() });
+    assert!(text.contains("'hdd-7200'"), "{text}");
+    let scheduler = Some("mq-dedline".into());
+    let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { scheduler, ..lab() });
+    assert!(text.contains("'mq-deadline'"), "{text}");
+}
+
+#[test]
+fn two_kernels_make_rows_of_one_label_that_the_grammar_takes() {
+    let kernels = vec!["5.10.0-9-amd64".into(), "6.1.0-44-amd64".into()];
+    let cells =
+        matrix(&ask(&["dirops"], &["ext4", "xfs"]), &Place::Lab(LabPlace { kernels, ..lab() }));
+    let labels: Vec<String> = cells.unwrap().into_iter().map(|cell| cell.plan.label).collect();
+    assert_eq!(labels, ["ext4", "xfs", "ext4", "xfs"]);
+}
+
+#[test]
+fn an_age_is_a_row_beside_the_fresh_one_and_leaves_less_room() {
+    let aged = |ages: &[&str], lab: LabPlace| {
+        let age = |typed: &&str| match *typed {
+            "none" => None,
+            typed => Some(typed.parse().unwrap()),
+        };
+        let ages = ages.iter().map(age).collect();
+        matrix(&Question { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
+    };
+    let cells = aged(&["none", "fill=80%"], lab()).unwrap();
+    let fills: Vec<Option<u32>> =
+        cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
+    assert_eq!(fills, [None, Some(80), None, Some(80)]);
+    assert_ne!(cells[0].plan.hash, cells[1].plan.hash);
+    let text = |ages: &[&str], lab| aged(ages, lab).unwrap_err().to_string();
+    assert!(text(&["none", "none"], lab()).contains("twice"));
+    assert!(text(&["fill=80%,files=4K..1M"], lab()).contains("4K-1M"));
+    let raid = Some("1x2".parse().unwrap());
+    assert!(text(&["fill=80%"], LabPlace { raid, ..lab() }).contains("RAID"));
+    let tight = LabPlace { size: Size::Exactly(Bytes(1 << 30)), ..lab() };
+    assert!(aged(&["none"], tight.clone()).is_ok());
+    let sets = vec!["files=40000".to_string(), "size=16K".to_string()];
+    let full = Question {
+        sets,
+        ages: vec![Some("fill=95%".parse().unwrap())],
+        ..ask(&["dirops"], &["ext4"])
+    };
+    let refused = matrix(&full, &Place::Lab(tight)).unwrap_err().to_string();
+    assert!(refused.contains("writes"), "{refused}");
+}
+
+#[test]
+fn only_a_kernel_that_was_found_is_asked_for_its_file_systems() {
+    let question = ask(&["dirops"], &["ext4", "reiserfs"]);
+    let cells = |kernel: &str, found| {
+        let kernels = vec![kernel.to_string()];
+        matrix(&question, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
+    };
+    for typed in ["6", "6.1", "/boot/vmlinuz", "default"] {
+        assert!(cells(typed, false).iter().all(|cell| cell.skip.is_none()), "{typed}");
+    }
+    let found = cells("6.13.2-amd64", true);
+    assert_eq!(found[0].skip, None);
+    assert!(found[1].skip.as_ref().unwrap().contains("no longer has reiserfs"));
+}
+
+#[test]
+fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
+    let kernels = vec!["6.1.0".to_string(); 2];
+    let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
+    assert!(text.contains("6.1.0 twice"), "{text}");
+    let kernels = vec!["6.13.0@old".to_string(), "6.13.0@new".to_string()];
+    let question = ask(&["dirops"], &["ext4", "reiserfs"]);
+    let cells = matrix(&question, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
+    assert_ne!(cells[0].plan.hash, cells[2].plan.hash);
+    assert_eq!(cells[0].plan.lab().unwrap().kernel_release(), "6.13.0");
+    assert!(cells[1].skip.is_some() && cells[2].skip.is_none());
+}
+
+#[test]
+fn kvm_takes_nothing_that_is_of_virtual_time() {
+    let accel = fsdyno_record::plan::AccelPlan::Kvm;
+    let question = ask(&["dirops"], &["ext4"]);
+    assert!(matrix(&question, &Place::Lab(LabPlace { accel, ..lab() })).is_ok());
+    let boot = fsdyno_record::plan::BootPlan::Snapshot;
+    let text = refusal(&question, LabPlace { accel, boot, ..lab() });
+    assert!(text.contains("--boot snapshot"), "{text}");
+    let cpu = "1/2".parse().unwrap();
+    assert!(refusal(&question, LabPlace { accel, cpu, ..lab() }).contains("--cpu"));
+}
+
+#[test]
+fn threads_are_for_workloads_that_can_share_a_phase() {
+    let asked = |workloads: &[&str], threads| Question { threads, ..ask(workloads, &["ext4"]) };
+    let cells = matrix(&asked(&["dirops"], 8), &Place::Lab(lab())).unwrap();
+    assert_eq!(cells[0].plan.threads, 8);
+    assert_eq!(cells[0].phases[0].1[&OpKind::Open], 8, "each opens the directory");
+    let text = refusal(&asked(&["dirops", "tarball"], 2), lab());
+    assert!(text.contains("--threads 2") && text.contains("'tarball'"), "{text}");
+    for threads in [0, 513] {
+        let text = refusal(&asked(&["dirops"], threads), lab());
+        assert!(text.contains("1 to 512"), "{text}");
+    }
+}
+
+#[test]
+fn io_uring_is_for_the_host_and_null_for_both() {
+    let issued = |threads, issuer: &str| Question {
+        threads,
+        issuer: issuer.parse().unwrap(),
+        ..ask(&["dirops"], &[])
+    };
+    let host = Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: None };
+    let cells = matrix(&issued(2, "io_uring:16"), &host).unwrap();
+    assert_eq!(cells[0].phases[0].1[&OpKind::Open], 32, "each op in flight has a share");
+    let text = matrix(&issued(2, "io_uring:4096"), &host).unwrap_err().to_string();
+    assert!(text.contains("8192 ops in flight"), "{text}");
+    let in_lab = Question { filesystems: vec!["ext4".into()], ..issued(1, "io_uring:4") };
+    assert!(refusal(&in_lab, lab()).contains("not proven"));
+    let null = Question { issuer: IssuerPlan::Null, ..ask(&["dirops"], &["ext4"]) };
+    assert_eq!(matrix(&null, &Place::Lab(lab())).unwrap()[0].plan.issuer, IssuerPlan::Null);
+    assert!(matrix(&issued(1, "null"), &host).is_ok());
+}
+
+#[test]
+fn one_label_for_two_rows_is_refused() {
+    let text = refusal(&ask(&["dirops"], &["a=ext4", "a=xfs"]), lab());
+    assert!(text.contains("called 'a'"), "{text}");
+}
+
+#[test]
+fn a_directory_takes_no_file_system() {
+    let place =
+        Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
+    let sets = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
+    let long = matrix(&Question { sets, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
+    assert!(long.to_string().contains("names of 47 bytes and tmpfs takes 40"), "{long}");
+    assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
+    assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    let question = ask(&["dirops"], &["ext4"]);
+    let size = Size::Exactly(Bytes(1 << 50));
+    assert!(refusal(&question, LabPlace { size, ..lab() }).contains("more than disk"));
+    let size = Size::Exactly(Bytes(4096));
+    assert!(refusal(&question, LabPlace { size, ..lab() }).contains("too small"));
+    assert!(refusal(&question, LabPlace { ram: Bytes(1000), ..lab() }).contains("--ram"));
+    for mib in [31, 961, 2048] {
+        let place = LabPlace { cacheable: Some(Bytes(mib << 20)), ..lab() };
+        assert!(refusal(&question, place).contains("64 MiB of the RAM"), "{mib} MiB of 1 GiB");
+    }
+    let (raid, disks) = (Some("5x3".parse().unwrap()), vec!["instant".to_string()]);
+    let text = refusal(&question, LabPlace { raid, disks, ..lab() });
+    assert!(text.contains("cannot be in a RAID"), "{text}");
+    let journal_size = Some(Bytes(1 << 30));
+    let text = refusal(&question, LabPlace { journal_size, ..lab() });
+    assert!(text.contains("names {journal}, and none does"), "{text}");
+    let outer = ask(&["dirops"], &["ext4 -J device={journal}"]);
+    for wrong in [Bytes(1000), Bytes(1 << 50)] {
+        let text = refusal(&outer, LabPlace { journal_size: Some(wrong), ..lab() });
+        assert!(text.contains("whole mebibytes"), "{text}");
+    }
+}
+
+#[test]
+fn a_sysctl_that_could_leave_proc_sys_is_refused() {
+    let read = |typed: &str, period: Option<&str>| {
+        let (sysctls, period) = (vec![typed.to_string()], period.map(String::from));
+        super::sysctls(&Question { sysctls, period, ..Question::default() })
+    };
+    for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
+        assert!(read(bad, None).is_err(), "{bad}");
+    }
+    assert_eq!(read("vm.dirty_ratio=10", None).unwrap()["vm.dirty_ratio"], "10");
+    let then = read("vm.dirty_ratio=11", Some("2004")).unwrap();
+    assert_eq!(then["vm.dirty_ratio"], "11", "what is typed wins");
+    assert_eq!(then["vm.dirty_background_ratio"], "10");
+    let bytes = read("vm.dirty_bytes=9000000", Some("2004")).unwrap();
+    assert!(!bytes.contains_key("vm.dirty_ratio"), "{bytes:?}");
+}
+
+#[test]
+fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
+    let then = |name: &str, filesystems: &[&str]| {
+        let question = Question { period: Some(name.into()), ..ask(&["dirops"], filesystems) };
+        matrix(&question, &Place::Lab(lab()))
+    };
+    let cells = then("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
+    let plan = |at: usize| cells[at].plan.filesystem.as_ref().unwrap();
+    assert_eq!(plan(0).period.as_deref(), Some("2004"));
+    assert_eq!(plan(0).mount_options, "barrier=0,noatime");
+    assert!(plan(1).mkfs.join(" ").contains("size=16m"), "a log for 32 GiB");
+    let cache = |at: usize| {
+        let spec = &cells[at].plan.lab().unwrap().disk.spec;
+        spec["queue"]["write_cache"].as_str().unwrap().to_string()
+    };
+    assert_eq!((cache(0), cache(1)), ("write back".into(), "write through".into()));
+    assert_eq!(cells[0].plan.sysctls["vm.dirty_ratio"], "40");
+    let text = then("2004", &["btrfs"]).unwrap_err().to_string();
+    assert!(text.contains("--period 2004 knows no btrfs; it has ext2, ext3"), "{text}");
+    let text = then("2005", &["ext3"]).unwrap_err().to_string();
+    assert!(text.contains("no period '2005'"), "{text}");
+}
