@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use fsdyno_child::{Ended, Process};
 use fsdyno_disk::store::View;
 use fsdyno_filesystem::Devices;
-use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
-use fsdyno_record::trial::CheckReport;
+use fsdyno_record::trial::{AgentReport, CheckReport, Outcome};
+use fsdyno_record::{Bytes, Job, Nanos};
 
 use crate::cut;
 use crate::error::VenueError;
+use crate::host::nanos;
 use crate::lab::from_lab;
 use crate::venue::Watch;
 
@@ -61,13 +62,42 @@ pub fn image(
 }
 
 /// What is checked.
-pub struct Images<'a> {
+pub struct Images {
     /// The file system.
-    pub device: &'a File,
+    pub device: File,
     /// Its journal, where that lies apart.
-    pub journal: Option<&'a File>,
+    pub journal: Option<File>,
     /// What records call the two.
-    pub called: [&'a str; 2],
+    pub called: [String; 2],
+}
+
+/// Has the file system that a good trial left checked, where it has a check, and puts into the report what
+/// came of it; how long that took on this host. `images` opens what is checked, only then, and may itself find
+/// that the trial has failed.
+///
+/// # Errors
+/// Those of `images` and [`check`].
+pub fn of_trial(
+    job: &Job,
+    report: &mut AgentReport,
+    progress: &Progress,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+    images: impl FnOnce(&mut AgentReport) -> Result<Images, VenueError>,
+) -> Result<Option<Nanos>, VenueError> {
+    let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
+        return Ok(None);
+    };
+    if filesystem.check.is_empty() {
+        return Ok(None);
+    }
+    let images = images(report)?;
+    let (checked, elapsed) = check(filesystem, &images, job.seed, progress, watch)?;
+    if !checked.clean && report.outcome == Outcome::Ok {
+        report.outcome = Outcome::Failed;
+        report.reason = Some(reason(&checked));
+    }
+    report.measured.check = Some(checked);
+    Ok(Some(nanos(elapsed)))
 }
 
 /// Runs the check of a file system on an image.
@@ -76,13 +106,13 @@ pub struct Images<'a> {
 /// A check that is not installed, cannot be started, does not end, or was stopped.
 pub fn check(
     plan: &FilesystemPlan,
-    images: &Images<'_>,
+    images: &Images,
     seed: u64,
     progress: &Progress,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<(CheckReport, Duration), VenueError> {
     let path = |image: &File| format!("/dev/fd/{}", image.as_raw_fd());
-    let (device, journal) = (path(images.device), images.journal.map(path));
+    let (device, journal) = (path(&images.device), images.journal.as_ref().map(path));
     let devices = Devices { device: &device, journal: journal.as_deref(), uuids: None };
     let argv = fsdyno_filesystem::fill(&plan.check, devices, seed);
     let Some((program, arguments)) = argv.split_first() else {
@@ -92,13 +122,12 @@ pub fn check(
     let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&plan.env);
     let started = Instant::now();
-    let files: Vec<_> =
-        images.journal.into_iter().chain([images.device]).map(File::as_fd).collect();
+    let files: Vec<_> = images.journal.iter().chain([&images.device]).map(File::as_fd).collect();
     let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
     let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
     // `/dev/fd/1` is the beginning of `/dev/fd/12`, so the longer name first.
-    let mut names = vec![(device.as_str(), images.called[0])];
-    names.extend(journal.as_deref().map(|path| (path, images.called[1])));
+    let mut names = vec![(device.as_str(), images.called[0].as_str())];
+    names.extend(journal.as_deref().map(|path| (path, images.called[1].as_str())));
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
     let named = |text: &String| {
         names.iter().fold(text.clone(), |text, (path, name)| text.replace(path, name))
@@ -201,7 +230,7 @@ mod tests {
         };
         let error = check(
             &plan,
-            &Images { device: &image, journal: None, called: IMAGES },
+            &Images { device: image, journal: None, called: IMAGES.map(String::from) },
             1,
             &progress,
             &mut |_| Watch::GoOn,

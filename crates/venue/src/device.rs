@@ -13,7 +13,7 @@ use fsdyno_filesystem::{array as mdadm, catalog};
 use fsdyno_media::{Device, Made, MediaError, loops};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::DevicePlan;
-use fsdyno_record::trial::{AgentReport, Host, Outcome};
+use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 
 use crate::error::VenueError;
@@ -189,25 +189,20 @@ fn checked(
     report: &mut AgentReport,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Option<Nanos>, VenueError> {
-    let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
-        return Ok(None);
-    };
-    if filesystem.check.is_empty() {
-        return Ok(None);
-    }
-    let open = |path: &Path| File::open(path).map_err(VenueError::io("open the device to check"));
-    let device = open(devices.path())?;
-    let journal = devices.journal.as_ref().map(|journal| open(&journal.path)).transpose()?;
-    let names = [Some(devices.path()), devices.journal.as_ref().map(|device| &*device.path)];
-    let called = names.map(|path| path.and_then(Path::to_str).unwrap_or_default());
-    let images = check::Images { device: &device, journal: journal.as_ref(), called };
-    let (checked, elapsed) = check::check(filesystem, &images, job.seed, progress, watch)?;
-    if !checked.clean {
-        report.outcome = Outcome::Failed;
-        report.reason = Some(check::reason(&checked));
-    }
-    report.measured.check = Some(checked);
-    Ok(Some(nanos(elapsed)))
+    check::of_trial(job, report, progress, watch, |_| {
+        let open =
+            |path: &Path| File::open(path).map_err(VenueError::io("open the device to check"));
+        let journal = devices.journal.as_ref();
+        let name = |path: &Path| path.to_string_lossy().into_owned();
+        Ok(check::Images {
+            device: open(devices.path())?,
+            journal: journal.map(|journal| open(&journal.path)).transpose()?,
+            called: [
+                name(devices.path()),
+                journal.map(|journal| name(&journal.path)).unwrap_or_default(),
+            ],
+        })
+    })
 }
 
 #[cfg(test)]

@@ -177,31 +177,18 @@ impl LabVenue {
         report: &mut AgentReport,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Option<Nanos>, VenueError> {
-        let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
-            return Ok(None);
-        };
-        if filesystem.check.is_empty() {
-            return Ok(None);
-        }
-        let lab = job.plan.lab().ok_or_else(not_a_lab)?;
-        let journal = match &lab.journal {
-            Some(_) => Some(self.image(lab, lab.data_disks(), finished, &report.conditions)?),
-            None => None,
-        };
-        let device = match lab.raid {
-            Some(_) => self.array(lab, finished, report)?,
-            None => self.image(lab, 0, finished, &report.conditions)?,
-        };
-        let images =
-            check::Images { device: &device, journal: journal.as_ref(), called: check::IMAGES };
-        let (checked, elapsed) =
-            check::check(filesystem, &images, job.seed, &finished.progress, watch)?;
-        if !checked.clean && report.outcome == Outcome::Ok {
-            report.outcome = Outcome::Failed;
-            report.reason = Some(check::reason(&checked));
-        }
-        report.measured.check = Some(checked);
-        Ok(Some(nanos(elapsed)))
+        check::of_trial(job, report, &finished.progress, watch, |report| {
+            let lab = job.plan.lab().ok_or_else(not_a_lab)?;
+            let journal = match &lab.journal {
+                Some(_) => Some(self.image(lab, lab.data_disks(), finished, &report.conditions)?),
+                None => None,
+            };
+            let device = match lab.raid {
+                Some(_) => self.array(lab, finished, report)?,
+                None => self.image(lab, 0, finished, &report.conditions)?,
+            };
+            Ok(check::Images { device, journal, called: check::IMAGES.map(String::from) })
+        })
     }
 
     /// What the guest left of the partition on one of its disks.
