@@ -296,11 +296,8 @@ impl Formatted {
         } else if let Some(below) = &self.plan.below {
             self.mount_over(below)?;
         } else {
-            self.mount_by_kernel(
-                &self.plan.mount_type,
-                &self.plan.mount_options,
-                &self.mount_point,
-            )?;
+            let (kind, options) = (&self.plan.mount_type, &self.plan.mount_options);
+            self.mount_by_kernel(&self.source(kind), kind, options, &self.mount_point)?;
         }
         self.mounted = true;
         self.open_root()?;
@@ -317,7 +314,8 @@ impl Formatted {
     fn mount_over(&self, below: &BelowPlan) -> io::Result<()> {
         let place = self.place_below();
         fs::create_dir_all(&place)?;
-        self.mount_by_kernel(&below.mount_type, &below.mount_options, &place)?;
+        let (kind, options) = (&below.mount_type, &below.mount_options);
+        self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
         let mut options = Vec::new();
         for layer in ["lower", "upper", "work"] {
             let path = place.join(layer);
@@ -326,27 +324,34 @@ impl Formatted {
         }
         // What `volatile` leaves behind forbids another mount, since after a crash the layers may be damaged
         // (Documentation/filesystems/overlayfs.rst, "Volatile mount"). Here nothing crashed.
-        match fs::remove_dir_all(place.join("work/work/incompat/volatile")) {
+        let mark = place.join("work").join("work/incompat/volatile");
+        match fs::remove_dir_all(mark) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         options
             .extend((!self.plan.mount_options.is_empty()).then(|| self.plan.mount_options.clone()));
-        self.mount_by_kernel(&self.plan.mount_type, &options.join(","), &self.mount_point)
+        let kind = &self.plan.mount_type;
+        self.mount_by_kernel(Path::new(kind), kind, &options.join(","), &self.mount_point)
     }
 
-    fn mount_by_kernel(&self, kind: &str, options: &str, at: &Path) -> io::Result<()> {
+    /// What is mounted: the device; what lies on none is named after itself in /proc/mounts.
+    fn source(&self, kind: &str) -> PathBuf {
+        if self.in_memory() { PathBuf::from(kind) } else { self.device_path() }
+    }
+
+    fn mount_by_kernel(
+        &self,
+        source: &Path,
+        kind: &str,
+        options: &str,
+        at: &Path,
+    ) -> io::Result<()> {
         let options = self.filled(&[options.to_string()]).concat();
         let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
         let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
-        let own = self.plan.below.as_ref().is_none_or(|below| below.mount_type == kind);
-        // What lies on no device is named after itself in /proc/mounts.
-        let source = match own && !self.in_memory() {
-            true => self.device_path(),
-            false => PathBuf::from(kind),
-        };
         let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
-        rustix::mount::mount(&source, at, kind, bits, Some(data.as_c_str())).map_err(|error| {
+        rustix::mount::mount(source, at, kind, bits, Some(data.as_c_str())).map_err(|error| {
             io::Error::other(format!(
                 "mount -t {kind} -o '{options}' {}: {error}{}",
                 source.display(),
