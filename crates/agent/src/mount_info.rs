@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use fsdyno_record::mount_table::{MountLine, mounts};
+
 /// How to recognise the mount.
 pub enum Mount<'a> {
     /// By the path it is mounted on.
@@ -32,22 +34,12 @@ pub fn all_options(device: &str) -> Option<String> {
     Some(options.lines().map(str::trim).collect::<Vec<_>>().join(","))
 }
 
-/// A line is `id parent major:minor root mountpoint options [tags] - type source options` (proc(5)).
-fn find(mounts: &str, mount: &Mount<'_>) -> Option<String> {
-    mounts.lines().rev().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let left: Vec<&str> = left.split(' ').collect();
-        let matches = match mount {
-            Mount::At(path) => left.get(4) == Some(path),
-            Mount::Device(device) => left.get(2) == Some(device),
-        };
-        let right: Vec<&str> = right.split(' ').collect();
-        let kind = right.first()?;
-        matches.then(|| {
-            let (own, superblock) = (left.get(5).unwrap_or(&""), right.get(2).unwrap_or(&""));
-            format!("{kind} {own} {superblock}")
-        })
-    })
+fn find(table: &str, mount: &Mount<'_>) -> Option<String> {
+    let is_it = |line: &MountLine| match mount {
+        Mount::At(path) => line.at == *path,
+        Mount::Device(device) => format!("{}:{}", line.device.0, line.device.1) == *device,
+    };
+    mounts(table).rev().find(is_it).map(|line| line.in_effect())
 }
 
 #[cfg(test)]

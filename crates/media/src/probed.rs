@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_record::Bytes;
+use fsdyno_record::mount_table::{MountLine, mounts};
 use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
 
 /// What O_DIRECT asks of addresses and lengths: the largest logical block of any drive.
@@ -174,11 +175,9 @@ impl Probed {
         for folder in parts.chain([sysfs.clone()]) {
             devices.extend(std::fs::read_to_string(folder.join("dev")).ok());
         }
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let mounted = |device: &String| {
-            mounts.lines().any(|line| line.split(' ').nth(2) == Some(device.trim()))
-        };
-        devices.iter().any(mounted)
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let number = |line: MountLine| format!("{}:{}", line.device.0, line.device.1);
+        mounts(&table).map(number).any(|number| devices.iter().any(|it| it.trim() == number))
     }
 
     /// Reads so many sectors and throws them away; the time that it took.

@@ -10,6 +10,7 @@ pub mod guest;
 mod lab_plan;
 pub mod lines;
 pub mod mailbox;
+pub mod mount_table;
 pub mod op;
 pub mod plan;
 pub mod quote;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fsdyno_record::mount_table::mounts;
 use fsdyno_record::trial::Conditions;
 use rustix::fs::{major, minor, stat};
 
@@ -15,10 +16,10 @@ use crate::error::VenueError;
 /// A directory that cannot be looked at.
 pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError> {
     let stat = stat(path).map_err(|error| VenueError::io("look at the directory")(error.into()))?;
-    let device = format!("{}:{}", major(stat.st_dev), minor(stat.st_dev));
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
+    let device = (major(stat.st_dev), minor(stat.st_dev));
+    let table = std::fs::read_to_string("/proc/self/mountinfo")
         .map_err(VenueError::io("read /proc/self/mountinfo"))?;
-    let (mount, device) = find(&mounts, &device).unwrap_or_default();
+    let (mount, device) = find(&table, device).unwrap_or_default();
     Ok(named(&kernel(), &mount, &device))
 }
 
@@ -46,18 +47,10 @@ fn named(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
 }
 
 /// Type and options, as the agent writes them into the record, and the source of the newest mount
-/// of a device. A line is `id parent major:minor root mountpoint options [tags] - type source
-/// options` (proc(5)).
-fn find(mounts: &str, device: &str) -> Option<(String, String)> {
-    mounts.lines().rev().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let left: Vec<&str> = left.split(' ').collect();
-        let right: Vec<&str> = right.split(' ').collect();
-        (left.get(2) == Some(&device)).then_some(())?;
-        let (kind, source) = (right.first()?, right.get(1)?);
-        let (own, superblock) = (left.get(5).unwrap_or(&""), right.get(2).unwrap_or(&""));
-        Some((format!("{kind} {own} {superblock}"), source.to_string()))
-    })
+/// of a device.
+fn find(table: &str, device: (u32, u32)) -> Option<(String, String)> {
+    let line = mounts(table).rev().find(|line| line.device == device)?;
+    Some((line.in_effect(), line.source))
 }
 
 #[cfg(test)]
@@ -66,12 +59,12 @@ mod tests {
 
     #[test]
     fn the_newest_mount_of_a_device_tells_its_type_options_and_source() {
-        let mounts = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n\
+        let table = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n\
                       40 22 0:41 / /mnt rw - tmpfs none rw,size=1024k\n";
-        let found = find(mounts, "8:1").unwrap();
+        let found = find(table, (8, 1)).unwrap();
         assert_eq!(found.0, "ext4 rw,relatime rw,errors=remount-ro");
         assert_eq!(found.1, "/dev/sda1");
-        assert_eq!(find(mounts, "8:2"), None);
+        assert_eq!(find(table, (8, 2)), None);
     }
 
     #[test]

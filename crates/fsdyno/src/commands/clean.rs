@@ -8,6 +8,7 @@ use fsdyno_child::orphans::{self, Orphan};
 use fsdyno_media::loops::{self, MarkedLoop};
 use fsdyno_media::mark::Owner;
 use fsdyno_media::{Leftover, Mark, leftovers};
+use fsdyno_record::mount_table::mounts;
 use fsdyno_venue::md;
 
 use crate::exit::{Exit, Failure};
@@ -70,14 +71,14 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
         orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
     let dead: Vec<MarkedLoop> =
         loops::marked().into_iter().filter(|it| it.mark.owner() == Owner::Dead).collect();
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for mark in dead.iter().map(|it| it.mark).collect::<BTreeSet<_>>() {
         let of_it = dead.iter().filter(|it| it.mark == mark);
         let loops: Vec<PathBuf> = of_it.map(|it| it.path.clone()).collect();
         let arrays = md::arrays_over(&loops);
         let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
         let devices: Vec<u64> = numbers.collect();
-        found.extend(mounted(&mounts, &devices).into_iter().map(|at| Left::Mount(at, mark)));
+        found.extend(mounted(&table, &devices).into_iter().map(|at| Left::Mount(at, mark)));
         found.extend(arrays.into_iter().map(|device| Left::Array(device, mark)));
     }
     found.extend(dead.into_iter().map(Left::Loop));
@@ -115,17 +116,13 @@ fn number_of(path: &Path) -> Option<u64> {
 }
 
 /// Where devices are mounted, the newest mount first, by their numbers: what a mount calls its source is
-/// any text. (A mount whose number is of no device, as of btrfs, is left to whoever made it.) A line is `id
-/// parent major:minor root mountpoint options [tags] - type source options` (proc(5)).
-fn mounted(mounts: &str, devices: &[u64]) -> Vec<Mounted> {
-    let lines = mounts.lines().rev().filter_map(|line| {
-        let mut words = line.split(' ').skip(2);
-        let (major, minor) = words.next()?.split_once(':')?;
-        let device = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
-        let at = unescaped(words.nth(1)?);
-        devices.contains(&device).then_some(Mounted { at, device })
+/// any text. (A mount whose number is of no device, as of btrfs, is left to whoever made it.)
+fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
+    let lines = mounts(table).rev().map(|line| {
+        let device = rustix::fs::makedev(line.device.0, line.device.1);
+        Mounted { at: line.at.into(), device }
     });
-    lines.collect()
+    lines.filter(|it| devices.contains(&it.device)).collect()
 }
 
 /// Whether a program is one that fsdyno starts: itself, QEMU, or a file system's check.
@@ -139,12 +136,6 @@ fn started_by_us(executable: &Path) -> bool {
         files.filter_map(|file| file.canonicalize().ok()).any(|file| file == executable)
     };
     own || name.starts_with("fsdyno") || name.starts_with("qemu-system-") || check()
-}
-
-/// A path as mountinfo writes it, with blanks and the like as `\040` (proc(5)).
-fn unescaped(text: &str) -> PathBuf {
-    let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    PathBuf::from(pairs.iter().fold(text.to_string(), |text, (from, to)| text.replace(from, to)))
 }
 
 /// What was killed a moment ago goes by itself, and better.

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsdyno_record::mount_table::{self, MountLine, unescaped};
 use rustix::fs::{major, minor};
 
 use super::drive::{Drive, KernelPart, fact};
@@ -82,30 +83,16 @@ fn tables() -> Vec<(Option<String>, String)> {
     tables
 }
 
-/// What of it is mounted, and where. A line is `id parent major:minor root mountpoint options [tags] -
-/// type source options` (proc(5)); a file system of several devices has a number of its own, and only
+/// What of it is mounted, and where. A file system of several devices has a number of its own, and only
 /// its source tells a device.
 fn mounts_in(table: &str, all: &[Used]) -> Vec<(String, String)> {
-    let of_line = |line: &str| {
-        let (left, right) = line.split_once(" - ")?;
-        let left: Vec<&str> = left.split(' ').collect();
-        let source = right.split(' ').nth(1).map(unescaped);
-        let number = left.get(2)?;
-        let by_number =
-            |used: &&Used| *number == format!("{}:{}", major(used.number), minor(used.number));
-        let found = all.iter().find(by_number);
-        let found =
-            found.or_else(|| meant(all, Path::new(&source?)).filter(|_| number.starts_with("0:")));
-        Some((found?.name.clone(), unescaped(left.get(4)?)))
+    let of_line = |line: MountLine| {
+        let number = |used: &&Used| (major(used.number), minor(used.number)) == line.device;
+        let by_source = || meant(all, Path::new(&line.source)).filter(|_| line.device.0 == 0);
+        let found = all.iter().find(number).or_else(by_source)?;
+        Some((found.name.clone(), line.at.clone()))
     };
-    table.lines().filter_map(of_line).collect()
-}
-
-/// Space, tab, newline and backslash are octal numbers in these files.
-fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_string(), |text, (from, to)| text.replace(from, to))
+    mount_table::mounts(table).filter_map(of_line).collect()
 }
 
 fn swap(all: &[Used]) -> Vec<Reason> {

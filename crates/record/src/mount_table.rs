@@ -1,0 +1,77 @@
+//! The kernel's table of mounts, /proc/PID/mountinfo, as text: what its lines mean (proc(5)).
+
+/// A line: `id parent major:minor root mountpoint options [tags] - type source options`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountLine {
+    /// The number of what is mounted, major and minor. A file system of several devices, as of none, has one
+    /// of its own, with major 0.
+    pub device: (u32, u32),
+    /// Where it is mounted.
+    pub at: String,
+    /// The mount's own options.
+    pub options: String,
+    /// Its type.
+    pub kind: String,
+    /// What it calls its source: mostly a device's path, but any text.
+    pub source: String,
+    /// The file system's options.
+    pub superblock: String,
+}
+
+impl MountLine {
+    fn parse(line: &str) -> Option<MountLine> {
+        let (left, right) = line.split_once(" - ")?;
+        let (mut left, mut right) = (left.split(' ').skip(2), right.split(' '));
+        let (major, minor) = left.next()?.split_once(':')?;
+        Some(MountLine {
+            device: (major.parse().ok()?, minor.parse().ok()?),
+            at: unescaped(left.nth(1)?),
+            options: left.next().unwrap_or_default().to_string(),
+            kind: right.next()?.to_string(),
+            source: unescaped(right.next().unwrap_or_default()),
+            superblock: right.next().unwrap_or_default().to_string(),
+        })
+    }
+
+    /// Type, own options and the file system's, as a record's conditions have them.
+    pub fn in_effect(&self) -> String {
+        format!("{} {} {}", self.kind, self.options, self.superblock)
+    }
+}
+
+/// The lines of a table, the newest mount last.
+pub fn mounts(table: &str) -> impl DoubleEndedIterator<Item = MountLine> + '_ {
+    table.lines().filter_map(MountLine::parse)
+}
+
+/// A path as /proc writes it: blank, tab, line break and backslash are octal numbers there.
+pub fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_string(), |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+no line of a table
+40 22 43:0 / /mnt/two\\040words rw,noatime - xfs /dev/nbd0 rw,attr2,noquota
+";
+
+    #[test]
+    fn a_line_is_read_and_what_is_none_is_left_out() {
+        let lines: Vec<MountLine> = mounts(TABLE).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0].in_effect(), "ext4 rw,relatime rw,errors=remount-ro");
+        assert_eq!((lines[1].device, lines[1].at.as_str()), ((43, 0), "/mnt/two words"));
+        assert_eq!(lines[1].source, "/dev/nbd0");
+        assert_eq!(mounts(TABLE).next_back().unwrap().kind, "xfs", "the newest first");
+    }
+
+    #[test]
+    fn a_backslash_is_itself_again() {
+        assert_eq!(unescaped("a\\134040b\\011c"), "a\\040b\tc");
+    }
+}
