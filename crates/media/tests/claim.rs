@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bench::{Bench, MIB, has, put, succeeds, tool, unable};
-use fsdyno_media::block::{Claim, look};
+use fsdyno_media::block::{Claim, left_drives, look};
 
 /// The path of a drive for the process that is to be killed with it.
 const HOLD: &str = "FSDYNO_TEST_HOLD";
@@ -171,9 +171,13 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
         }
         let refusal = look(Path::new(&device), image.to_str()).unwrap_err().to_string();
         assert!(refusal.contains("another fsdyno"), "{refusal}");
+        let left = || left_drives().into_iter().find(|it| it.path == Path::new(&device));
+        assert_eq!(left(), None, "somebody is at work there");
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(parts(&device), "the kernel keeps the parts of the dead");
+        let found = left().unwrap();
+        assert_eq!(found.serial, image.to_string_lossy());
         // A file system that somebody mounted on the part that was left is his.
         if finished {
             put(&part, 0, &[0; MIB as usize]);
@@ -181,8 +185,13 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
             let at = bench.mount(&part, &["-o", "ro"]);
             let refusal = look(Path::new(&device), image.to_str()).unwrap_err().to_string();
             assert!(refusal.contains(&format!("is mounted at {}", at.display())), "{refusal}");
+            assert!(left().is_none() && found.clear().is_err() && parts(&device));
             tool("umount", &[&at.to_string_lossy()]);
         }
+        let before = std::fs::read(&image).unwrap();
+        found.clear().unwrap();
+        assert!(!parts(&device) && left().is_none());
+        assert!(std::fs::read(&image).unwrap() == before, "nothing is written for that");
         claim(&device, &image).release().unwrap();
         assert!(!parts(&device));
         put(&image, MIB, &[0; MIB as usize]);

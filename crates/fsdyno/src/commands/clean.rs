@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsdyno_child::orphans::{self, Orphan};
+use fsdyno_media::block::{LeftDrive, left_drives};
 use fsdyno_media::loops::{self, MarkedLoop};
 use fsdyno_media::mark::Owner;
 use fsdyno_media::{Leftover, Mark, leftovers};
@@ -26,6 +27,8 @@ pub enum Left {
     Array(PathBuf, Mark),
     /// A loop device.
     Loop(MarkedLoop),
+    /// The two parts of a drive.
+    Drive(LeftDrive),
     /// A folder or an empty file.
     Folder(Leftover),
 }
@@ -42,6 +45,9 @@ impl Left {
             }
             Left::Array(at, mark) => format!("the array {}, of process {}", at.display(), mark.pid),
             Left::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
+            Left::Drive(it) => {
+                format!("two partitions of {} ({})", it.path.display(), it.serial)
+            }
             Left::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
         }
     }
@@ -60,6 +66,7 @@ impl Left {
                 if stopped { Ok(()) } else { Err(failed(std::io::Error::other(said))) }
             }
             Left::Loop(left) => Ok(loops::clear(left)?),
+            Left::Drive(left) => Ok(left.clear()?),
             Left::Folder(left) => Ok(fsdyno_media::clean(left)?),
         }
     }
@@ -82,6 +89,7 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
         found.extend(arrays.into_iter().map(|device| Left::Array(device, mark)));
     }
     found.extend(dead.into_iter().map(Left::Loop));
+    found.extend(left_drives().into_iter().map(Left::Drive));
     let folders = folder.map(leftovers).transpose()?.unwrap_or_default();
     found.extend(folders.into_iter().map(Left::Folder));
     Ok(found)

@@ -25,6 +25,7 @@ mod claim;
 mod drive;
 mod inspect;
 mod layout;
+mod left;
 mod mark;
 mod refusal;
 mod signature;
@@ -34,6 +35,7 @@ use std::path::Path;
 
 pub use claim::Claim;
 pub use layout::LEAST;
+pub use left::{LeftDrive, left_drives};
 pub use refusal::{BlockError, Reason};
 pub use signature::Signature;
 
