@@ -17,7 +17,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
                 .to_string(),
         ));
     }
-    let specs = specs(question)?;
+    let specs = specs(&question.filesystems)?;
     if specs.is_empty() {
         return Err(MatrixError::Wrong(format!(
             "--on {} takes a file system to make there: --fs ext4, for example",

@@ -17,7 +17,7 @@ use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUA
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
     check_ages(&question.ages, lab)?;
-    let specs = specs(question)?;
+    let specs = specs(&question.filesystems)?;
     let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
     let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
@@ -106,10 +106,10 @@ fn in_model(spec: &Spec) -> &'static str {
 }
 
 /// The file systems that were typed, in their order.
-pub fn specs(question: &Question) -> Result<Vec<(String, Spec)>, MatrixError> {
+pub fn specs(typed: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
-    for text in &question.filesystems {
+    for text in typed {
         let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
         if !labels.insert(spec.name()) {
             return Err(MatrixError::SameLabel(spec.name()));

@@ -1,6 +1,6 @@
 //! The rows of a model: disks x ways to find an entry, all that was typed of them checked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fsdyno_ext2dir::find;
 use fsdyno_filesystem::Spec;
@@ -25,14 +25,8 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
     if typed.is_empty() {
         typed.extend(find::ALL.iter().map(|variant| variant.name.to_string()));
     }
-    let mut labels = BTreeSet::new();
+    let specs = lab_rows::specs(&typed)?;
     let mut rows = Vec::new();
-    for text in &typed {
-        let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
-        if !labels.insert(spec.name()) {
-            return Err(MatrixError::SameLabel(spec.name()));
-        }
-    }
     for name in &place.disks {
         let disk = lab_rows::disk(name)?;
         let largest = largest(&disk, None);
@@ -47,13 +41,12 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
                  room for {largest}"
             )));
         }
-        for text in &typed {
-            let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
-            let block_size = block_size(text, &spec)?;
+        for (text, spec) in &specs {
+            let block_size = block_size(text, spec)?;
             let medium = ModelPlan { disk: disk.plan(None)?, size, block_size };
             rows.push(Row {
                 label: spec.name(),
-                filesystem: Some(plan(&spec)),
+                filesystem: Some(plan(spec)),
                 medium: MediumPlan::Model(medium),
                 longest_name: Some(255),
                 room: Some(size),

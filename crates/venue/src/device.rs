@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use fsdyno_child::SharedMailbox;
 use fsdyno_disk::partition;
-use fsdyno_filesystem::{array as mdadm, catalog};
 use fsdyno_media::{Device, Made, MediaError, loops};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::DevicePlan;
@@ -160,7 +159,7 @@ pub fn run(
     let (mut report, first_op, ended) = watched?;
     let what = devices.data.first().map(|device| device.what.clone());
     report.conditions.device = what.unwrap_or_default();
-    report.conditions.tools = versions(job, plan);
+    report.conditions.tools = tools::of_plan(&job.plan);
     report.conditions.notes.extend(devices.notes());
     let check_ns = checked(job, &devices, &mailbox.progress(), &mut report, watch)?;
     let host = Host {
@@ -172,13 +171,6 @@ pub fn run(
         ..Host::default()
     };
     Ok(Ran { report, host, identity: None })
-}
-
-fn versions(job: &Job, plan: &DevicePlan) -> BTreeMap<String, String> {
-    let kind = job.plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
-    let own = kind.and_then(|kind| Some((kind.version.first()?.clone(), tools::version(kind)?)));
-    let array = plan.raid.and_then(|_| tools::version_by(&mdadm::version()));
-    own.into_iter().chain(array.map(|version| (mdadm::TOOL.to_string(), version))).collect()
 }
 
 /// Has the file system that a good trial left checked; how long that took.

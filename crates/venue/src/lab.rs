@@ -303,7 +303,7 @@ impl Venue for LabVenue {
                 Some(Made::Image(image)) => Some(image),
                 Some(Made::Failed(finished)) => {
                     let mut report = read_report(&finished.report)?;
-                    report.conditions.tools = tools_of(&job.plan);
+                    report.conditions.tools = tools::of_plan(&job.plan);
                     let elapsed_ns = nanos(finished.elapsed);
                     let host = Host { started, elapsed_ns, ..Host::default() };
                     let exact = machine.accel.is_exact();
@@ -324,7 +324,7 @@ impl Venue for LabVenue {
         }
         .map_err(from_run)?;
         let mut report = read_report(&finished.report)?;
-        report.conditions.tools = tools_of(&job.plan);
+        report.conditions.tools = tools::of_plan(&job.plan);
         if let Some(image) = &image {
             made::tell(image.report(), &mut report);
         }
@@ -427,16 +427,6 @@ fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
         schedulers: disks.iter().map(scheduler).collect(),
         raid: lab.raid.map(|raid| raid.to_string()),
     })
-}
-
-/// The versions of mkfs and of what puts arrays together, which the guest has from this host.
-fn tools_of(plan: &Plan) -> BTreeMap<String, String> {
-    let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
-    let line =
-        |kind: &catalog::Filesystem| Some((kind.version.first()?.clone(), tools::version(kind)?));
-    let raid = plan.lab().and_then(|lab| lab.raid);
-    let mdadm = raid.and_then(|_| Some((md::TOOL.to_string(), tools::version_by(&md::version())?)));
-    kind.and_then(line).into_iter().chain(mdadm).collect()
 }
 
 pub(crate) fn not_a_lab() -> VenueError {
@@ -558,8 +548,12 @@ mod tests {
             println!("skipped: e2fsprogs is not installed");
             return;
         }
-        assert!(tools_of(&plan)["mke2fs"].contains("mke2fs 1."), "{:?}", tools_of(&plan));
-        assert!(tools_of(&Plan { filesystem: None, ..plan }).is_empty());
+        assert!(
+            tools::of_plan(&plan)["mke2fs"].contains("mke2fs 1."),
+            "{:?}",
+            tools::of_plan(&plan)
+        );
+        assert!(tools::of_plan(&Plan { filesystem: None, ..plan }).is_empty());
     }
 
     fn hardware(raid: Option<&str>) -> Hardware {

@@ -1,9 +1,11 @@
 //! The programs of a file system on this host: whether they are there, and which version.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use fsdyno_filesystem::Filesystem;
+use fsdyno_filesystem::{Filesystem, array, catalog};
 use fsdyno_lab::find_program;
+use fsdyno_record::Plan;
 
 /// The first line that says a version, on stdout or stderr, of the very program that a guest gets.
 pub fn version(filesystem: &Filesystem) -> Option<String> {
@@ -24,4 +26,15 @@ pub fn version_by(argv: &[String]) -> Option<String> {
 /// The programs of a file system that are not here.
 pub fn missing(filesystem: &Filesystem) -> Vec<String> {
     filesystem.tools.iter().filter(|tool| find_program(tool).is_err()).cloned().collect()
+}
+
+/// The versions of what makes a plan's file system, and of what puts its array together.
+pub fn of_plan(plan: &Plan) -> BTreeMap<String, String> {
+    let kind = plan.filesystem.as_ref().and_then(|plan| catalog::get(plan.made_kind()).ok());
+    let line = |kind: &Filesystem| Some((kind.version.first()?.clone(), version(kind)?));
+    let raid = plan.lab().map(|lab| lab.raid).or(plan.device().map(|device| device.raid));
+    let array = raid
+        .flatten()
+        .and_then(|_| Some((array::TOOL.to_string(), version_by(&array::version())?)));
+    kind.and_then(line).into_iter().chain(array).collect()
 }
