@@ -1,6 +1,7 @@
 //! What this host can make, mount and check, asked before anything is touched.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_filesystem::{Filesystem, array, catalog};
@@ -48,12 +49,27 @@ fn check_kind(known: &Filesystem) -> Result<(), VenueError> {
 /// The programs of the commands themselves: those of `fuse:` stand in no catalog.
 fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
     for argv in [&filesystem.mkfs, &filesystem.mount_command] {
+        if let Some(word) = argv.iter().find(|word| leads_to_a_device(word)) {
+            return Err(VenueError::Missing(format!(
+                "'{word}' leads to a device of this machine; the one that the command may have is \
+                 {{device}}"
+            )));
+        }
         if let Some(program) = argv.first().filter(|program| find_program(program).is_err()) {
             let spec = &filesystem.spec;
             return Err(VenueError::Missing(format!("'{spec}' needs {program}; install it")));
         }
     }
     Ok(())
+}
+
+/// Whether a word of a command, or a part of it, is the path of a device's node, or of a link to one.
+fn leads_to_a_device(word: &str) -> bool {
+    word.split([',', '=', ':']).any(|path| {
+        let kind = fs::metadata(path).map(|metadata| metadata.file_type());
+        kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
+            && !matches!(path, "/dev/fuse" | "/dev/null")
+    })
 }
 
 fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
@@ -115,6 +131,21 @@ fn module_of(line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_to_a_device_is_seen_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        let link = link.display().to_string();
+        assert!(leads_to_a_device(&link) && leads_to_a_device(&format!("-odev={link},ro")));
+        for harmless in ["{device}", "/dev/fuse", "-o", "log=/dev/null", "/no/such/node"] {
+            assert!(!leads_to_a_device(harmless), "{harmless}");
+        }
+        let command = vec!["sh".to_string(), link];
+        let error = check_commands(&FilesystemPlan { mkfs: command, ..Default::default() });
+        assert!(error.unwrap_err().to_string().contains("leads to a device of this machine"));
+    }
 
     #[test]
     fn a_type_is_found_whole() {
