@@ -15,6 +15,7 @@ pub mod op;
 pub mod plan;
 pub mod quote;
 pub mod seed;
+pub mod series;
 pub mod shell;
 pub mod suggest;
 pub mod trial;
