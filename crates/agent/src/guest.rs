@@ -94,6 +94,9 @@ fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
 }
 
 fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentReport> {
+    if let Ok(loops) = fs::read_to_string(layout::PLANTED) {
+        fsdyno_engine::planted::plant(loops.parse().map_err(io::Error::other)?);
+    }
     let target = target(job, mailbox)?;
     let mut target = target.after(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {

@@ -12,6 +12,7 @@ pub mod issue;
 mod kernel;
 pub mod limit;
 pub mod op_clock;
+pub mod planted;
 pub mod recorder;
 pub mod run;
 pub mod scan;

@@ -12,6 +12,7 @@ use fsdyno_record::OpKind;
 use fsdyno_workload::RemoveOrder;
 
 use crate::errno::Errno;
+use crate::planted;
 use crate::run::{Cause, Failure, Meter};
 
 /// Size of the buffer for getdents64(2): that of glibc's readdir(3), hence of rm's and ls's.
@@ -325,6 +326,7 @@ impl Walk<'_, '_> {
         if unsafe { libc::unlinkat(dir, name.as_ptr(), 0) } != 0 {
             return self.fail(OpKind::Unlink, Some(name), Errno::last());
         }
+        planted::after_unlink();
         self.returned(OpKind::Unlink, Some(name))?;
         if self.synced { self.sync(dir) } else { Ok(()) }
     }

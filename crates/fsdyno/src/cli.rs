@@ -154,6 +154,9 @@ pub struct Run {
     /// A kernel setting in the lab, such as vm.dirty_ratio=10; may be repeated
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
+    /// For benches: a change of the lab's guests, part of its identity (see lab/src/change.rs)
+    #[arg(long = "change", value_name = "KIND=VALUE", hide = true)]
+    pub changes: Vec<fsdyno_lab::Change>,
     /// How much of what is on disk is read back and compared
     #[arg(long, default_value = "full", value_parser = named(VerifyMode::ALL))]
     pub verify: VerifyMode,

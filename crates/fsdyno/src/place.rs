@@ -193,6 +193,7 @@ fn given(run: &Run) -> Vec<&'static str> {
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
         ("--period", run.period.is_some()),
+        ("--change", !run.changes.is_empty()),
     ];
     options.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect()
 }
@@ -316,6 +317,7 @@ pub fn venue(
             let attention =
                 Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
             let venue = venue.with_inputs(inputs.clone()).with_logs(logs).with_attention(attention);
+            let venue = venue.with_changes(run.changes.clone());
             Ok((Box::new(venue), place))
         }
     }

@@ -22,6 +22,7 @@ pub fn of_machine(
     kernel_release: &str,
     kernel_sha256: &str,
     cpu: CpuPlan,
+    more_words: &str,
 ) -> Components {
     let mut components: Components = MACHINE_WORDS
         .iter()
@@ -29,7 +30,7 @@ pub fn of_machine(
         .collect();
     components.insert("qemu".into(), format!("{} sha256:{}", qemu.version, qemu.sha256));
     components.insert("kernel".into(), format!("{kernel_release} sha256:{kernel_sha256}"));
-    components.insert("cmdline".into(), kernel_command_line(cpu));
+    components.insert("cmdline".into(), kernel_command_line(cpu, more_words));
     components.insert("clock".into(), clock(cpu));
     add_file(&mut components, "clock guard".into(), guard::LIBRARY);
     for (name, sha256) in &qemu.firmware {
@@ -78,18 +79,18 @@ mod tests {
     #[test]
     fn the_same_parts_at_another_path_are_the_same_lab() {
         let moved = Qemu { path: "/opt/qemu".into(), ..qemu() };
-        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default());
-        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc", CpuPlan::default())));
+        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default(), "");
+        assert_eq!(lab_id(&one), lab_id(&of_machine(&moved, "6.1", "cc", CpuPlan::default(), "")));
         assert_eq!(lab_id(&one).len(), 64);
     }
 
     #[test]
     fn any_other_part_is_another_lab_and_its_name_says_which() {
-        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default());
+        let one = of_machine(&qemu(), "6.1", "cc", CpuPlan::default(), "");
         let mut two = one.clone();
         add_file(&mut two, "tool mke2fs".into(), b"bytes");
         assert_ne!(lab_id(&one), lab_id(&two));
-        let slower = of_machine(&qemu(), "6.1", "cc", CpuPlan { log2: -1 });
+        let slower = of_machine(&qemu(), "6.1", "cc", CpuPlan { log2: -1 }, "");
         assert_eq!(
             (one["clock"].as_str(), slower["clock"].as_str()),
             ("shift=0,sleep=off", "shift=1,sleep=off")

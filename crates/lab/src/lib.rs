@@ -5,6 +5,7 @@
 //! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
 //! dies with the thread that waits for it, so nothing is left however a run ends.
 
+mod change;
 pub mod config;
 mod elf;
 mod error;
@@ -38,6 +39,7 @@ use fsdyno_record::guest::{MODULE_LIST, TOOL_FOLDER};
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::CpuPlan;
 
+pub use change::Change;
 pub use error::{LabError, RunError};
 pub use identity::lab_id;
 pub use image::{Image, Made};
@@ -96,6 +98,8 @@ pub struct Parts {
     pub files: Vec<(String, Vec<u8>)>,
     /// How fast its CPU is.
     pub cpu: CpuPlan,
+    /// More words of the kernel's command line; see [`Change`].
+    pub words: String,
 }
 
 /// A guest that is ready to run, as often as one likes.
@@ -105,6 +109,7 @@ pub struct Guest {
     boots: PathBuf,
     initramfs: File,
     cpu: CpuPlan,
+    words: String,
     components: Components,
     lab_id: String,
 }
@@ -171,8 +176,9 @@ impl Lab {
     /// # Errors
     /// [`LabError`] for a tool, library or module that is not there.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
+        let (release, boots) = (&self.kernel.release, &self.boots_sha256);
         let mut components =
-            identity::of_machine(&self.qemu, &self.kernel.release, &self.boots_sha256, parts.cpu);
+            identity::of_machine(&self.qemu, release, boots, parts.cpu, &parts.words);
         let mut archive = Archive::new();
         let mut add = |kind: &str, path: &str, contents: Vec<u8>| {
             identity::add_file(&mut components, kind.to_string(), &contents);
@@ -198,7 +204,7 @@ impl Lab {
             let contents = read(&tools::find(tool)?)?;
             identity::add_file(&mut components, format!("host tool {tool}"), &contents);
         }
-        self.seal(&archive, components, parts.cpu)
+        self.seal(&archive, components, parts)
     }
 
     /// Adds the modules with all that they need, and the list that the agent loads them by.
@@ -223,7 +229,7 @@ impl Lab {
         &self,
         archive: &Archive,
         mut components: Components,
-        cpu: CpuPlan,
+        parts: &Parts,
     ) -> Result<Guest, LabError> {
         let bytes = archive.bytes();
         identity::add_file(&mut components, "initramfs".into(), &bytes);
@@ -235,7 +241,8 @@ impl Lab {
             qemu: self.qemu.path.clone(),
             boots: self.boots.clone(),
             initramfs,
-            cpu,
+            cpu: parts.cpu,
+            words: parts.words.clone(),
             lab_id: identity::lab_id(&components),
             components,
         })
@@ -355,6 +362,7 @@ impl Guest {
             kernel: &self.boots,
             initramfs: &self.initramfs,
             cpu: self.cpu,
+            more_words: &self.words,
         }
     }
 }

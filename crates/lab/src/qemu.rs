@@ -119,10 +119,11 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
     ("initcall_blacklist=load_system_certificate_list", "keys nobody asks for, 0.13 s of boot"),
 ];
 
-/// The kernel's whole command line, with what it hands to PID 1.
-pub fn kernel_command_line(cpu: CpuPlan) -> String {
+/// The kernel's whole command line, with `more` words (none if empty), and what it hands to PID 1.
+pub fn kernel_command_line(cpu: CpuPlan, more: &str) -> String {
     let words = KERNEL_WORDS.iter().map(|(word, _)| word.to_string());
-    let words: Vec<String> = words.chain(faster(cpu)).collect();
+    let more = (!more.is_empty()).then(|| more.to_string());
+    let words: Vec<String> = words.chain(faster(cpu)).chain(more).collect();
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
@@ -160,6 +161,7 @@ pub struct Inherited {
 pub fn arguments(
     kernel: &Path,
     cpu: CpuPlan,
+    more_words: &str,
     machine: &Machine,
     on_stop: OnStop,
     files: &Inherited,
@@ -223,7 +225,7 @@ pub fn arguments(
     }
     add("-kernel", kernel.display().to_string());
     add("-initrd", path(files.initramfs));
-    let words = kernel_command_line(cpu);
+    let words = kernel_command_line(cpu, more_words);
     add(
         "-append",
         match machine.accel {
@@ -298,7 +300,7 @@ mod tests {
 
     fn line_with(files: &Inherited, on_stop: OnStop, disks: Vec<DiskRegion>) -> String {
         let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
-        arguments(kernel, cpu, &machine(disks), on_stop, files).join(" ")
+        arguments(kernel, cpu, "", &machine(disks), on_stop, files).join(" ")
     }
 
     fn line(disks: Vec<DiskRegion>) -> String {
@@ -309,7 +311,7 @@ mod tests {
     fn kvm_has_its_own_timer_and_no_count_of_instructions() {
         let machine = Machine { accel: AccelPlan::Kvm, ..machine(one_disk()) };
         let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
-        let line = arguments(kernel, cpu, &machine, OnStop::GoOn, &files()).join(" ");
+        let line = arguments(kernel, cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
         assert!(line.contains("-accel kvm ") && line.contains("-cpu Nehalem-v1 "), "{line}");
         assert!(!line.contains("icount") && !line.contains("noapictimer"), "{line}");
     }
@@ -369,10 +371,11 @@ mod tests {
             clocks.map(|clock| clock.replace(",sleep=off", "")),
             ["shift=6", "shift=1", "shift=0", "shift=0"]
         );
-        let line = kernel_command_line(cpu("4"));
+        let line = kernel_command_line(cpu("4"), "");
         assert!(line.contains(" tsc_early_khz=4000000 -- agent"), "{line}");
-        assert_eq!(kernel_command_line(cpu("1/2")), kernel_command_line(cpu("1")));
-        assert!(!kernel_command_line(cpu("1")).contains("tsc_early_khz"));
+        assert_eq!(kernel_command_line(cpu("1/2"), ""), kernel_command_line(cpu("1"), ""));
+        assert!(!kernel_command_line(cpu("1"), "").contains("tsc_early_khz"));
+        assert!(kernel_command_line(cpu("1"), "x=1").contains(" x=1 -- agent"));
     }
 
     #[test]

@@ -110,6 +110,8 @@ pub struct Boots<'a> {
     pub initramfs: &'a File,
     /// How fast its CPU is.
     pub cpu: CpuPlan,
+    /// More words of the kernel's command line.
+    pub more_words: &'a str,
 }
 
 /// Boots a guest, or lets a saved one go on, hands over the job, and waits for the report.
@@ -194,7 +196,7 @@ impl<'a> Run<'a> {
         on_stop: OnStop,
         job: &[u8],
     ) -> Result<Run<'a>, RunError> {
-        let Boots { program, kernel, initramfs, cpu } = boots;
+        let Boots { program, kernel, initramfs, cpu, more_words } = boots;
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
         mailbox.mailbox()?.put_job(job)?;
         let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
@@ -228,7 +230,9 @@ impl<'a> Run<'a> {
             log: log.as_ref().map(AsRawFd::as_raw_fd).zip(log_size),
         };
         let mut command = Command::new(program);
-        command.args(qemu::arguments(kernel, cpu, machine, on_stop, &files)).env("LC_ALL", "C");
+        command
+            .args(qemu::arguments(kernel, cpu, more_words, machine, on_stop, &files))
+            .env("LC_ALL", "C");
         let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
         inherited.extend(theirs.iter().map(AsFd::as_fd));
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));

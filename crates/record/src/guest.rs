@@ -37,6 +37,12 @@ pub const STOP_EVENT: u8 = 1;
 /// space.
 pub const MODULE_LIST: &str = "/lab/modules";
 
+/// A file that only takes room, and how many loops are to follow each unlink(2): what benches change to
+/// see whether a comparison tells what means something from what means nothing. No usual guest has them.
+pub const PADDING: &str = "/lab/padding";
+/// See [`PADDING`]; a decimal number.
+pub const PLANTED: &str = "/lab/planted";
+
 /// The folder of tools (mkfs, check, ...) in the guest.
 pub const TOOL_FOLDER: &str = "/bin";
 

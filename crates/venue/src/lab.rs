@@ -11,7 +11,7 @@ use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::{array as md, catalog};
 use fsdyno_lab::{
-    DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, Parts, RunError, Snapshot,
+    Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, Parts, RunError, Snapshot,
 };
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan, Task};
@@ -50,6 +50,8 @@ pub struct LabVenue {
     workdir: PathBuf,
     cache: PathBuf,
     inputs: Inputs,
+    /// What benches change of every guest.
+    changes: Vec<Change>,
     /// The result folder that takes the logs of requests.
     logs: Option<PathBuf>,
     attention: Attention,
@@ -85,9 +87,20 @@ impl LabVenue {
     /// bytes lie in nameless files in `workdir`, and snapshots of guests are kept in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: PathBuf) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
-        let (inputs, guests, attention) = Default::default();
+        let (inputs, guests, attention, changes) = Default::default();
         let kvm = OnceLock::new();
-        LabVenue { labs, agent, workdir, cache, inputs, logs: None, attention, kvm, guests }
+        LabVenue {
+            labs,
+            agent,
+            workdir,
+            cache,
+            inputs,
+            changes,
+            logs: None,
+            attention,
+            kvm,
+            guests,
+        }
     }
 
     /// The same, telling what takes long before the trials, and ending it when it is to stop.
@@ -103,6 +116,11 @@ impl LabVenue {
     /// The same, keeping the log of each trial's requests in a result folder.
     pub fn with_logs(self, results: Option<PathBuf>) -> LabVenue {
         LabVenue { logs: results, ..self }
+    }
+
+    /// The same with changes in each of its guests.
+    pub fn with_changes(self, changes: Vec<Change>) -> LabVenue {
+        LabVenue { changes, ..self }
     }
 
     pub(crate) fn workdir(&self) -> &Path {
@@ -139,6 +157,7 @@ impl LabVenue {
         })?;
         let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, &key.2)?;
         parts.cpu = lab_plan.cpu;
+        self.changes.iter().for_each(|change| change.make(&mut parts));
         let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)

@@ -10,10 +10,10 @@ use fsdyno_workload::{Call, Contents, DirSlot, FileSlot, Name, Op, OpenFlags, Pa
 
 use crate::errno::Errno;
 use crate::issue::Issuer;
-use crate::kernel;
 use crate::run::{Failure, Meter};
 use crate::scan;
 use crate::tree::{self, Calls, Place};
+use crate::{kernel, planted};
 
 /// A slot that nothing is open in; the kernel answers EBADF.
 const CLOSED: RawFd = -1;
@@ -320,7 +320,11 @@ impl Issuer for Sync {
                 self.write(file, payload)
             }
             Call::Stat { dir } => self.stat(dir, &op.name),
-            Call::Unlink { dir } => self.unlink(dir, &op.name, 0),
+            Call::Unlink { dir } => {
+                let result = self.unlink(dir, &op.name, 0);
+                planted::after_unlink();
+                result
+            }
             Call::Rmdir { dir } => self.unlink(dir, &op.name, libc::AT_REMOVEDIR),
             Call::Rename { dir, to } => self.rename((dir, &op.name), (to, &op.other)),
             _ => self.issue_other(op),

@@ -27,7 +27,7 @@ fn run_script(
     };
     let initramfs = memory_file(c"test").unwrap();
     let (kernel, cpu) = (Path::new("/vmlinux"), CpuPlan::default());
-    let boots = Boots { program: &program, kernel, initramfs: &initramfs, cpu };
+    let boots = Boots { program: &program, kernel, initramfs: &initramfs, cpu, more_words: "" };
     let error = run(boots, &machine, None, b"{}", watch).unwrap_err();
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
