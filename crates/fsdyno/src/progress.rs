@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::naming::Names;
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_study::{Observer, Slot};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -191,29 +192,10 @@ impl Show {
     }
 }
 
-/// What each plan is called: workload and file system, and of disk and kernel what is not the same for all.
+/// What each plan is called among them all: `dirops ext4, ssd-sata`.
 fn names(plans: &[&Plan]) -> Vec<String> {
-    let disk = |plan: &Plan| plan.lab().map(|lab| lab.disk.name.clone());
-    let kernel = |plan: &Plan| plan.lab().map(|lab| lab.kernel.clone());
-    let differ = |of: &dyn Fn(&Plan) -> Option<String>| {
-        plans.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
-    };
-    let (disks, kernels) = (differ(&disk), differ(&kernel));
-    let name = |plan: &&Plan| {
-        let params = &plan.workload.params;
-        // The points of a curve differ in their number of files.
-        let curve = params.get("curve").is_some_and(|curve| curve != "none");
-        let point = params.get("files").filter(|_| curve).map(|files| format!("files={files}"));
-        let words = [
-            Some(plan.workload.name.clone()),
-            point,
-            Some(plan.label.clone()),
-            disk(plan).filter(|_| disks),
-            kernel(plan).filter(|_| kernels),
-        ];
-        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
-    };
-    plans.iter().map(name).collect()
+    let names = Names::of(plans.iter().copied());
+    plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
 
 /// Time left where each cell that has trials to come has one that ended, which tells more than ops do: the

@@ -11,6 +11,7 @@ mod lab_plan;
 pub mod lines;
 pub mod mailbox;
 pub mod mount_table;
+pub mod naming;
 pub mod op;
 pub mod plan;
 pub mod quote;

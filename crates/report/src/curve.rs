@@ -1,6 +1,7 @@
 //! Curves: how the time of a phase grows with the number of files, on each file system.
 
 use fsdyno_record::Trial;
+use fsdyno_record::naming::Names;
 use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
 use fsdyno_stats::validity::Flag;
@@ -112,9 +113,11 @@ pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
         let mut sizes: Vec<u64> = mine.iter().filter_map(|trial| files(trial)).collect();
         sizes.sort_unstable();
         sizes.dedup();
+        // A row is called the same at every point, whichever of its neighbours failed there.
+        let names = Names::of(mine.iter().copied());
         let at = |size: &u64| {
             let here = mine.iter().copied().filter(|trial| files(trial) == Some(*size));
-            view::sections_of(here, None)
+            view::sections_named(&view::distinct(here), &names, None)
         };
         curves.extend(assemble(&sizes, sizes.iter().map(at).collect()));
     }

@@ -487,7 +487,7 @@ fn labs(trials: &[Trial]) -> Vec<LabView> {
     };
     let labs = view::labs(trials);
     let first = labs.first().map(|lab| parts(lab.0)).unwrap_or_default();
-    let view = |(index, (id, labels)): (usize, (&str, Vec<&str>))| {
+    let view = |(index, (id, labels)): (usize, (&str, Vec<String>))| {
         let mut own = parts(id);
         own.retain(|name, value| index == 0 || first.get(name) != Some(value));
         LabView { id: id.into(), labels: labels.join(", "), parts: own }

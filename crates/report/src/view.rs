@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::plan::{AgePlan, MediumPlan};
+use fsdyno_record::naming::{Names, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::validity::{self, Flag};
@@ -130,7 +130,18 @@ pub fn sections_of<'a>(
     baseline: Option<&str>,
 ) -> Vec<Section<'a>> {
     let trials = distinct(trials);
-    let workloads = workload_names(&trials);
+    sections_named(&trials, &Names::of(trials.iter().copied()), baseline)
+}
+
+/// The same of trials that are each there once, with the rows' names as they are among more of them.
+pub fn sections_named<'a>(
+    trials: &[&'a Trial],
+    rows: &Names,
+    baseline: Option<&str>,
+) -> Vec<Section<'a>> {
+    let names = Names::of(trials.iter().copied());
+    let workloads: Vec<String> =
+        trials.iter().map(|trial| clean(&names.workload(*trial))).collect();
     let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
     for (trial, workload) in trials.iter().copied().zip(&workloads) {
         for phase in &trial.measured.phases {
@@ -147,13 +158,13 @@ pub fn sections_of<'a>(
     // A file system keeps its place in every section, however the trials were interleaved.
     let place = |run: &Run<'_>| trials.iter().position(|t| t.plan.label == run.0.plan.label);
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
-    let section = |(workload, phase, of)| section(workload, phase, of, baseline);
+    let section = |(workload, phase, of)| section(workload, phase, by_name(of, rows), baseline);
     groups.into_iter().filter_map(section).collect()
 }
 
 /// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
 /// counting it twice would feign a larger n.
-fn distinct<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<&'a Trial> {
+pub fn distinct<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<&'a Trial> {
     let mut seen = std::collections::BTreeSet::new();
     trials
         .filter(|trial| trial.outcome == Outcome::Ok)
@@ -164,40 +175,19 @@ fn distinct<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<&'a Trial> {
         .collect()
 }
 
-/// Each trial's workload, with the parameters in which its namesakes differ.
-fn workload_names(trials: &[&Trial]) -> Vec<String> {
-    let mut values: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for trial in trials {
-        let workload = &trial.plan.workload;
-        for (key, value) in &workload.params {
-            values.entry((&workload.name, key)).or_default().push(value);
-        }
-    }
-    values.retain(|_, seen| seen.iter().any(|value| *value != seen[0]));
-    let name = |trial: &&Trial| {
-        let workload = &trial.plan.workload;
-        let differing = workload
-            .params
-            .iter()
-            .filter(|(key, _)| values.contains_key(&(workload.name.as_str(), key.as_str())))
-            .map(|(key, value)| format!(" {key}={value}"));
-        clean(&(workload.name.clone() + &differing.collect::<String>()))
-    };
-    trials.iter().map(name).collect()
-}
-
 fn section<'a>(
     workload: String,
     phase: &str,
-    trials: Runs<'a>,
+    groups: Vec<Group<'a>>,
     baseline: Option<&str>,
 ) -> Option<Section<'a>> {
+    let trials: Runs<'a> = groups.iter().flat_map(|group| group.trials.iter().copied()).collect();
     let main_op = main_op(&trials);
     let unit = trials.iter().find_map(|(_, phase)| phase.unit.clone());
     let latency_op = latency_op(&trials, main_op);
     let shown = Shown { main_op, latency_op, unit: unit.as_deref() };
     let mut rows: Vec<Row<'a>> =
-        by_name(trials).into_iter().filter_map(|group| row(group, &shown)).collect();
+        groups.into_iter().filter_map(|group| row(group, &shown)).collect();
     let by_durable = rows.iter().all(|row| row.durable.is_some());
     let first = rows.first()?;
     let several = rows.len() > 1 && first.returned.n > 1;
@@ -269,74 +259,19 @@ struct Group<'a> {
     trials: Runs<'a>,
 }
 
-/// The trials of each row: same label and same value of everything that varies under it.
-fn by_name<'a>(trials: Runs<'a>) -> Vec<Group<'a>> {
-    let varying: Vec<Discriminator> = DISCRIMINATORS
-        .iter()
-        .copied()
-        .filter(|value| trials.iter().any(|(t, _)| value(t) != value(trials[0].0)))
-        .collect();
-    let mut groups: Vec<(Group<'a>, &Trial)> = Vec::new();
+/// The trials of each row, which are those of one name.
+fn by_name<'a>(trials: Runs<'a>, names: &Names) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
     for (trial, phase) in trials {
-        let parts = varying.iter().filter_map(|value| value(trial));
-        let variant: String = parts.map(|part| format!(", {}", clean(&part))).collect();
+        let variant = clean(&names.variant(trial));
         let name = clean(&trial.plan.label) + &variant;
-        let same = |of: &Trial| (&of.plan.hash, &of.lab_id) == (&trial.plan.hash, &trial.lab_id);
-        match groups.iter_mut().find(|(group, of)| group.name == name && same(of)) {
-            Some((group, _)) => group.trials.push((trial, phase)),
-            None => groups.push((Group { name, variant, trials: vec![(trial, phase)] }, trial)),
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.trials.push((trial, phase)),
+            None => groups.push(Group { name, variant, trials: vec![(trial, phase)] }),
         }
     }
-    tell_apart(&mut groups);
-    groups.into_iter().map(|(group, _)| group).collect()
+    groups
 }
-
-/// Names of different plans or labs that came out alike get the start of what differs.
-fn tell_apart(groups: &mut [(Group<'_>, &Trial)]) {
-    let names: Vec<String> = groups.iter().map(|(group, _)| group.name.clone()).collect();
-    for (index, (group, trial)) in groups.iter_mut().enumerate() {
-        let twin = |i: usize| i != index && names[i] == names[index];
-        if (0..names.len()).any(twin) {
-            let start = |text: &str| text.chars().take(6).collect::<String>();
-            let lab = trial.lab_id.as_deref().map_or("host".into(), start);
-            let own = format!(", plan {}, lab {lab}", start(&trial.plan.hash));
-            group.name.push_str(&own);
-            group.variant.push_str(&own);
-        }
-    }
-}
-
-type Discriminator = fn(&Trial) -> Option<String>;
-
-/// What may differ between trials of one label, in the order in which it is added to its name.
-const DISCRIMINATORS: &[Discriminator] = &[
-    |trial| trial.plan.disk_name().map(String::from),
-    |trial| match &trial.plan.medium {
-        MediumPlan::Directory { path } => Some(path.clone()),
-        MediumPlan::Device(device) => Some(device.on.clone()),
-        MediumPlan::Lab(_) | MediumPlan::Model(_) => None,
-    },
-    |trial| Some(format!("file system of {}", trial.conditions.device_size?)),
-    |trial| match trial.plan.filesystem.as_ref()?.period.as_deref() {
-        Some(period) => Some(format!("as in {period}")),
-        None => Some("of today".to_string()),
-    },
-    |trial| match trial.plan.lab() {
-        // A failed trial has found none, and two builds may have one release.
-        Some(lab) => Some(lab.kernel.clone()),
-        None => Some(trial.conditions.kernel.split(' ').next()?.to_string()),
-    },
-    |trial| Some(trial.plan.lab()?.accel.name().to_string()),
-    |trial| {
-        let threads = trial.plan.threads;
-        Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
-    },
-    |trial| Some(trial.plan.issuer.to_string()),
-    |trial| {
-        let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
-        Some(trial.plan.age().map_or("fresh".into(), aged))
-    },
-];
 
 fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let Group { name, variant, mut trials } = group;
@@ -417,8 +352,9 @@ pub struct Unfinished {
 /// The trials that failed or were skipped; those of one row and one reason are listed once.
 pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
     let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
+    let names = Names::of(trials);
     for trial in trials.iter().filter(|trial| trial.outcome != Outcome::Ok) {
-        let what = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
+        let what = format!("{} on {}", names.workload(trial), names.row(trial));
         let reason = trial.reason.as_deref().unwrap_or("no reason was recorded").trim();
         let seed = trial.seed.to_string();
         let same = |group: &&mut (Outcome, String, &str, Vec<String>)| {
@@ -438,17 +374,19 @@ pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
     groups.into_iter().map(listed).collect()
 }
 
-/// The distinct lab identities with the labels that ran in each, in the order of the trials.
-pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<&str>)> {
-    let mut labs: Vec<(&str, Vec<&str>)> = Vec::new();
+/// The distinct lab identities with the rows that ran in each, in the order of the trials.
+pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
+    // The identity stands beside the name, and need not be in it.
+    let row = |trial| Subject { lab_id: None, ..Subject::from(trial) };
+    let names = Names::of(trials.iter().filter(|trial| trial.lab_id.is_some()).map(row));
+    let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
     for trial in trials {
-        let (Some(id), label) = (trial.lab_id.as_deref(), trial.plan.label.as_str()) else {
-            continue;
-        };
+        let Some(id) = trial.lab_id.as_deref() else { continue };
+        let row = names.row(row(trial));
         match labs.iter_mut().find(|lab| lab.0 == id) {
-            Some(lab) if lab.1.contains(&label) => {}
-            Some(lab) => lab.1.push(label),
-            None => labs.push((id, vec![label])),
+            Some(lab) if lab.1.contains(&row) => {}
+            Some(lab) => lab.1.push(row),
+            None => labs.push((id, vec![row])),
         }
     }
     labs

@@ -4,10 +4,11 @@
 //! what a comparison may be about: the kernel, the tools' exact commands, the lab, the directory's
 //! path and the content of the disk's file, all of which [`super::differences`] names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use fsdyno_record::naming::{Names, Subject};
 use fsdyno_record::trial::Outcome;
-use fsdyno_record::{Bytes, Plan, Trial};
+use fsdyno_record::{Plan, Trial};
 use serde_json::Value;
 
 use crate::number::clean;
@@ -52,8 +53,12 @@ impl<'a> Cell<'a> {
         &self.trials[0].plan
     }
 
+    fn identity(&self) -> Option<&'a str> {
+        self.trials.iter().find_map(|trial| trial.lab_id.as_deref())
+    }
+
     fn lab(&self) -> &'a str {
-        self.trials.iter().find_map(|trial| trial.lab_id.as_deref()).unwrap_or("")
+        self.identity().unwrap_or("")
     }
 }
 
@@ -163,87 +168,14 @@ fn remove(value: &mut Value, at: &str, fields: &[&str]) {
 
 /// Names cells by workload and label, and by whatever conditions tell them from their namesakes.
 fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
-    let mut values: BTreeMap<(String, String, String), BTreeSet<Option<String>>> = BTreeMap::new();
-    let family = |cell: &Cell<'a>, path: &str| {
-        let params = path.starts_with(PARAMS);
-        let label = if params { String::new() } else { cell.plan().label.clone() };
-        (cell.plan().workload.name.clone(), label, path.to_string())
-    };
-    let all: Vec<(&Cell<'a>, BTreeMap<String, String>)> =
-        base.iter().chain(new.iter()).map(|cell| (cell, flat(&cell.key))).collect();
-    let paths: BTreeSet<&String> = all.iter().flat_map(|(_, flat)| flat.keys()).collect();
-    for (cell, flat) in &all {
-        for path in &paths {
-            values.entry(family(cell, path)).or_default().insert(flat.get(*path).cloned());
-        }
+    fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
+        Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
     }
-    let names: Vec<String> = all
-        .iter()
-        .map(|(cell, flat)| {
-            let differs = |path: &str| values.get(&family(cell, path)).is_some_and(|v| v.len() > 1);
-            let (mut params, mut rest) = (String::new(), String::new());
-            for (path, value) in flat.iter().filter(|(path, _)| differs(path)) {
-                match path.strip_prefix(PARAMS) {
-                    Some(param) => params.push_str(&format!(" {param}={value}")),
-                    None if path.ends_with("/spec") || path.ends_with("/kind") => {}
-                    None => rest.push_str(&format!(", {}={value}", short(path))),
-                }
-            }
-            let plan = cell.plan();
-            clean(&format!("{}{params} on {}{rest}", plan.workload.name, plan.label))
-        })
-        .collect();
-    drop(all);
-    let bases = base.len();
-    for side in [(base, &names[..bases]), (new, &names[bases..])] {
-        for (at, cell) in side.0.iter_mut().enumerate() {
-            cell.name = side.1[at].clone();
-            // Namesakes within a side differ in what is no condition.
-            if side.1.iter().filter(|name| **name == side.1[at]).count() > 1 {
-                let start = |text: &str| clean(&text.chars().take(6).collect::<String>());
-                let lab = cell.plan().lab();
-                let kernel = lab.map(|lab| format!(", kernel {}", clean(&lab.kernel)));
-                let plan = start(&cell.plan().hash);
-                let lab = start(cell.lab());
-                cell.name += &kernel.unwrap_or_default();
-                cell.name += &format!(", plan {plan}");
-                if !lab.is_empty() {
-                    cell.name += &format!(", lab {lab}");
-                }
-            }
-        }
+    let names = Names::of_two(base.iter().map(subject), new.iter().map(subject));
+    for cell in base.iter_mut().chain(new) {
+        let subject = subject(cell);
+        cell.name = clean(&format!("{} on {}", names.workload(subject), names.row(subject)));
     }
-}
-
-const PARAMS: &str = "/workload/params/";
-
-/// `disk.name` of `/medium/disk/name`.
-fn short(path: &str) -> String {
-    let path = path.strip_prefix("/medium/").or(path.strip_prefix("/filesystem/")).unwrap_or(path);
-    path.trim_start_matches('/').replace('/', ".")
-}
-
-/// Every leaf by its path.
-fn flat(value: &Value) -> BTreeMap<String, String> {
-    fn walk(value: &Value, path: &str, into: &mut BTreeMap<String, String>) {
-        match value {
-            Value::Object(fields) => {
-                fields.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}"), into));
-            }
-            Value::Null => {}
-            Value::String(text) => drop(into.insert(path.into(), text.clone())),
-            Value::Number(number) => {
-                let size = ["ram", "size", "cacheable", "journal_size", "chunk"];
-                let is_size = size.iter().any(|name| path.ends_with(&format!("/{name}")));
-                let bytes = number.as_u64().filter(|_| is_size).map(|n| Bytes(n).to_string());
-                into.insert(path.into(), bytes.unwrap_or_else(|| number.to_string()));
-            }
-            other => drop(into.insert(path.into(), other.to_string())),
-        }
-    }
-    let mut leaves = BTreeMap::new();
-    walk(value, "", &mut leaves);
-    leaves
 }
 
 #[cfg(test)]
@@ -279,7 +211,7 @@ mod tests {
         moved.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
         let none = matched(&base, &moved);
         assert!(none.pairs.is_empty());
-        assert_eq!(names(&none.new_alone)[0], "dirops on ext4, disk.name=instant");
+        assert_eq!(names(&none.new_alone)[0], "dirops on ext4, instant");
     }
 
     #[test]
@@ -294,7 +226,7 @@ mod tests {
         let none = matched(&two, &third);
         assert!(none.pairs.is_empty(), "{:?}", names(&none.base_alone));
         assert_eq!(none.base_alone.len(), 12);
-        assert!(names(&none.base_alone).iter().any(|name| name.contains("kernel 6.12.3")));
+        assert!(names(&none.base_alone).iter().any(|name| name.contains(", 6.12.3")));
     }
 
     #[test]

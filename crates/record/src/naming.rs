@@ -1,0 +1,378 @@
+//! What tells rows apart: one table of axes, from which every table, comparison and bar takes its names.
+//!
+//! A row is named by its label and by whatever else differs among the plans that stand beside it:
+//! `ext4, ssd-sata, 4 threads`. What is the same for all is said once, above the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::plan::{AgePlan, LabPlan, MediumPlan, Plan};
+use crate::trial::Trial;
+
+/// What is named: a plan, and what only its trial knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The kernel that a trial on a host ran under, as the record has it; empty where it is not known.
+    pub host_kernel: &'a str,
+    /// The lab's identity, where there is one.
+    pub lab_id: Option<&'a str>,
+}
+
+impl<'a> From<&'a Plan> for Subject<'a> {
+    fn from(plan: &'a Plan) -> Subject<'a> {
+        Subject { plan, host_kernel: "", lab_id: None }
+    }
+}
+
+impl<'a> From<&'a Trial> for Subject<'a> {
+    fn from(trial: &'a Trial) -> Subject<'a> {
+        Subject {
+            plan: &trial.plan,
+            host_kernel: &trial.conditions.kernel,
+            lab_id: trial.lab_id.as_deref(),
+        }
+    }
+}
+
+/// One thing in which rows may differ.
+struct Axis {
+    of: Of,
+    among: Among,
+    /// Whether it may be what a comparison of two results is about, and no condition of it.
+    compared: bool,
+}
+
+/// The value of an axis in words; none where a subject has no such thing, which then differs from nothing.
+enum Of {
+    Any(fn(&Subject<'_>) -> Option<String>),
+    Lab(fn(&LabPlan) -> String),
+}
+
+/// Among whom a difference counts.
+#[derive(Clone, Copy, PartialEq)]
+enum Among {
+    All,
+    /// Rows of one label: elsewhere the label stands for it.
+    Label,
+}
+
+const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Axis {
+    Axis { of: Of::Any(of), among: Among::All, compared: false }
+}
+
+const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Axis {
+    Axis { of: Of::Any(of), among: Among::Label, compared: false }
+}
+
+const fn lab(of: fn(&LabPlan) -> String) -> Axis {
+    Axis { of: Of::Lab(of), among: Among::All, compared: false }
+}
+
+const fn compared(axis: Axis) -> Axis {
+    Axis { compared: true, ..axis }
+}
+
+/// Every axis, in the order in which names have them.
+const AXES: &[Axis] = &[
+    compared(of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone()))),
+    any(|it| Some(place(it.plan))),
+    compared(any(|it| path(it.plan))),
+    any(|it| it.plan.disk_name().filter(|_| on_disks(it.plan)).map(String::from)),
+    any(|it| {
+        let of_lab = it.plan.lab().and_then(|lab| lab.raid);
+        let raid = of_lab.or_else(|| it.plan.device()?.raid);
+        let said = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
+        on_disks(it.plan).then_some(said)
+    }),
+    of_label(|it| Some(format!("journal on {}", it.plan.lab()?.journal.as_ref()?.name))),
+    of_label(|it| {
+        let of_lab = it.plan.lab().and_then(|lab| lab.journal_size);
+        let size = of_lab.or_else(|| it.plan.device()?.journal_size)?;
+        Some(format!("journal of {size}"))
+    }),
+    any(|it| size(it.plan).filter(|_| on_disks(it.plan))),
+    of_label(|it| size(it.plan).filter(|_| !on_disks(it.plan))),
+    any(|it| {
+        Some(match it.plan.filesystem.as_ref()?.period.as_deref() {
+            Some(period) => format!("as in {period}"),
+            None => "of today".to_string(),
+        })
+    }),
+    compared(any(|it| match it.plan.lab() {
+        // A failed trial has found none, and two builds may have one release.
+        Some(lab) => Some(lab.kernel.clone()),
+        None => it.host_kernel.split_whitespace().next().map(String::from),
+    })),
+    lab(|lab| lab.accel.name().to_string()),
+    compared(lab(|lab| format!("boot {}", lab.boot.name()))),
+    lab(|lab| format!("CPU {}", lab.cpu)),
+    lab(|lab| format!("RAM {}", lab.ram)),
+    lab(|lab| match lab.cacheable {
+        Some(size) => format!("{size} cacheable"),
+        None => "all cacheable".to_string(),
+    }),
+    lab(|lab| match &lab.scheduler {
+        Some(scheduler) => format!("scheduler {scheduler}"),
+        None => "the disk's scheduler".to_string(),
+    }),
+    any(|it| {
+        let threads = it.plan.threads;
+        Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
+    }),
+    any(|it| Some(it.plan.issuer.to_string())),
+    any(|it| Some(format!("verify {}", it.plan.verify.name()))),
+    any(|it| {
+        it.plan.filesystem.as_ref()?;
+        let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
+        Some(it.plan.age().map_or("fresh".into(), aged))
+    }),
+    any(|it| Some(format!("aged with files {}", it.plan.age()?.files))),
+    any(|it| {
+        Some(match it.plan.age()?.seed {
+            Some(seed) => format!("aged by seed {seed}"),
+            None => "aged by the trial's seed".to_string(),
+        })
+    }),
+];
+
+impl Axis {
+    fn of(&self, subject: &Subject<'_>) -> Option<String> {
+        match self.of {
+            Of::Any(of) => of(subject),
+            Of::Lab(of) => subject.plan.lab().map(of),
+        }
+    }
+
+    /// Whose values are held against those of this subject.
+    fn rivals(&self, subject: &Subject<'_>) -> String {
+        match self.among {
+            Among::All => String::new(),
+            Among::Label => subject.plan.label.clone(),
+        }
+    }
+}
+
+/// What `--on` says, as far as it is a condition and no path.
+fn place(plan: &Plan) -> String {
+    match &plan.medium {
+        MediumPlan::Lab(_) => "lab".into(),
+        MediumPlan::Model(_) => "model".into(),
+        MediumPlan::Directory { .. } => "directory".into(),
+        MediumPlan::Device(device) if device.on.starts_with('/') => "drive".into(),
+        MediumPlan::Device(device) => device.on.clone(),
+    }
+}
+
+/// The path after `--on`, where there is one.
+fn path(plan: &Plan) -> Option<String> {
+    match &plan.medium {
+        MediumPlan::Directory { path } => Some(path.clone()),
+        MediumPlan::Device(device) => Some(device.on.clone()).filter(|on| on.starts_with('/')),
+        MediumPlan::Lab(_) | MediumPlan::Model(_) => None,
+    }
+}
+
+/// Whether it lies on disks of fsdyno's, modelled or made.
+fn on_disks(plan: &Plan) -> bool {
+    match &plan.medium {
+        MediumPlan::Lab(lab) => !lab.in_memory(),
+        MediumPlan::Model(_) | MediumPlan::Device(_) => true,
+        MediumPlan::Directory { .. } => false,
+    }
+}
+
+/// The size that `--size` says. That of a device of this host stands in its name.
+fn size(plan: &Plan) -> Option<String> {
+    let size = match &plan.medium {
+        MediumPlan::Lab(lab) => lab.size,
+        MediumPlan::Model(model) => Some(model.size),
+        MediumPlan::Directory { .. } | MediumPlan::Device(_) => return None,
+    };
+    Some(size.map_or("the whole disk".to_string(), |size| format!("file system of {size}")))
+}
+
+/// The parameters of a workload by which it is told from its namesakes, and what tells whether two are
+/// alike: of an input its bytes, and not where they lie.
+fn params<'a>(plan: &'a Plan) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let input = plan.workload.input.as_ref();
+    plan.workload.params.iter().map(move |(key, value)| {
+        let of_input = input.filter(|input| input.parameter == *key);
+        (key.as_str(), of_input.map_or(value.as_str(), |input| input.sha256.as_str()))
+    })
+}
+
+/// What differs among some plans.
+#[derive(Default)]
+struct Differing {
+    /// Numbers of axes, with whose values they are held against.
+    axes: BTreeSet<(usize, String)>,
+    /// Keys of sysctls, by period: what a period sets goes with it.
+    sysctls: BTreeSet<(Option<String>, String)>,
+    /// Workloads and their parameters.
+    params: BTreeSet<(String, String)>,
+}
+
+impl Differing {
+    fn among(subjects: &[Subject<'_>]) -> Differing {
+        let mut axes: BTreeMap<(usize, String), BTreeSet<String>> = BTreeMap::new();
+        for subject in subjects {
+            for (at, axis) in AXES.iter().enumerate() {
+                if let Some(value) = axis.of(subject) {
+                    axes.entry((at, axis.rivals(subject))).or_default().insert(value);
+                }
+            }
+        }
+        let plans = || subjects.iter().map(|subject| subject.plan);
+        let sysctls = differing(plans().map(|plan| {
+            let of = plan.sysctls.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            (period(plan), of.collect())
+        }));
+        let params =
+            differing(plans().map(|plan| (plan.workload.name.clone(), params(plan).collect())));
+        let axes = axes.into_iter().filter(|(_, values)| values.len() > 1);
+        Differing { axes: axes.map(|(axis, _)| axis).collect(), sysctls, params }
+    }
+
+    fn join(mut self, other: Differing) -> Differing {
+        self.axes.extend(other.axes);
+        self.sysctls.extend(other.sysctls);
+        self.params.extend(other.params);
+        self
+    }
+}
+
+fn period(plan: &Plan) -> Option<String> {
+    plan.filesystem.as_ref()?.period.clone()
+}
+
+/// The keys that some of a family has with another value, or not at all.
+fn differing<'a, F: Ord + Clone>(
+    maps: impl Iterator<Item = (F, BTreeMap<&'a str, &'a str>)>,
+) -> BTreeSet<(F, String)> {
+    let mut families: BTreeMap<F, Vec<BTreeMap<&str, &str>>> = BTreeMap::new();
+    maps.for_each(|(family, map)| families.entry(family).or_default().push(map));
+    let mut keys = BTreeSet::new();
+    for (family, maps) in &families {
+        for key in maps.iter().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>() {
+            if maps.iter().any(|map| map.get(key) != maps[0].get(key)) {
+                keys.insert((family.clone(), key.to_string()));
+            }
+        }
+    }
+    keys
+}
+
+/// The names of some plans or trials, each told from the others.
+#[derive(Default)]
+pub struct Names {
+    differing: Differing,
+    /// What is added to namesakes of different plans or labs.
+    tails: BTreeMap<(String, String, Option<String>), String>,
+}
+
+impl Names {
+    /// The names of what stands in one table.
+    pub fn of<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Names {
+        let subjects = distinct(subjects);
+        let mut names = Names { differing: Differing::among(&subjects), ..Names::default() };
+        names.tell_apart(&subjects);
+        names
+    }
+
+    /// The names of two results that are compared: what may be what the comparison is about (kernel,
+    /// spec of a label, path, how a guest came up) is named only where one result has several.
+    pub fn of_two<'a, T: Into<Subject<'a>>>(
+        base: impl IntoIterator<Item = T>,
+        new: impl IntoIterator<Item = T>,
+    ) -> Names {
+        let (base, new) = (distinct(base), distinct(new));
+        let mut between = Differing::among(&[base.as_slice(), &new].concat());
+        between.axes.retain(|(at, _)| AXES.get(*at).is_some_and(|axis| !axis.compared));
+        let differing = between.join(Differing::among(&base)).join(Differing::among(&new));
+        let mut names = Names { differing, ..Names::default() };
+        names.tell_apart(&base);
+        names.tell_apart(&new);
+        names
+    }
+
+    /// The workload with the parameters in which its namesakes differ: `dirops files=1000`.
+    pub fn workload<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
+        let workload = &subject.into().plan.workload;
+        let differs =
+            |key: &String| self.differing.params.contains(&(workload.name.clone(), key.clone()));
+        let parts = workload.params.iter().filter(|(key, _)| differs(key));
+        let parts = parts.map(|(key, value)| format!(" {key}={value}"));
+        workload.name.clone() + &parts.collect::<String>()
+    }
+
+    /// What a row's name has beside its label: `, ssd-sata, 4 threads`, or nothing.
+    pub fn variant<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
+        let subject = subject.into();
+        let tail = self.tails.get(&key(&subject));
+        self.without_tail(&subject) + tail.map_or("", String::as_str)
+    }
+
+    /// A row's whole name: `ext4, ssd-sata, 4 threads`.
+    pub fn row<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
+        let subject = subject.into();
+        subject.plan.label.clone() + &self.variant(subject)
+    }
+
+    fn without_tail(&self, subject: &Subject<'_>) -> String {
+        let plan = subject.plan;
+        let axes = AXES.iter().enumerate().filter_map(|(at, axis)| {
+            let differs = self.differing.axes.contains(&(at, axis.rivals(subject)));
+            differs.then(|| axis.of(subject)).flatten()
+        });
+        let sysctls = plan.sysctls.iter().filter_map(|(key, value)| {
+            let differs = self.differing.sysctls.contains(&(period(plan), key.clone()));
+            differs.then(|| format!("{key}={value}"))
+        });
+        axes.chain(sysctls).map(|part| format!(", {part}")).collect()
+    }
+
+    /// Names of different plans or labs that came out alike get the start of what differs.
+    fn tell_apart(&mut self, subjects: &[Subject<'_>]) {
+        let mut alike: BTreeMap<String, Vec<&Subject<'_>>> = BTreeMap::new();
+        for subject in subjects {
+            let (workload, label) = (self.workload(*subject), &subject.plan.label);
+            let name = format!("{workload}\n{label}{}", self.without_tail(subject));
+            alike.entry(name).or_default().push(subject);
+        }
+        let start = |text: &str| text.chars().take(6).collect::<String>();
+        for namesakes in alike.into_values() {
+            let plans: BTreeSet<&str> = namesakes.iter().map(|it| it.plan.hash.as_str()).collect();
+            // What died before its lab was known is of any.
+            let labs: BTreeSet<&str> = namesakes.iter().filter_map(|it| it.lab_id).collect();
+            for subject in namesakes {
+                let plan =
+                    (plans.len() > 1).then(|| format!(", plan {}", start(&subject.plan.hash)));
+                let lab = subject.lab_id.filter(|_| labs.len() > 1);
+                let lab = lab.map(|lab| format!(", lab {}", start(lab)));
+                let tail = plan.unwrap_or_default() + &lab.unwrap_or_default();
+                if !tail.is_empty() {
+                    self.tails.insert(key(subject), tail);
+                }
+            }
+        }
+    }
+}
+
+fn key(subject: &Subject<'_>) -> (String, String, Option<String>) {
+    let Subject { plan, lab_id, .. } = subject;
+    (plan.hash.clone(), plan.label.clone(), lab_id.map(String::from))
+}
+
+/// Each once, for trials are many and plans are few.
+fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Vec<Subject<'a>> {
+    let mut seen = BTreeSet::new();
+    let subjects = subjects.into_iter().map(Into::into);
+    let new = |it: &Subject<'a>| {
+        seen.insert((it.plan.hash.as_str(), it.plan.label.as_str(), it.lab_id, it.host_kernel))
+    };
+    subjects.filter(new).collect()
+}
+
+#[cfg(test)]
+mod tests;

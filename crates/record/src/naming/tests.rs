@@ -1,0 +1,298 @@
+use super::*;
+use crate::plan::{
+    AccelPlan, BootPlan, DevicePlan, DiskPlan, FilesystemPlan, InputPlan, IssuerPlan, ModelPlan,
+    VerifyMode, WorkloadPlan,
+};
+use crate::units::Bytes;
+
+fn plan() -> Plan {
+    let disk = DiskPlan { name: "hdd".into(), spec: "law".into() };
+    Plan {
+        label: "ext4".into(),
+        workload: WorkloadPlan {
+            name: "dirops".into(),
+            params: [("files".to_string(), "10".to_string())].into(),
+            input: None,
+        },
+        filesystem: Some(FilesystemPlan {
+            kind: "ext4".into(),
+            spec: "ext4".into(),
+            ..FilesystemPlan::default()
+        }),
+        medium: MediumPlan::Lab(LabPlan {
+            size: Some(Bytes(8 << 30)),
+            ..LabPlan::new(disk, Bytes(1 << 30), "6.1")
+        }),
+        threads: 1,
+        issuer: IssuerPlan::Sync,
+        verify: VerifyMode::Full,
+        sysctls: BTreeMap::new(),
+        hash: String::new(),
+    }
+}
+
+fn with(change: impl FnOnce(&mut Plan)) -> Plan {
+    let mut plan = plan();
+    change(&mut plan);
+    plan
+}
+
+fn in_lab(change: impl FnOnce(&mut LabPlan)) -> Plan {
+    with(|plan| {
+        if let MediumPlan::Lab(lab) = &mut plan.medium {
+            change(lab);
+        }
+    })
+}
+
+fn filesystem(change: impl FnOnce(&mut FilesystemPlan)) -> Plan {
+    with(|plan| change(plan.filesystem.as_mut().unwrap()))
+}
+
+fn on(medium: MediumPlan) -> Plan {
+    with(|plan| plan.medium = medium)
+}
+
+fn device(typed: &str, raid: Option<&str>, journal: Option<u64>) -> Plan {
+    on(MediumPlan::Device(DevicePlan {
+        on: typed.into(),
+        raid: raid.map(|raid| raid.parse().unwrap()),
+        journal_size: journal.map(Bytes),
+    }))
+}
+
+fn directory(path: &str) -> Plan {
+    on(MediumPlan::Directory { path: path.into() })
+}
+
+fn aged(typed: &str) -> Plan {
+    filesystem(|filesystem| filesystem.age = Some(typed.parse().unwrap()))
+}
+
+fn period(year: &str) -> Plan {
+    let mut plan = filesystem(|filesystem| filesystem.period = Some(year.into()));
+    plan.sysctls.insert("vm.dirty_ratio".into(), "40".into());
+    plan
+}
+
+fn rows(plans: &[Plan]) -> Vec<String> {
+    let plans: Vec<Plan> = plans.iter().cloned().map(Plan::sealed).collect();
+    let names = Names::of(&plans);
+    plans.iter().map(|plan| names.row(plan)).collect()
+}
+
+#[test]
+fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
+    let journal = |name: &str, size| {
+        in_lab(|lab| {
+            lab.journal = Some(DiskPlan { name: name.into(), spec: "law".into() });
+            lab.journal_size = Some(Bytes(size));
+        })
+    };
+    let disk = |name: &str| in_lab(|lab| lab.disk.name = name.into());
+    let ram = in_lab(|lab| lab.ram = Bytes(512 << 20));
+    let memory =
+        |size| in_lab(|lab| (lab.disk, lab.size) = (DiskPlan::memory(), Some(Bytes(size))));
+    let model = |size| {
+        let disk = DiskPlan { name: "hdd".into(), spec: "law".into() };
+        on(MediumPlan::Model(ModelPlan { disk, size: Bytes(size), block_size: 4096 }))
+    };
+    for (a, b, names) in [
+        (plan(), with(|plan| plan.label = "xfs".into()), ["ext4", "xfs"]),
+        (
+            plan(),
+            filesystem(|it| it.spec = "ext4 -I 128".into()),
+            ["ext4, ext4", "ext4, ext4 -I 128"],
+        ),
+        (plan(), device("loop:8G", None, None), ["ext4, lab", "ext4, loop:8G"]),
+        (plan(), directory("/a"), ["ext4, lab", "ext4, directory"]),
+        (
+            device("loop:8G", None, None),
+            device("ram:1G", None, None),
+            ["ext4, loop:8G", "ext4, ram:1G"],
+        ),
+        (
+            device("/dev/a", None, None),
+            device("/dev/b", None, None),
+            ["ext4, /dev/a", "ext4, /dev/b"],
+        ),
+        (directory("/a"), directory("/b"), ["ext4, /a", "ext4, /b"]),
+        (
+            model(1 << 30),
+            model(2 << 30),
+            ["ext4, file system of 1 GiB", "ext4, file system of 2 GiB"],
+        ),
+        (plan(), disk("ssd"), ["ext4, hdd", "ext4, ssd"]),
+        (plan(), in_lab(|lab| lab.raid = "5x3".parse().ok()), ["ext4, no RAID", "ext4, RAID 5x3"]),
+        (
+            device("loop:8G", None, None),
+            device("loop:8G", Some("0x2"), None),
+            ["ext4, no RAID", "ext4, RAID 0x2"],
+        ),
+        (
+            journal("hdd", 1 << 20),
+            journal("ssd", 1 << 20),
+            ["ext4, journal on hdd", "ext4, journal on ssd"],
+        ),
+        (
+            journal("hdd", 1 << 20),
+            journal("hdd", 2 << 20),
+            ["ext4, journal of 1 MiB", "ext4, journal of 2 MiB"],
+        ),
+        (
+            device("loop:8G", None, Some(1 << 20)),
+            device("loop:8G", None, Some(2 << 20)),
+            ["ext4, journal of 1 MiB", "ext4, journal of 2 MiB"],
+        ),
+        (
+            plan(),
+            in_lab(|lab| lab.size = Some(Bytes(1 << 30))),
+            ["ext4, file system of 8 GiB", "ext4, file system of 1 GiB"],
+        ),
+        (
+            plan(),
+            in_lab(|lab| lab.size = None),
+            ["ext4, file system of 8 GiB", "ext4, the whole disk"],
+        ),
+        (
+            memory(1 << 30),
+            memory(2 << 30),
+            ["ext4, file system of 1 GiB", "ext4, file system of 2 GiB"],
+        ),
+        // The sysctls of a period go with it.
+        (plan(), period("2008"), ["ext4, of today", "ext4, as in 2008"]),
+        (period("2006"), period("2008"), ["ext4, as in 2006", "ext4, as in 2008"]),
+        (plan(), in_lab(|lab| lab.kernel = "6.12".into()), ["ext4, 6.1", "ext4, 6.12"]),
+        // Two builds of one release.
+        (
+            in_lab(|lab| lab.kernel = "6.1@a/bzImage".into()),
+            in_lab(|lab| lab.kernel = "6.1@b/bzImage".into()),
+            ["ext4, 6.1@a/bzImage", "ext4, 6.1@b/bzImage"],
+        ),
+        (plan(), in_lab(|lab| lab.accel = AccelPlan::Kvm), ["ext4, tcg", "ext4, kvm"]),
+        (
+            plan(),
+            in_lab(|lab| lab.boot = BootPlan::Snapshot),
+            ["ext4, boot cold", "ext4, boot snapshot"],
+        ),
+        (plan(), in_lab(|lab| lab.cpu = "1/2".parse().unwrap()), ["ext4, CPU 1", "ext4, CPU 1/2"]),
+        (plan(), ram, ["ext4, RAM 1 GiB", "ext4, RAM 512 MiB"]),
+        (
+            plan(),
+            in_lab(|lab| lab.cacheable = Some(Bytes(64 << 20))),
+            ["ext4, all cacheable", "ext4, 64 MiB cacheable"],
+        ),
+        (
+            plan(),
+            in_lab(|lab| lab.scheduler = Some("bfq".into())),
+            ["ext4, the disk's scheduler", "ext4, scheduler bfq"],
+        ),
+        (plan(), with(|plan| plan.threads = 4), ["ext4, 1 thread", "ext4, 4 threads"]),
+        (plan(), with(|plan| plan.issuer = IssuerPlan::Null), ["ext4, sync", "ext4, null"]),
+        (
+            plan(),
+            with(|plan| plan.verify = VerifyMode::Names),
+            ["ext4, verify full", "ext4, verify names"],
+        ),
+        (plan(), aged("fill=80%"), ["ext4, fresh", "ext4, aged 80% churn 1"]),
+        (
+            aged("fill=80%,files=4K"),
+            aged("fill=80%,files=8K"),
+            ["ext4, aged with files 4K", "ext4, aged with files 8K"],
+        ),
+        (
+            aged("fill=80%"),
+            aged("fill=80%,seed=7"),
+            ["ext4, aged by the trial's seed", "ext4, aged by seed 7"],
+        ),
+        (
+            plan(),
+            with(|plan| drop(plan.sysctls.insert("vm.swappiness".into(), "1".into()))),
+            ["ext4", "ext4, vm.swappiness=1"],
+        ),
+    ] {
+        assert_eq!(rows(&[a, b]), names);
+    }
+}
+
+#[test]
+fn what_has_no_disk_is_not_told_from_one_that_has() {
+    let tmpfs = with(|plan| {
+        plan.label = "tmpfs".into();
+        if let MediumPlan::Lab(lab) = &mut plan.medium {
+            (lab.disk, lab.size) = (DiskPlan::memory(), None);
+        }
+    });
+    assert_eq!(rows(&[plan(), tmpfs]), ["ext4", "tmpfs"]);
+}
+
+#[test]
+fn several_axes_stand_in_one_order_and_what_all_share_is_left_out() {
+    let kernel = |kernel: &str, disk: &str| {
+        in_lab(|lab| (lab.kernel, lab.disk.name) = (kernel.into(), disk.into()))
+    };
+    let plans = [kernel("6.1", "hdd"), kernel("6.12", "hdd"), kernel("6.1", "ssd")];
+    assert_eq!(rows(&plans), ["ext4, hdd, 6.1", "ext4, hdd, 6.12", "ext4, ssd, 6.1"]);
+    assert_eq!(rows(&plans[..1]), ["ext4"]);
+}
+
+#[test]
+fn a_host_is_told_by_the_kernel_that_its_trial_ran_under() {
+    let plan = directory("/a").sealed();
+    let under = |host_kernel| Subject { host_kernel, ..Subject::from(&plan) };
+    let (old, new) = (under("6.1.0 #1 SMP"), under("6.12.3 #1 SMP"));
+    let names = Names::of([old, new]);
+    assert_eq!([old, new].map(|it| names.row(it)), ["ext4, 6.1.0", "ext4, 6.12.3"]);
+}
+
+#[test]
+fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
+    let mut other = plan();
+    if let MediumPlan::Lab(lab) = &mut other.medium {
+        lab.disk.spec = "another law".into();
+    }
+    let (one, other) = (plan().sealed(), other.sealed());
+    let names = Names::of([&one, &other]);
+    assert_eq!(names.row(&one), format!("ext4, plan {}", &one.hash[..6]));
+    let of = |lab_id| Subject { lab_id, ..Subject::from(&one) };
+    let names = Names::of([of(Some("abcdefghi")), of(Some("xyzxyzxyz")), of(None)]);
+    assert_eq!(names.row(of(Some("xyzxyzxyz"))), "ext4, lab xyzxyz");
+    assert_eq!(names.row(of(None)), "ext4");
+}
+
+#[test]
+fn a_workload_is_told_by_its_parameters_and_an_input_by_its_bytes() {
+    let files =
+        |files: &str| with(|plan| drop(plan.workload.params.insert("files".into(), files.into())));
+    let input = |path: &str, sha256: &str| {
+        with(|plan| {
+            plan.workload.params.insert("archive".into(), path.into());
+            let (parameter, bytes) = ("archive".to_string(), Bytes(1));
+            plan.workload.input = Some(InputPlan { parameter, sha256: sha256.into(), bytes });
+        })
+    };
+    let named = |plans: [Plan; 2]| {
+        let names = Names::of(&plans);
+        plans.each_ref().map(|plan| names.workload(plan))
+    };
+    assert_eq!(named([files("10"), files("10")].map(Plan::sealed)), ["dirops", "dirops"]);
+    let both = ["dirops files=10", "dirops files=20"];
+    assert_eq!(named([files("10"), files("20")].map(Plan::sealed)), both);
+    let same = [input("/a", "1"), input("/b", "1")].map(Plan::sealed);
+    assert_eq!(named(same), ["dirops", "dirops"]);
+    let other = [input("/a", "1"), input("/b", "2")].map(Plan::sealed);
+    assert_eq!(named(other), ["dirops archive=/a", "dirops archive=/b"]);
+}
+
+#[test]
+fn what_a_comparison_is_about_is_named_only_where_one_side_has_several() {
+    let kernel = |kernel: &str| in_lab(|lab| lab.kernel = kernel.into()).sealed();
+    let (old, new) = (kernel("6.1"), kernel("6.12"));
+    let names = Names::of_two([&old], [&new]);
+    assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4", "ext4"]);
+    let names = Names::of_two([&old, &new], [&new]);
+    assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4, 6.1", "ext4, 6.12"]);
+    let (hdd, ssd) = (plan().sealed(), in_lab(|lab| lab.disk.name = "ssd".into()).sealed());
+    let names = Names::of_two([&hdd], [&ssd]);
+    assert_eq!([&hdd, &ssd].map(|plan| names.row(plan)), ["ext4, hdd", "ext4, ssd"]);
+}
