@@ -90,6 +90,12 @@ impl Board {
         &self.lines[rank as usize]
     }
 
+    /// Ops so far of so many ranks, `first` and those behind it.
+    pub(crate) fn done_by(&self, first: u32, ranks: u32) -> u64 {
+        let ranks = first as usize..(first + ranks) as usize;
+        self.lines.get(ranks).unwrap_or_default().iter().map(Line::done).sum()
+    }
+
     /// Ops of all ranks so far.
     pub fn done(&self) -> u64 {
         self.lines.iter().map(Line::done).sum()

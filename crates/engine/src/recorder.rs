@@ -1,4 +1,4 @@
-//! Latencies by kind of op.
+//! Latencies by kind of op, and ops by time.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,15 @@ use fsdyno_record::trial::OpStats;
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_stats::Histogram;
 
+use crate::timeline::Timeline;
+
 const KINDS: usize = OpKind::ALL.len();
 
-/// One histogram for each kind of op, 30 KiB each from its first use on.
+/// One histogram for each kind of op, 30 KiB each from its first use on, and when ops came back.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     histograms: [Histogram; KINDS],
+    timeline: Timeline,
 }
 
 impl Default for Recorder {
@@ -23,7 +26,10 @@ impl Default for Recorder {
 impl Recorder {
     /// Nothing recorded yet.
     pub fn new() -> Recorder {
-        Recorder { histograms: std::array::from_fn(|_| Histogram::new()) }
+        Recorder {
+            histograms: std::array::from_fn(|_| Histogram::new()),
+            timeline: Timeline::new(),
+        }
     }
 
     /// Counts one op.
@@ -37,11 +43,22 @@ impl Recorder {
         for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
             mine.merge(theirs);
         }
+        self.timeline.merge(&other.timeline);
     }
 
     /// Forgets everything, for the next phase.
     pub fn clear(&mut self) {
         self.histograms.iter_mut().for_each(Histogram::clear);
+        self.timeline.clear();
+    }
+
+    /// When ops came back.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    pub(crate) fn timeline_mut(&mut self) -> &mut Timeline {
+        &mut self.timeline
     }
 
     /// How many ops of each kind there were, without their latencies.

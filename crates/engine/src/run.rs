@@ -129,9 +129,14 @@ pub struct Meter<'a> {
     board: &'a Board,
     line: &'a Line,
     rank: u32,
+    /// The ranks that this meter counts for: the first, and how many.
+    ranks: (u32, u32),
     clock: OpClock,
     started: Nanos,
     last: Nanos,
+    /// When the interval ends that ops are counted in, and how many of the ranks' ops the timeline has.
+    edge: Nanos,
+    timed: u64,
     ops: u64,
     bytes_written: u64,
     bytes_read: u64,
@@ -140,24 +145,30 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// A meter that starts now, for `rank` first.
+    /// A meter that starts now, for so many ranks, of which `rank` is the first.
     pub(crate) fn start(
         board: &'a Board,
         rank: u32,
+        ranks: u32,
         recorder: &'a mut Recorder,
         beat: &'a mut dyn FnMut(u64),
     ) -> Meter<'a> {
         let mut clock = OpClock::start();
         let started = clock.now();
+        recorder.timeline_mut().begin(started);
+        let edge = recorder.timeline_mut().edge(started);
         Meter {
             recorder,
             beat,
             board,
             line: board.line(rank),
             rank,
+            ranks: (rank, ranks),
             clock,
             started,
             last: started,
+            edge,
+            timed: board.done_by(rank, ranks),
             ops: 0,
             bytes_written: 0,
             bytes_read: 0,
@@ -180,7 +191,26 @@ impl<'a> Meter<'a> {
         let now = self.clock.now();
         let latency = now.since(self.last);
         self.last = now;
+        if now >= self.edge {
+            self.turn(now);
+        }
         latency
+    }
+
+    /// An interval has ended before the call came back that is counted next: those before it were in it.
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self, now: Nanos) {
+        self.keep_time();
+        self.edge = self.recorder.timeline_mut().edge(now);
+    }
+
+    /// Counts in their interval what came back since it began.
+    fn keep_time(&mut self) {
+        let done = self.board.done_by(self.ranks.0, self.ranks.1);
+        let last = Nanos(self.edge.0.saturating_sub(1));
+        self.recorder.timeline_mut().add(last, done - self.timed);
+        self.timed = done;
     }
 
     /// Counts a call; as [`Meter::returned`].
@@ -193,6 +223,9 @@ impl<'a> Meter<'a> {
     /// A call of `rank` that was submitted at `since` has come back at `now`; as
     /// [`Meter::returned`].
     pub(crate) fn completed(&mut self, rank: u32, kind: OpKind, since: Nanos, now: Nanos) -> bool {
+        if now >= self.edge {
+            self.turn(now);
+        }
         self.recorder.record(kind, now.since(since));
         self.turn_to(rank);
         self.line.returned() || self.board.ring(rank, self.beat)
@@ -321,7 +354,8 @@ impl<'a> Meter<'a> {
     }
 
     /// What it all came to; the ranks have ended.
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&mut self) -> Outcome {
+        self.keep_time();
         Outcome {
             started: self.started,
             returned: self.last,
@@ -392,7 +426,7 @@ pub fn run_rank<I: Issuer + ?Sized>(
     beat: &mut dyn FnMut(u64),
 ) -> Result<Outcome, Failure> {
     let mut op = Op::default();
-    let mut meter = Meter::start(board, rank, recorder, beat);
+    let mut meter = Meter::start(board, rank, 1, recorder, beat);
     let thinks = issuer.thinks();
     while source.next(&mut op) {
         if op.think.0 | op.compute.0 | op.due.0 | op.after.ops != 0

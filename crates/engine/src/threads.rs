@@ -8,10 +8,12 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use fsdyno_record::Nanos;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
 
 use crate::board::Board;
+use crate::clock;
 use crate::errno::Errno;
 use crate::issue::null::Null;
 use crate::issue::raw::Raw;
@@ -196,7 +198,7 @@ pub fn run_threads(
     let outcome = match places.as_mut_slice() {
         [only] => {
             ready();
-            only.run(&board, beat)?
+            only.run(&board, clock::now(), beat)?
         }
         places => together(places, &board, ready, beat)?,
     };
@@ -214,8 +216,15 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn run(&mut self, board: &Board, beat: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Failure> {
+    /// Runs its part of a phase, whose intervals are counted from `start` for all threads.
+    fn run(
+        &mut self,
+        board: &Board,
+        start: Nanos,
+        beat: &(dyn Fn(u64) + Sync),
+    ) -> Result<Outcome, Failure> {
         let Place { first, hand, sources, recorder } = self;
+        recorder.timeline_mut().begin(start);
         hand.run(board, *first, sources, recorder, &mut |done| beat(done))
     }
 }
@@ -245,10 +254,8 @@ fn together(
     let (gate, count) = (&Gate::default(), places.len());
     let work = move |place: &mut Place<'_>| {
         let mut watch = Watch { board, well: false };
-        if !gate.arrive() {
-            return Ok(Outcome::default());
-        }
-        let outcome = place.run(board, beat);
+        let Some(start) = gate.arrive() else { return Ok(Outcome::default()) };
+        let outcome = place.run(board, start, beat);
         watch.well = outcome.is_ok();
         outcome
     };
@@ -262,7 +269,7 @@ fn together(
         }
         gate.wait_for(count);
         ready();
-        gate.open(true);
+        gate.open(Some(clock::now()));
         sum(threads.into_iter().map(|thread| thread.join().ok()))
     })
 }
@@ -277,7 +284,8 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     arrived: usize,
-    open: Option<bool>,
+    /// Whether they were let go, and when if it was to start.
+    open: Option<Option<Nanos>>,
 }
 
 impl Gate {
@@ -285,8 +293,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread is there; whether it is to start.
-    fn arrive(&self) -> bool {
+    /// A thread is there; since when it may start, if it is to.
+    fn arrive(&self) -> Option<Nanos> {
         let mut state = self.lock();
         state.arrived += 1;
         self.changed.notify_all();
@@ -306,8 +314,8 @@ impl Gate {
         }
     }
 
-    /// Lets all go, to start or not; only the first word counts.
-    fn open(&self, start: bool) {
+    /// Lets all go, to start now or not at all; only the first word counts.
+    fn open(&self, start: Option<Nanos>) {
         self.lock().open.get_or_insert(start);
         self.changed.notify_all();
     }
@@ -318,7 +326,7 @@ struct SentHome<'a>(&'a Gate);
 
 impl Drop for SentHome<'_> {
     fn drop(&mut self) {
-        self.0.open(false);
+        self.0.open(None);
     }
 }
 

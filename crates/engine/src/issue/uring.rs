@@ -89,8 +89,9 @@ impl Uring {
         recorder: &mut Recorder,
         beat: &mut dyn FnMut(u64),
     ) -> Result<Outcome, Failure> {
-        let meter = Meter::start(board, first, recorder, beat);
-        let ready = (0..self.lanes.len().min(sources.len())).collect();
+        let lanes = self.lanes.len().min(sources.len());
+        let meter = Meter::start(board, first, lanes as u32, recorder, beat);
+        let ready = (0..lanes).collect();
         let (waiting, new, answers) = (Vec::new(), Vec::new(), Vec::new());
         let mut round = Round { meter, board, first, ready, waiting, new, answers };
         let ended = self.rounds(&mut round, sources);

@@ -184,7 +184,10 @@ pub fn prove_in(path: &Path, name: &str, set: &[(&str, &str)], threads: u32, iss
         let done = run(work.as_ref(), phase, threads, issuer, path);
         let done = done.unwrap_or_else(|error| panic!("{said}: {}: {error}", spec.name));
         let (ops, shares) = (done.outcome.ops, done.done.clone());
-        let counts = done.into_recorder().counts();
+        let recorder = done.into_recorder();
+        let counts = recorder.counts();
+        let timed: u64 = recorder.timeline().counts().iter().sum();
+        assert_eq!(timed, ops, "{said}: {} over time", spec.name);
         let right = work.counts_after(phase, &shares);
         for (kind, count) in &right {
             assert_eq!(counts.get(kind), Some(count), "{said}: {} {kind}", spec.name);
