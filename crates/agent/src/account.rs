@@ -18,6 +18,8 @@ pub struct Instruments {
     /// The processes that do a FUSE file system's work: no part of the instrument, and shown beside the
     /// kernel's threads.
     pub workers: Vec<Pid>,
+    /// The process that looks at what is dirty.
+    pub sampler: Option<Pid>,
 }
 
 /// Counters at one moment; a phase is the difference of two.
@@ -39,6 +41,8 @@ pub struct Account {
     pub server: Nanos,
     /// CPU time of the block driver's own threads.
     pub driver: Nanos,
+    /// CPU time of the sampler.
+    pub sampler: Nanos,
 }
 
 impl Account {
@@ -68,6 +72,7 @@ impl Account {
         Account {
             server: run_times(&instruments.servers),
             driver: run_times(&instruments.drivers),
+            sampler: instruments.sampler.map_or(Nanos(0), process_time),
             workers: instruments
                 .workers
                 .iter()
@@ -86,6 +91,7 @@ impl Account {
             system: self.system - earlier.system,
             server: self.server - earlier.server,
             driver: self.driver - earlier.driver,
+            sampler: self.sampler - earlier.sampler,
             ..Account::default()
         };
         if self.workers > earlier.workers {

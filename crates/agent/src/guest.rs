@@ -19,6 +19,7 @@ use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
 use crate::memory::{mapped_input, open_pci_memory, shared_words};
+use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk};
 use crate::{kernel_log, process, trial};
@@ -64,7 +65,7 @@ fn failed(reason: String) -> AgentReport {
 }
 
 fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
-    mailbox.put_report(&serde_json::to_vec(report)?).map_err(io::Error::other)
+    trial::put_report(mailbox, report)
 }
 
 /// Starts everything and waits; an error here is the report's reason.
@@ -97,13 +98,16 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     if let Ok(loops) = fs::read_to_string(layout::PLANTED) {
         fsdyno_engine::planted::plant(loops.parse().map_err(io::Error::other)?);
     }
+    // Before there is anything that it would hold.
+    let runs = job.task != Task::Make;
+    let sampler = runs.then(|| Sampler::start(mailbox, true)).transpose()?;
     let target = target(job, mailbox)?;
     let mut target = target.after(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
         Some(plan) => Some(mapped_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
         None => None,
     };
-    Ok(trial::run(job, &mut target, mailbox, input))
+    Ok(trial::run(job, &mut target, mailbox, input, sampler))
 }
 
 /// Where a machine that is to be saved stops: between two instructions, always the same two. All

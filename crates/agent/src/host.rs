@@ -18,6 +18,7 @@ use rustix::mount::MountFlags;
 
 use crate::memory::{mapped_input, shared_words};
 use crate::proven::{Handed, Held};
+use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, process, trial};
 
@@ -83,9 +84,12 @@ fn serve(given: &Given, held: &Arc<[Held]>) -> io::Result<()> {
         (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
         _ => None,
     };
+    // What is dirty is told of file systems that are the trial's own.
+    let own = job.plan.device().is_some();
+    let sampler = own.then(|| Sampler::start(mailbox, false)).transpose()?;
     let run = |target: &mut dyn Target, input: Option<Input>| {
-        let report = trial::run(&job, target, mailbox, input);
-        mailbox.put_report(&serde_json::to_vec(&report)?).map_err(io::Error::other)
+        let report = trial::run(&job, target, mailbox, input, sampler);
+        trial::put_report(mailbox, &report)
     };
     match (job.plan.device(), given.root) {
         (Some(plan), _) => run(&mut formatted(&job, plan, given, held)?, input),

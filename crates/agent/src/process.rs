@@ -32,6 +32,9 @@ pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
     }
 }
 
+/// Of the disks' servers, for which the write-back waits.
+const SERVER_PRIORITY: i32 = 50;
+
 /// The stack of what runs [`beside`] us. A disk's server was seen to take 20 KiB of it.
 const STACK: usize = 256 << 10;
 
@@ -146,17 +149,29 @@ pub fn never_kill_for_memory() -> io::Result<()> {
 /// What the kernel refuses.
 pub fn never_wait_for_memory() -> io::Result<()> {
     never_kill_for_memory()?;
-    let fifo = libc::sched_param { sched_priority: 50 };
-    let check = |result: libc::c_int| {
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    };
+    // SAFETY: plain system calls on this process, with numbers.
+    unsafe {
+        check(libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
+        check(libc::mlockall(libc::MCL_CURRENT))?;
+    }
+    run_first(SERVER_PRIORITY)
+}
+
+/// Makes this process run before everything of a lower priority, with sleeps that are exact.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn run_first(priority: i32) -> io::Result<()> {
+    let fifo = libc::sched_param { sched_priority: priority };
     // SAFETY: plain system calls on this process; the one pointer is to a live struct.
     unsafe {
         check(libc::prctl(libc::PR_SET_TIMERSLACK, 1))?;
-        check(libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
-        check(libc::mlockall(libc::MCL_CURRENT))?;
         check(libc::sched_setscheduler(0, libc::SCHED_FIFO, &fifo))
     }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// What a tool did.

@@ -14,6 +14,7 @@ use fsdyno_engine::{
 };
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
+use fsdyno_record::series::PhaseSeries;
 use fsdyno_record::trial::{
     AgentReport, Capacity, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split,
     VerifyReport,
@@ -24,7 +25,9 @@ use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, wo
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::age;
+use crate::over_time::{self, SeenOf};
 use crate::room::{Room, allow_many_files};
+use crate::sampler::{Sampler, dirty_and_writeback};
 use crate::target::Target;
 use crate::{books, held, machine};
 
@@ -32,14 +35,19 @@ use crate::{books, held, machine};
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
 const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
 
+/// What the sampler's failures are called.
+const SAMPLER: &str = "look at what is dirty";
+
 /// Runs a job on its target; failures become part of the report.
 ///
-/// `input` is the file that the plan's workload works on, where it does.
+/// `input` is the file that the plan's workload works on, where it does. Without a `sampler` nothing is
+/// known of what was dirty when.
 pub fn run(
     job: &Job,
     target: &mut dyn Target,
     mailbox: Mailbox<'static>,
     input: Option<Input>,
+    sampler: Option<Sampler>,
 ) -> AgentReport {
     // Modes are what the workload says, whatever the caller's shell takes off new files.
     rustix::process::umask(rustix::fs::Mode::empty());
@@ -54,6 +62,8 @@ pub fn run(
         ops_before: 0,
         device: None,
         done: Vec::new(),
+        sampler,
+        series: Vec::new(),
     };
     let mut ended = trial.run();
     if let Some(error) = trial.target.device_error() {
@@ -63,12 +73,30 @@ pub fn run(
              or a file system that writes less beside them"
         ));
     }
-    let Trial { conditions, measured, .. } = trial;
+    let Trial { conditions, measured, series, .. } = trial;
     let (outcome, reason) = match ended {
         Ok(()) => (Outcome::Ok, None),
         Err(reason) => (Outcome::Failed, Some(reason)),
     };
-    AgentReport { outcome, reason, conditions, measured }
+    AgentReport { outcome, reason, conditions, measured, series }
+}
+
+/// Puts the report into the mailbox; if that has no room for its series, without them.
+///
+/// # Errors
+/// A report that is too long even so.
+pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> {
+    let put = |report: &AgentReport| {
+        mailbox.put_report(&serde_json::to_vec(report)?).map_err(io::Error::other)
+    };
+    put(report).or_else(|error| match report.series.is_empty() {
+        true => Err(error),
+        false => {
+            let mut report = AgentReport { series: Vec::new(), ..report.clone() };
+            report.conditions.notes.push(format!("its phases over time were left out: {error}"));
+            put(&report)
+        }
+    })
 }
 
 /// Reads a clock twice and keeps the difference with what it belongs to.
@@ -101,6 +129,8 @@ struct Trial<'a> {
     device: Option<(CString, Vec<u8>)>,
     /// Of each phase so far, what each rank has done.
     done: Vec<Vec<u64>>,
+    sampler: Option<Sampler>,
+    series: Vec<PhaseSeries>,
 }
 
 impl Trial<'_> {
@@ -330,11 +360,18 @@ impl Trial<'_> {
         engine_cost: OwnCost,
         runs_on: bool,
     ) -> Result<Phase, String> {
-        let instruments = self.target.instruments();
+        let mut instruments = self.target.instruments();
+        instruments.sampler = self.sampler.as_ref().map(Sampler::pid);
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
         let (device_before, devices_before) = (self.target.device(), self.target.devices());
         let late_before = self.target.late();
         self.target.start_phase();
+        let written_at = self.target.written_at();
+        let sampler = self.sampler.as_mut().filter(|_| written_at.is_some());
+        if let (Some(sampler), Some(at)) = (sampler, &written_at) {
+            sampler.ready(&at.files).map_err(failed(SAMPLER))?;
+        }
+        let sampler = self.sampler.as_ref().filter(|_| written_at.is_some());
         let plan = &self.job.plan;
         let crew = Crew {
             work: workload,
@@ -350,7 +387,12 @@ impl Trial<'_> {
         let mut account_before = None;
         let done = run_threads(
             &crew,
-            &mut || account_before = Some(Account::open(&instruments)),
+            &mut || {
+                account_before = Some(Account::open(&instruments));
+                if let Some(sampler) = sampler {
+                    sampler.begin(clock::now());
+                }
+            },
             &|done| mailbox.set(Word::OpsDone, ops_before + done),
         )
         .map_err(|error| failure(spec.name, &error))?;
@@ -364,9 +406,22 @@ impl Trial<'_> {
 
         let spent = Account::close(&instruments, &account_before);
         let (device, devices) = (self.target.device(), self.target.devices());
+        let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
+        let seen = match (&mut self.sampler, written_at) {
+            (Some(sampler), Some(at)) => Some(SeenOf {
+                samples: sampler.end().map_err(failed(SAMPLER))?,
+                unwritten: dirty_and_writeback(),
+                written: device.filter(|_| at.any).map(|device| device.bytes_written.0),
+            }),
+            _ => None,
+        };
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
         let recorder = done.into_recorder();
+        let timeline = recorder.timeline();
+        let end = durable.or(synced).unwrap_or(outcome.returned);
+        let length = end.since(timeline.start().unwrap_or(outcome.started));
+        self.series.extend(over_time::series(spec.name, timeline, length, seen));
         if self.calls() {
             let right = workload.counts_after(index, &shares);
             books::compare(&recorder.counts(), &right, outcome.removals > 0)
@@ -391,7 +446,7 @@ impl Trial<'_> {
             books: books.into_iter().map(|(name, n)| (name.to_string(), n)).collect(),
             bytes_written: outcome.bytes_written,
             bytes_read: outcome.bytes_read,
-            device: device.zip(device_before).map(|(now, then)| device_since(&now, &then)),
+            device,
             devices: devices
                 .into_iter()
                 .filter_map(|(name, now)| {
@@ -406,6 +461,7 @@ impl Trial<'_> {
                 driver_cpu_ns: spent.driver,
                 late_ns: self.target.late() - late_before,
                 engine_ns: engine_cost.of(outcome.ops / u64::from(together)),
+                sampler_cpu_ns: spent.sampler,
             },
         })
     }
@@ -517,6 +573,7 @@ impl Trial<'_> {
             total.driver_cpu_ns += instrument.driver_cpu_ns;
             total.late_ns += instrument.late_ns;
             total.engine_ns += instrument.engine_ns;
+            total.sampler_cpu_ns += instrument.sampler_cpu_ns;
         }
         Ok(())
     }

@@ -137,7 +137,8 @@ pub fn run(
         ..Conditions::default()
     };
     let outcome = if reason.is_none() { Outcome::Ok } else { Outcome::Failed };
-    Some(AgentReport { outcome, reason, conditions, measured: trial.measured })
+    let (measured, series) = (trial.measured, Vec::new());
+    Some(AgentReport { outcome, reason, conditions, measured, series })
 }
 
 struct Trial {

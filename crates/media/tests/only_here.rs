@@ -45,6 +45,7 @@ const LISTED: &[(&str, &str)] = &[
     ("lab/src/kvm.rs", "/dev/kvm, for what it answers"),
     ("study/src/logs.rs", "a name of ours in a folder of results, renamed when it is whole"),
     ("study/src/share.rs", "a name of ours in a folder of results, renamed when it is whole"),
+    ("study/src/side_file.rs", "names of ours in a folder of results"),
     ("study/src/store.rs", "names of ours in a folder of results"),
     ("venue/src/request_log.rs", "a name of ours in a folder of results, renamed when it is whole"),
 ];

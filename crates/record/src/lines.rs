@@ -1,27 +1,40 @@
-//! Reads `trials.ndjson`: one trial a line, the last of which a crash may have torn off.
+//! Reads `trials.ndjson` and `series.ndjson`: one record a line, the last of which a crash may have torn off.
 //!
 //! Whoever opens a result folder, to show it or to go on in it, reads it here, so both take the
 //! same bytes for a trial, for a torn line and for somebody else's file.
+
+use serde::de::DeserializeOwned;
 
 use crate::{SCHEMA, Trial};
 
 /// Name of the file of records in a result folder.
 pub const FILE: &str = "trials.ndjson";
 
-/// How every line begins, for `schema` is the first field of a trial.
+/// How every line begins, for `schema` is the first field of a record.
 const BEGIN: &[u8] = b"{\"schema\":";
 
-/// What was read.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lines {
-    /// The trials in the order of the lines.
-    pub trials: Vec<Trial>,
-    /// How many bytes, from the start, hold them.
+/// What was read of `trials.ndjson`.
+pub type Lines = LinesOf<Trial>;
+
+/// What was read of a file of records, one a line, each of which begins with its schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinesOf<T> {
+    /// The records in the order of the lines.
+    pub records: Vec<T>,
+    /// How many bytes, from the start, hold each of them: where its line ends, with its newline.
+    pub ends: Vec<usize>,
+    /// How many bytes, from the start, hold all of them.
     pub good: usize,
     /// Whether the last of them lacks its newline.
     pub unended: bool,
     /// The number of a last line, from one, that was cut off while it was written.
     pub torn: Option<usize>,
+}
+
+impl<T> Default for LinesOf<T> {
+    fn default() -> LinesOf<T> {
+        LinesOf { records: Vec::new(), ends: Vec::new(), good: 0, unended: false, torn: None }
+    }
 }
 
 /// A line that is neither a trial nor the torn beginning of one.
@@ -42,26 +55,27 @@ pub enum Fault {
     Broken(String),
 }
 
-/// Reads the bytes of a whole file.
+/// Reads the bytes of a whole file of records, trials or what lies beside them.
 ///
 /// # Errors
-/// The first line that is no trial; a torn last one is none.
-pub fn read(bytes: &[u8]) -> Result<Lines, BadLine> {
-    let mut lines = Lines::default();
+/// The first line that is no record; a torn last one is none.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
+    let mut lines = LinesOf::default();
     for (index, with_end) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let line = index + 1;
         let ended = with_end.ends_with(b"\n");
-        if !with_end.iter().all(u8::is_ascii_whitespace) {
+        let blank = with_end.iter().all(u8::is_ascii_whitespace);
+        if !blank {
             match parse(with_end) {
-                Ok(trial) => {
-                    lines.trials.push(trial);
+                Ok(record) => {
+                    lines.records.push(record);
                     lines.unended = !ended;
                 }
                 Err(Wrong::Newer(schema)) => {
                     return Err(BadLine { line, fault: Fault::Newer(schema) });
                 }
                 Err(Wrong::Json(error)) => {
-                    if !ended && is_torn(with_end, &error, lines.trials.is_empty()) {
+                    if !ended && is_torn(with_end, &error, lines.records.is_empty()) {
                         lines.torn = Some(line);
                         return Ok(lines);
                     }
@@ -70,11 +84,14 @@ pub fn read(bytes: &[u8]) -> Result<Lines, BadLine> {
             }
         }
         lines.good += with_end.len();
+        if !blank {
+            lines.ends.push(lines.good);
+        }
     }
     Ok(lines)
 }
 
-/// Whether a line without its newline is the beginning of a trial. A writer ends each line with
+/// Whether a line without its newline is the beginning of a record. A writer ends each line with
 /// its newline in one write, so a crash leaves a prefix, perhaps one cut through a letter of
 /// several bytes or filled up with zeros. In a file without any trial the prefix has to be long
 /// enough to be told from what somebody else wrote.
@@ -89,7 +106,7 @@ enum Wrong {
     Json(serde_json::Error),
 }
 
-fn parse(text: &[u8]) -> Result<Trial, Wrong> {
+fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Wrong> {
     #[derive(serde::Deserialize)]
     struct Version {
         schema: u64,
@@ -108,6 +125,10 @@ mod tests {
     use crate::Plan;
     use crate::plan::{MediumPlan, VerifyMode, WorkloadPlan};
     use crate::trial::Outcome;
+
+    fn read_trials(bytes: &[u8]) -> Result<Lines, BadLine> {
+        super::read(bytes)
+    }
 
     fn line() -> String {
         let trial = Trial {
@@ -146,21 +167,21 @@ mod tests {
         let line = line();
         for cut in 1..line.len() {
             let text = [line.as_bytes(), b"\n", &line.as_bytes()[..cut]].concat();
-            let lines = read(&text).unwrap();
-            assert_eq!((lines.trials.len(), lines.torn), (1, Some(2)), "cut at {cut}");
+            let lines = read_trials(&text).unwrap();
+            assert_eq!((lines.records.len(), lines.torn), (1, Some(2)), "cut at {cut}");
             assert_eq!(lines.good, line.len() + 1);
         }
-        let whole = read(line.as_bytes()).unwrap();
-        assert_eq!((whole.trials.len(), whole.torn, whole.unended), (1, None, true));
+        let whole = read_trials(line.as_bytes()).unwrap();
+        assert_eq!((whole.records.len(), whole.torn, whole.unended), (1, None, true));
         assert_eq!(whole.good, line.len());
-        let zeros = read(format!("{line}\n\0\0\0").as_bytes()).unwrap();
+        let zeros = read_trials(format!("{line}\n\0\0\0").as_bytes()).unwrap();
         assert_eq!((zeros.torn, zeros.good), (Some(2), line.len() + 1));
     }
 
     #[test]
     fn what_somebody_else_wrote_is_never_a_torn_trial() {
         for foreign in ["{\"mine\": [1,2,3]}", "{\"mine\": [1,2", "{", "\0\0", "[", "mine"] {
-            let bad = read(foreign.as_bytes()).unwrap_err();
+            let bad = read_trials(foreign.as_bytes()).unwrap_err();
             assert!(matches!(bad, BadLine { line: 1, fault: Fault::Broken(_) }), "{foreign}");
         }
     }
@@ -168,13 +189,13 @@ mod tests {
     #[test]
     fn a_line_inside_or_one_with_its_newline_is_never_torn() {
         let (line, half) = (line(), &line()[..40]);
-        assert_eq!(read(format!("{half}\n{line}\n").as_bytes()).unwrap_err().line, 1);
-        assert_eq!(read(format!("{line}\n{half}\n").as_bytes()).unwrap_err().line, 2);
+        assert_eq!(read_trials(format!("{half}\n{line}\n").as_bytes()).unwrap_err().line, 1);
+        assert_eq!(read_trials(format!("{line}\n{half}\n").as_bytes()).unwrap_err().line, 2);
     }
 
     #[test]
     fn a_newer_schema_is_told_even_where_it_is_the_last_line() {
-        let bad = read(b"{\"schema\":2,\"shape\":\"unknown\"}").unwrap_err();
+        let bad = read_trials(b"{\"schema\":2,\"shape\":\"unknown\"}").unwrap_err();
         assert_eq!(bad.fault, Fault::Newer(2));
     }
 }

@@ -42,6 +42,8 @@ pub enum Word {
     /// The guest's processor's own clock (rdtsc, in the lab nanoseconds since power on) when it
     /// stopped to be saved.
     StoppedAt = 11,
+    /// Bytes that the disks' servers were done with writing, those outside the trial's phases too.
+    Written = 12,
 }
 
 /// Where a trial is.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::age::Aged;
 use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
+use crate::series::PhaseSeries;
 use crate::units::{Bytes, Nanos};
 
 /// One run of one workload on one fresh file system.
@@ -66,6 +67,9 @@ pub struct AgentReport {
     pub conditions: Conditions,
     /// What was measured.
     pub measured: Measured,
+    /// Its phases over time, where they can be told; they go into a file beside the record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<PhaseSeries>,
 }
 
 /// What is needed to repeat a trial, read back from what is in effect, not from what was asked.
@@ -333,6 +337,9 @@ pub struct Instrument {
     pub late_ns: Nanos,
     /// Clock reads, names and histograms: ops times their calibrated cost with the null issuer.
     pub engine_ns: Nanos,
+    /// CPU time of the process that looks at what is dirty (kept out of every other figure).
+    #[serde(default, skip_serializing_if = "Nanos::is_zero")]
+    pub sampler_cpu_ns: Nanos,
 }
 
 /// What was read back and compared with what the workload says must be there.

@@ -347,6 +347,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
             driver_cpu_ns: Nanos(9_000_000),
             late_ns: Nanos(12_000),
             engine_ns: Nanos(4_000_000),
+            sampler_cpu_ns: Nanos(300_000),
         },
         verify: VerifyReport {
             mode: VerifyMode::Full,
@@ -439,6 +440,7 @@ fn phase(
             driver_cpu_ns: Nanos(4_000_000),
             late_ns: Nanos(12_000),
             engine_ns: Nanos(2_000_000),
+            sampler_cpu_ns: Nanos(150_000),
         },
     }
 }

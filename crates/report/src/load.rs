@@ -98,11 +98,12 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
 }
 
 fn read(file: &Path, bytes: &[u8], trials: &mut Vec<Trial>) -> Result<Option<Torn>, LoadError> {
-    let lines = lines::read(bytes).map_err(|BadLine { line, fault }| match fault {
-        Fault::Newer(found) => LoadError::Newer { file: file.into(), line, found },
-        Fault::Broken(message) => LoadError::BadLine { file: file.into(), line, message },
-    })?;
-    trials.extend(lines.trials);
+    let lines: lines::Lines =
+        lines::read(bytes).map_err(|BadLine { line, fault }| match fault {
+            Fault::Newer(found) => LoadError::Newer { file: file.into(), line, found },
+            Fault::Broken(message) => LoadError::BadLine { file: file.into(), line, message },
+        })?;
+    trials.extend(lines.records);
     Ok(lines.torn.map(|line| Torn { file: file.into(), line }))
 }
 

@@ -210,9 +210,10 @@ pub fn elapsed(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
 
-/// CPU time of the disk's server and of the engine's own work as a share of [`elapsed`].
+/// CPU time of the disk's server, of the engine's own work and of the sampler as a share of [`elapsed`].
 pub fn instrument_share(phase: &Phase) -> f64 {
-    let cost = phase.instrument.server_cpu_ns + phase.instrument.engine_ns;
+    let it = &phase.instrument;
+    let cost = it.server_cpu_ns + it.engine_ns + it.sampler_cpu_ns;
     if cost.0 == 0 { 0.0 } else { cost.seconds() / elapsed(phase).seconds() }
 }
 

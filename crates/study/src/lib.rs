@@ -15,6 +15,7 @@ mod same;
 pub mod schedule;
 pub mod settings;
 pub mod share;
+pub mod side_file;
 pub mod store;
 
 pub use input::read_inputs;

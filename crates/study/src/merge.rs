@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::Trial;
 use fsdyno_record::lines::{self, FILE as RECORDS};
 use fsdyno_record::plan::Plan;
+use fsdyno_record::series::Series;
 use fsdyno_record::trial::Outcome;
 use fsdyno_venue::ground;
 use rustix::fs::{FlockOperation, flock};
@@ -19,6 +20,7 @@ use crate::logs;
 use crate::same::{differs, same_machine, short};
 use crate::schedule::Shard;
 use crate::share::{Planned, Share, ShareError};
+use crate::side_file;
 use crate::store::{Store, StoreError};
 
 /// What came of a merge.
@@ -177,6 +179,7 @@ struct Source {
     folder: PathBuf,
     share: Share,
     trials: Vec<Trial>,
+    series: Vec<Series>,
     torn: bool,
 }
 
@@ -193,9 +196,11 @@ impl Source {
         let share = Share::read(folder)?
             .ok_or_else(|| ShareError::NoShare { folder: folder.into(), hint })?;
         let bytes = std::fs::read(&path).map_err(io)?;
-        let lines = lines::read(&bytes).map_err(|bad| crate::store::bad_line(&path, bad))?;
+        let lines: lines::Lines =
+            lines::read(&bytes).map_err(|bad| crate::store::bad_line(&path, bad))?;
         let torn = lines.torn.is_some();
-        Ok(Source { folder: folder.into(), share, trials: lines.trials, torn })
+        let (trials, series) = (lines.records, side_file::read(folder)?);
+        Ok(Source { folder: folder.into(), share, trials, series, torn })
     }
 }
 
@@ -218,7 +223,8 @@ fn put_together(
     if let Some(share) = Share::read(store.folder())? {
         let (folder, trials) = (store.folder().to_path_buf(), store.trials().to_vec());
         // First, so that of equal trials those stay that are there.
-        sources.insert(0, Source { folder, share, trials, torn: store.torn().is_some() });
+        let (series, torn) = (store.series()?, store.torn().is_some());
+        sources.insert(0, Source { folder, share, trials, series, torn });
     }
     for pair in sources.windows(2) {
         one_command(&pair[0], &pair[1])?;
@@ -232,9 +238,9 @@ fn put_together(
     let commands = sources.iter().map(|source| &source.share.command);
     whole.command = commands.min().cloned().unwrap_or_default();
 
-    let known = by_trial(&sources);
+    let (known, over_time) = (by_trial(&sources), over_time(&sources));
     let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
-    let mut copies = Vec::new();
+    let (mut copies, mut series) = (Vec::new(), Vec::new());
     let mut plans: BTreeMap<usize, Plan> = BTreeMap::new();
     for (place, planned) in whole.trials.iter().enumerate() {
         let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
@@ -250,6 +256,7 @@ fn put_together(
                 if let Some((folder, _)) = of.filter(|(folder, _)| *folder != store.folder()) {
                     copies.extend(logs::plan(&mut merged, folder, store.folder())?);
                 }
+                series.extend(series_of(trial, &over_time)?.cloned());
                 trials.push(merged);
             }
             None => lacking.push(place),
@@ -262,7 +269,7 @@ fn put_together(
     // Before the lines that name them.
     copies.iter().try_for_each(logs::Copy::make)?;
     whole.write(store.folder())?;
-    store.replace(trials.clone())?;
+    store.replace(trials.clone(), &series)?;
     let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());
     let (torn, plans) = (torn.collect(), plans.into_values().collect());
     Ok(Merged { trials, plans, baseline: whole.baseline, missing, twice, torn })
@@ -399,6 +406,37 @@ fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, Me
         });
     }
     Ok(Some(trial))
+}
+
+type OverTime<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a Path, &'a Series)>>;
+
+/// The phases over time of the trials of all folders.
+fn over_time(sources: &[Source]) -> OverTime<'_> {
+    let mut known: OverTime<'_> = BTreeMap::new();
+    for source in sources {
+        for series in &source.series {
+            let of = known.entry((&series.trial_id, &series.label)).or_default();
+            of.push((&source.folder, series));
+        }
+    }
+    known
+}
+
+/// Those of one trial. In a lab they are alike wherever it ran.
+fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
+    let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+    let mut all =
+        alike.into_iter().flatten().filter(|(_, series)| side_file::belongs(series, trial));
+    let Some((first, series)) = all.next() else { return Ok(None) };
+    match all.find(|(_, other)| trial.lab_id.is_some() && other != series) {
+        None => Ok(Some(series)),
+        Some((second, _)) => Err(MergeError::Differs {
+            first: first.to_path_buf(),
+            second: second.to_path_buf(),
+            trial: format!("{} of '{}'", trial.trial_id, trial.plan.label),
+            what: format!("their lines of {}", fsdyno_record::series::FILE),
+        }),
+    }
 }
 
 /// Where two records part in anything but what is the host's, with both values; none if nowhere.

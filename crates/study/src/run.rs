@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
+use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
 use fsdyno_record::{Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
@@ -236,8 +237,12 @@ impl Floor<'_> {
                 self.observer.progress(worker, progress);
                 if self.stopped() { Watch::Stop } else { Watch::GoOn }
             });
+            let mut phases = Vec::new();
             let trial = match ran {
-                Ok(ran) => from_report(job, ran),
+                Ok(mut ran) => {
+                    phases = std::mem::take(&mut ran.report.series);
+                    from_report(job, ran)
+                }
                 Err(VenueError::Stopped) => return,
                 // Without its tools no other trial of the run would fare better.
                 Err(VenueError::Missing(what)) => return self.fail(RunError::Missing(what)),
@@ -248,7 +253,7 @@ impl Floor<'_> {
                 }
             };
             lock(&self.refused).note(&trial);
-            if let Err(error) = self.keep(worker, trial) {
+            if let Err(error) = self.keep(worker, trial, phases) {
                 return self.fail(error.into());
             }
         }
@@ -262,18 +267,25 @@ impl Floor<'_> {
         let host = Host { started: clock::now(), ..Host::default() };
         let mut trial = without_report(job, reason.to_string(), host);
         trial.outcome = Outcome::Skipped;
-        self.store(trial)
+        self.store(trial, None)
     }
 
-    fn keep(&self, worker: usize, trial: Trial) -> Result<(), StoreError> {
-        self.store(trial.clone())?;
+    fn keep(
+        &self,
+        worker: usize,
+        trial: Trial,
+        phases: Vec<PhaseSeries>,
+    ) -> Result<(), StoreError> {
+        let ok = trial.outcome == Outcome::Ok;
+        let series = if ok { Series::of(&trial, phases) } else { None };
+        self.store(trial.clone(), series)?;
         self.observer.ended(worker, &trial);
         Ok(())
     }
 
-    fn store(&self, trial: Trial) -> Result<(), StoreError> {
+    fn store(&self, trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
         let outcome = trial.outcome;
-        lock(&self.store).append(trial)?;
+        lock(&self.store).append(trial, series)?;
         let mut summary = lock(&self.summary);
         match outcome {
             Outcome::Ok => summary.ok += 1,

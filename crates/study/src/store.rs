@@ -1,4 +1,5 @@
-//! The result folder: `trials.ndjson`, one line a trial, kept as each trial ends.
+//! The result folder: `trials.ndjson`, one line a trial, kept as each trial ends, and beside it
+//! `series.ndjson`.
 //!
 //! Every line is on the disk before the next trial starts. A line that a crash tore off is cut
 //! before the next one is written; any other line that cannot be read means that the file is not
@@ -11,8 +12,11 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::SCHEMA;
 use fsdyno_record::lines::{self, BadLine, FILE, Fault, Lines};
+use fsdyno_record::series::Series;
 use fsdyno_record::trial::{Outcome, Trial};
 use rustix::fs::{FlockOperation, flock};
+
+use crate::side_file::SideFile;
 
 /// Why a folder cannot take results.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +62,7 @@ pub struct Store {
     file: File,
     length: u64,
     trials: Vec<Trial>,
+    series: SideFile,
     torn: Option<usize>,
     made: Vec<PathBuf>,
 }
@@ -86,10 +91,11 @@ impl Store {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io("read", &path))?;
-        let Lines { trials, good, unended, torn } = read(&path, &bytes)?;
+        let Lines { records: trials, good, unended, torn, .. } = read(&path, &bytes)?;
         let torn = torn.map(|_| bytes.len() - good);
-        let mut store =
-            Store { folder: folder.into(), file, length: good as u64, trials, torn, made };
+        let series = SideFile::open(folder, &trials)?;
+        let (folder, length) = (folder.into(), good as u64);
+        let mut store = Store { folder, file, length, trials, series, torn, made };
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
         }
@@ -101,11 +107,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Appends a trial and waits until it is on the disk.
+    /// Appends a trial, with its phases over time, and waits until it is on the disk.
     ///
     /// # Errors
     /// What the kernel refused; what was written of the line is taken back.
-    pub fn append(&mut self, trial: Trial) -> Result<(), StoreError> {
+    pub fn append(&mut self, trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
+        if let Some(series) = &series {
+            self.series.append(series)?;
+        }
         let path = self.folder.join(FILE);
         let mut line = serde_json::to_vec(&trial)
             .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
@@ -121,11 +130,12 @@ impl Store {
         Ok(())
     }
 
-    /// Puts these trials in the place of all that are there, at once and for good.
+    /// Puts these trials in the place of all that are there, at once and for good; their series before.
     ///
     /// # Errors
     /// What the kernel refused; the trials that were there still are.
-    pub fn replace(&mut self, trials: Vec<Trial>) -> Result<(), StoreError> {
+    pub fn replace(&mut self, trials: Vec<Trial>, series: &[Series]) -> Result<(), StoreError> {
+        self.series.replace(series)?;
         let path = self.folder.join(FILE);
         let new = self.folder.join(format!("{FILE}.new"));
         let mut bytes = Vec::new();
@@ -143,6 +153,14 @@ impl Store {
         self.length = bytes.len() as u64;
         self.trials = trials;
         Ok(())
+    }
+
+    /// The phases over time of the trials that ended well, as far as there are any.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn series(&self) -> Result<Vec<Series>, StoreError> {
+        self.series.read()
     }
 
     /// The folder.
@@ -170,6 +188,7 @@ impl Store {
     /// Removes the folders again that this store made, if nothing was stored.
     pub fn discard_if_empty(self) {
         if self.trials.is_empty() && self.length == 0 {
+            self.series.remove();
             let _ = std::fs::remove_file(self.folder.join(FILE));
             let _ = std::fs::remove_file(self.folder.join(crate::share::FILE));
             for folder in &self.made {
@@ -247,7 +266,10 @@ fn is_at(file: &File, path: &Path) -> bool {
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
-fn io<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> StoreError + 'a {
+pub(crate) fn io<'a>(
+    what: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(std::io::Error) -> StoreError + 'a {
     move |source| StoreError::Io { what, path: path.into(), source }
 }
 
@@ -292,8 +314,8 @@ pub(crate) mod tests {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("a/b");
         let mut store = Store::open(&folder).unwrap();
-        store.append(trial("one", Outcome::Ok)).unwrap();
-        store.append(trial("two", Outcome::Failed)).unwrap();
+        store.append(trial("one", Outcome::Ok), None).unwrap();
+        store.append(trial("two", Outcome::Failed), None).unwrap();
         drop(store);
         let again = Store::open(&folder).unwrap();
         assert_eq!(again.trials().len(), 2);
@@ -304,14 +326,14 @@ pub(crate) mod tests {
     fn a_torn_last_line_is_cut_and_said() {
         let base = tempfile::tempdir().unwrap();
         let mut store = Store::open(base.path()).unwrap();
-        store.append(trial("one", Outcome::Ok)).unwrap();
+        store.append(trial("one", Outcome::Ok), None).unwrap();
         drop(store);
         let path = base.path().join(FILE);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], b"{\"schema\":1,\"tri"].concat()).unwrap();
         let mut store = Store::open(base.path()).unwrap();
         assert_eq!(store.torn(), Some(16));
-        store.append(trial("two", Outcome::Ok)).unwrap();
+        store.append(trial("two", Outcome::Ok), None).unwrap();
         drop(store);
         assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);
     }
@@ -320,7 +342,7 @@ pub(crate) mod tests {
     fn a_last_line_that_lacks_only_its_newline_gets_it_and_stays() {
         let base = tempfile::tempdir().unwrap();
         let mut store = Store::open(base.path()).unwrap();
-        store.append(trial("one", Outcome::Ok)).unwrap();
+        store.append(trial("one", Outcome::Ok), None).unwrap();
         drop(store);
         let path = base.path().join(FILE);
         let whole = std::fs::read_to_string(&path).unwrap();
@@ -328,7 +350,7 @@ pub(crate) mod tests {
         let mut store = Store::open(base.path()).unwrap();
         assert_eq!((store.torn(), store.trials().len()), (None, 1));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
-        store.append(trial("two", Outcome::Ok)).unwrap();
+        store.append(trial("two", Outcome::Ok), None).unwrap();
         drop(store);
         assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);
     }

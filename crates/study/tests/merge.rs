@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::plan::{DiskPlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Phase, Trial, trial_id};
 use fsdyno_record::{Bytes, Nanos, Plan, SCHEMA};
 use fsdyno_study::{
@@ -73,6 +74,19 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
     trial
 }
 
+/// What it was over time, from which it can be told from others; none of one that failed.
+fn series(trial: &Trial) -> Option<Series> {
+    let phase = PhaseSeries {
+        name: "create".into(),
+        interval_ns: Nanos(10_000_000),
+        length_ns: Nanos(20_000_000),
+        ops: vec![trial.seed, trial.measured.phases.first()?.returned_ns.0],
+        ..PhaseSeries::default()
+    };
+    let series = Series::of(trial, vec![phase]);
+    series.filter(|_| trial.outcome == Outcome::Ok)
+}
+
 struct Cluster {
     base: tempfile::TempDir,
     cells: Vec<Cell>,
@@ -108,7 +122,8 @@ impl Cluster {
             let mut trial = trial(&self.cells, slot);
             trial.host.started = format!("on the machine of {name}");
             if let Some(trial) = change(at, trial) {
-                store.append(trial).unwrap();
+                let series = series(&trial);
+                store.append(trial, series).unwrap();
             }
         }
         folder
@@ -149,7 +164,11 @@ fn shares_make_the_whole_in_the_order_of_the_schedule_in_whatever_order_they_are
     assert_eq!((merged.missing.as_str(), merged.twice), ("", 0));
     let labels: Vec<&str> = merged.plans.iter().map(|plan| plan.label.as_str()).collect();
     assert_eq!(labels, ["a", "b"]);
-    assert_eq!(Store::open(&out).unwrap().trials(), merged.trials);
+    let stored = Store::open(&out).unwrap();
+    assert_eq!(stored.trials(), merged.trials);
+    let over_time: Vec<Series> = merged.trials.iter().filter_map(series).collect();
+    assert_eq!(stored.series().unwrap(), over_time);
+    assert_eq!(over_time.len(), merged.trials.len());
     let backwards: Vec<PathBuf> = shares.iter().rev().cloned().collect();
     merge(&cluster.path("other"), &backwards, false).unwrap();
     assert_eq!(files(&out), files(&cluster.path("other")));
@@ -287,7 +306,10 @@ fn what_is_no_share_and_what_is_no_merge_is_left_as_it_is() {
     let (first, second) = (cluster.good("s1", "1/2"), cluster.good("s2", "2/2"));
     let shares = [first.clone(), second];
     let unshared = cluster.path("unshared");
-    Store::open(&unshared).unwrap().append(trial(&cluster.cells, &cluster.slots()[0])).unwrap();
+    Store::open(&unshared)
+        .unwrap()
+        .append(trial(&cluster.cells, &cluster.slots()[0]), None)
+        .unwrap();
     let mine = cluster.path("mine");
     std::fs::create_dir(&mine).unwrap();
     std::fs::write(mine.join("thesis"), "mine").unwrap();
@@ -381,4 +403,16 @@ fn the_logs_of_shares_lie_in_the_merged_folder_and_none_is_written_over() {
     let refused = merge(&other, &shares, false).unwrap_err();
     assert!(matches!(refused, MergeError::OtherLog { .. }), "{refused}");
     assert_eq!(std::fs::read_to_string(&there).unwrap(), "another");
+}
+
+#[test]
+fn series_that_differ_between_two_runs_of_a_trial_in_one_lab_are_a_finding() {
+    let cluster = Cluster::new(cells());
+    let shares = [cluster.good("s1", "1/1"), cluster.good("s2", "1/1")];
+    let file = shares[1].join(fsdyno_record::series::FILE);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"ops\":[1,", "\"ops\":[2,")).unwrap();
+    let error = merge(&cluster.path("out"), &shares, false).unwrap_err().to_string();
+    assert!(error.contains("THE LAB DID NOT REPEAT"), "{error}");
+    assert!(error.contains("their lines of series.ndjson"), "{error}");
 }

@@ -51,6 +51,8 @@ pub struct Server {
     lead: Nanos,
     /// Bytes that the mailbox knows to be stored on this disk; it holds the sum over all disks.
     told: u64,
+    /// Bytes that it knows to be written to this disk, likewise.
+    told_written: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -96,7 +98,7 @@ impl Server {
     ) -> Server {
         let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
         let (early, coming) = (Vec::with_capacity(MOST_EARLY), None);
-        let (lead, told) = (Nanos(0), 0);
+        let (lead, told, told_written) = (Nanos(0), 0, 0);
         Server {
             socket,
             disk,
@@ -110,6 +112,7 @@ impl Server {
             early,
             lead,
             told,
+            told_written,
         }
     }
 
@@ -362,13 +365,17 @@ impl Server {
             stage: held.stage,
             phase: held.phase,
         });
-        self.shared.publish(&self.disk.counters(), self.store.stored());
+        let counters = self.disk.counters();
+        self.shared.publish(&counters, self.store.stored());
         self.shared.answered(late);
         self.mailbox.add(Word::Requests, 1);
         self.mailbox.set(Word::Now, clock::now().0);
         let stored = self.store.stored().0;
         self.mailbox.add(Word::Stored, stored.wrapping_sub(self.told));
         self.told = stored;
+        let written = counters.bytes_written.0;
+        self.mailbox.add(Word::Written, written.wrapping_sub(self.told_written));
+        self.told_written = written;
         Ok(())
     }
 }

@@ -114,6 +114,16 @@ impl ModelledDisk {
         }
     }
 
+    /// Where the kernel counts what is written to it, if no server of ours does.
+    pub fn stat_file(&self) -> Option<PathBuf> {
+        match &self.medium {
+            Medium::Served { .. } => None,
+            Medium::Instant { name } | Medium::Real { name } => {
+                Some(block_queue::of_device(name).join("stat"))
+            }
+        }
+    }
+
     /// How much later than due its answers were so far, in all.
     pub fn late(&self) -> Nanos {
         self.shared().map_or(Nanos(0), Shared::late)

@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::userspace::{self, Workers};
-use super::{Medium, ModelledDisk, Target, array};
+use super::{Medium, ModelledDisk, Target, WrittenAt, array};
 use crate::account::{self, Instruments};
 use crate::block_queue;
 use crate::mount_info::{self, Mount};
@@ -520,6 +520,11 @@ impl Target for Formatted {
     fn devices(&self) -> BTreeMap<String, Device> {
         let named = |disk: &ModelledDisk| Some((disk.device_name().to_string(), disk.counters()?));
         self.several().iter().filter_map(named).collect()
+    }
+
+    fn written_at(&self) -> Option<WrittenAt> {
+        let files = self.disks.iter().filter_map(ModelledDisk::stat_file).collect();
+        Some(WrittenAt { files, any: !self.disks.is_empty() })
     }
 
     fn late(&self) -> Nanos {

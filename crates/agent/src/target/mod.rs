@@ -21,6 +21,15 @@ pub use directory::Directory;
 pub use disk::{Medium, ModelledDisk};
 pub use formatted::Formatted;
 
+/// Where bytes written to a target's devices are counted, beside by the disks' servers in the mailbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenAt {
+    /// Files of the kernel's, as /sys/block/NAME/stat.
+    pub files: Vec<PathBuf>,
+    /// Whether there is a device at all.
+    pub any: bool,
+}
+
 /// The place of a trial's tree and what can be done to it between phases.
 pub trait Target {
     /// Makes what the trial's tree lies on, without mounting it, untimed from here on. Says into the
@@ -81,6 +90,12 @@ pub trait Target {
     /// The counters of each of several devices, by the kernel's names for them.
     fn devices(&self) -> BTreeMap<String, Device> {
         BTreeMap::new()
+    }
+
+    /// Where bytes that are written to its devices are counted while a phase runs; none where they are
+    /// not its own to tell, and what is dirty neither.
+    fn written_at(&self) -> Option<WrittenAt> {
+        None
     }
 
     /// How much later than due the device's answers were so far, in all.

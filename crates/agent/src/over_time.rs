@@ -1,0 +1,138 @@
+//! A phase over time: what the engine counted and what the sampler saw, in intervals of one length.
+
+use fsdyno_engine::{Gauge, Timeline};
+use fsdyno_record::Nanos;
+use fsdyno_record::series::{MOST_INTERVALS, PhaseSeries};
+
+use crate::sampler::Samples;
+
+/// What the sampler saw of a phase, and what is so at its end.
+pub struct SeenOf {
+    /// At the ends of intervals.
+    pub samples: Samples,
+    /// Dirty bytes and bytes under write-back at the end; none where they are not the trial's to tell.
+    pub unwritten: Option<[u64; 2]>,
+    /// Bytes written to the device in the whole phase; none where that cannot be told.
+    pub written: Option<u64>,
+}
+
+/// The series of a phase that took so long from the start of its timeline to its last stamp; none where
+/// it is too short for two intervals.
+pub fn series(
+    name: &str,
+    timeline: &Timeline,
+    length: Nanos,
+    seen: Option<SeenOf>,
+) -> Option<PhaseSeries> {
+    let mut timeline = timeline.clone();
+    let mut gauge = seen.as_ref().map(|seen| seen.samples.gauge.clone()).unwrap_or_default();
+    let mut interval = timeline.interval().max(gauge.interval());
+    while length.0.div_ceil(interval.0) > MOST_INTERVALS as u64 {
+        interval = interval + interval;
+    }
+    while timeline.interval() < interval {
+        timeline.coarsen();
+    }
+    while gauge.interval() < interval {
+        gauge.coarsen();
+    }
+    let intervals = length.0.div_ceil(interval.0) as usize;
+    if intervals < 2 {
+        return None;
+    }
+    let mut ops = timeline.counts().to_vec();
+    // An op that came back with the last stamp belongs to the last interval.
+    let rest: u64 = ops.drain(intervals.min(ops.len())..).sum();
+    ops.resize(intervals, 0);
+    if let Some(last) = ops.last_mut() {
+        *last += rest;
+    }
+    let series = PhaseSeries {
+        name: name.to_string(),
+        interval_ns: interval,
+        length_ns: length,
+        ops,
+        ..PhaseSeries::default()
+    };
+    let Some(SeenOf { samples, unwritten, written }) = seen else { return Some(series) };
+    let of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
+        last.map_or_else(Vec::new, |last| values(&gauge, at, intervals, first, last))
+    };
+    let before = samples.written_before;
+    let sums = of(2, before, written.map(|written| before + written));
+    let each = sums.iter().scan(before, |so_far, sum| {
+        let written = sum.saturating_sub(*so_far);
+        *so_far = *sum.max(so_far);
+        Some(written)
+    });
+    Some(PhaseSeries {
+        dirty_bytes: of(0, 0, unwritten.map(|[dirty, _]| dirty)),
+        writeback_bytes: of(1, 0, unwritten.map(|[_, writeback]| writeback)),
+        device_written_bytes: each.collect(),
+        ..series
+    })
+}
+
+/// One of the values at the end of each interval: as it was seen, where it was not seen any more as it was
+/// before, and at last what it is at the end.
+fn values(gauge: &Gauge<3>, at: usize, intervals: usize, first: u64, last: u64) -> Vec<u64> {
+    let mut values: Vec<u64> = gauge.seen().iter().map(|seen| seen[at]).collect();
+    values.truncate(intervals - 1);
+    let known = values.last().copied().unwrap_or(first);
+    values.resize(intervals - 1, known);
+    values.push(last);
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::series::SHORTEST_INTERVAL;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// One op a millisecond for so long.
+    fn timeline(ms: u64) -> Timeline {
+        let mut timeline = Timeline::new();
+        timeline.begin(Nanos(0));
+        (0..ms).for_each(|at| timeline.add(Nanos(at * MS), 1));
+        timeline
+    }
+
+    fn seen(values: &[[u64; 3]], written: Option<u64>) -> SeenOf {
+        let gauge = Gauge::of(SHORTEST_INTERVAL, values.to_vec());
+        let samples = Samples { gauge, written_before: 1000 };
+        SeenOf { samples, unwritten: Some([0, 0]), written }
+    }
+
+    #[test]
+    fn ops_end_with_the_last_call_and_the_rest_ends_with_the_stamp() {
+        let looks = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
+        let series = series("create", &timeline(25), Nanos(34 * MS), Some(seen(&looks, Some(400))));
+        let series = series.unwrap();
+        assert_eq!((series.interval_ns, series.length_ns), (SHORTEST_INTERVAL, Nanos(34 * MS)));
+        assert_eq!(series.ops, [10, 10, 5, 0]);
+        assert_eq!(series.dirty_bytes, [10, 20, 30, 0], "the look after the end is left out");
+        assert_eq!(series.writeback_bytes, [0, 5, 5, 0]);
+        assert_eq!(series.device_written_bytes, [0, 100, 200, 100]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_empty_and_what_is_too_short_is_left_out() {
+        let told = series("stat", &timeline(25), Nanos(25 * MS), Some(seen(&[], None))).unwrap();
+        assert!(told.device_written_bytes.is_empty());
+        assert_eq!(told.dirty_bytes, [0, 0, 0], "nobody looked, and it is clean at the end");
+        let alone = series("stat", &timeline(25), Nanos(25 * MS), None).unwrap();
+        assert!(alone.dirty_bytes.is_empty() && alone.writeback_bytes.is_empty());
+        assert_eq!(series("stat", &timeline(9), Nanos(10 * MS), None), None);
+    }
+
+    #[test]
+    fn a_sync_that_takes_long_makes_the_intervals_longer_and_loses_no_op() {
+        let series = series("create", &timeline(100), Nanos(10_000 * MS), None).unwrap();
+        assert_eq!((series.interval_ns.0 / MS, series.ops.len()), (40, 250));
+        assert_eq!(series.ops[..3], [40, 40, 20]);
+        assert_eq!(series.ops.iter().sum::<u64>(), 100);
+    }
+}

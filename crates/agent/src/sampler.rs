@@ -1,0 +1,329 @@
+//! Looks at the end of each interval of a phase at what is dirty, under write-back, and written.
+//!
+//! It is a process of its own, so that its CPU time is no part of the trial's, and not a thread: a process
+//! with two threads shares its table of descriptors, and then the kernel counts references in each call
+//! that is given one, which would be measured. It begins before the trial has files or mounts, holds none,
+//! and does nothing between phases. In the lab it runs before everything but the disks' servers.
+//!
+//! /proc/vmstat is read and not /proc/meminfo: the kernel writes it line by line, and the two that are
+//! wanted stand in its first third.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fsdyno_engine::{Gauge, clock};
+use fsdyno_record::Nanos;
+use fsdyno_record::mailbox::{Mailbox, Word};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, set_parent_process_death_signal};
+
+use crate::account::parse_device_stat;
+use crate::{memory, process};
+
+/// Of the disks' servers, which nothing may keep waiting, it is behind.
+const PRIORITY: i32 = 40;
+
+/// Where the two numbers stand.
+const VMSTAT: &str = "/proc/vmstat";
+
+/// How much more of it is read than was needed at first: its numbers grow.
+const SLACK: usize = 256;
+
+/// Around where the two stood last they are looked for first.
+const NEAR: usize = 64;
+
+/// What is seen at the end of an interval: dirty bytes, bytes under write-back, bytes written to the
+/// device so far.
+pub type Seen = [u64; 3];
+
+/// What was seen of one phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// At the end of each interval.
+    pub gauge: Gauge<3>,
+    /// Bytes written to the device before the phase.
+    pub written_before: u64,
+}
+
+/// The sampler as the trial knows it.
+pub struct Sampler {
+    pid: Pid,
+    line: UnixStream,
+    /// When the phase began; zero while that is not known.
+    began: &'static AtomicU64,
+}
+
+impl Sampler {
+    /// Starts it. In a guest nothing but the disks' servers is to run before it.
+    ///
+    /// # Errors
+    /// What fork(2), mmap(2) and socketpair(2) report.
+    pub fn start(mailbox: Mailbox<'static>, in_guest: bool) -> io::Result<Sampler> {
+        let (line, theirs) = UnixStream::pair()?;
+        let words = memory::shared_with_children(1)?;
+        let [began, ..] = words else { return Err(io::Error::other("no memory to share")) };
+        let parent = rustix::process::getpid();
+        let pid = process::fork(|| {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Ok(());
+            }
+            process::close_all_but(theirs.as_fd())?;
+            if in_guest {
+                process::run_first(PRIORITY)?;
+            }
+            serve(&theirs, began, mailbox)
+        })?;
+        Ok(Sampler { pid, line, began })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// A phase is about to begin. What its device has written is counted by the disks' servers, and in
+    /// these files of the kernel's (as /sys/block/NAME/stat).
+    ///
+    /// # Errors
+    /// A sampler that has ended.
+    pub fn ready(&mut self, counters: &[PathBuf]) -> io::Result<()> {
+        self.began.store(0, Ordering::Release);
+        let names: Vec<String> =
+            counters.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        send(&self.line, names.join("\n").as_bytes())?;
+        // It has opened all that it will look at.
+        take(&self.line).map(drop)
+    }
+
+    /// The phase begins now.
+    pub fn begin(&self, now: Nanos) {
+        self.began.store(now.0, Ordering::Release);
+    }
+
+    /// What was seen since, once the phase has ended.
+    ///
+    /// # Errors
+    /// A sampler that has ended.
+    pub fn end(&mut self) -> io::Result<Samples> {
+        send(&self.line, b"")?;
+        let bytes = take(&self.line)?;
+        let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok());
+        let mut next = || words.next().map(u64::from_le_bytes);
+        let (Some(interval), Some(written_before)) = (next(), next()) else {
+            return Err(io::Error::other("the sampler said nothing"));
+        };
+        let mut seen = Vec::new();
+        while let (Some(dirty), Some(writeback), Some(written)) = (next(), next(), next()) {
+            seen.push([dirty, writeback, written]);
+        }
+        Ok(Samples { gauge: Gauge::of(Nanos(interval), seen), written_before })
+    }
+}
+
+/// A message with its length before it.
+fn send(mut line: &UnixStream, message: &[u8]) -> io::Result<()> {
+    let mut bytes = (message.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(message);
+    line.write_all(&bytes)
+}
+
+fn take(mut line: &UnixStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 8];
+    line.read_exact(&mut length)?;
+    let mut message = vec![0; u64::from_le_bytes(length) as usize];
+    line.read_exact(&mut message)?;
+    Ok(message)
+}
+
+/// The sampler's own side: phase after phase, until the trial's end is closed.
+fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
+    loop {
+        let names = match take(line) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut look = Look::open(&names, mailbox)?;
+        let mut gauge = Gauge::default();
+        let written_before = look.now()[2];
+        send(line, b"")?;
+        watch(line, began, &mut gauge, &mut look)?;
+        take(line)?;
+        let mut words = vec![gauge.interval().0, written_before];
+        words.extend(gauge.seen().iter().flatten());
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        send(line, &bytes)?;
+    }
+}
+
+/// Looks at the end of each interval until there is a message.
+fn watch(
+    line: &UnixStream,
+    began: &AtomicU64,
+    gauge: &mut Gauge<3>,
+    look: &mut Look<'_>,
+) -> io::Result<()> {
+    let ready = clock::now();
+    loop {
+        // Before the first op it is not known when that comes; it is known by the end of an interval.
+        let start = Some(began.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
+        let now = clock::now();
+        if let Some(start) = start
+            && now.since(start) >= gauge.next()
+        {
+            gauge.see(now.since(start), look.now());
+            continue;
+        }
+        let until = match start {
+            Some(start) => start + gauge.next(),
+            None => {
+                let intervals = now.since(ready).0 / gauge.interval().0;
+                ready + Nanos((intervals + 1) * gauge.interval().0)
+            }
+        };
+        if is_called(line, until.since(now))? {
+            return Ok(());
+        }
+    }
+}
+
+/// Sleeps for so long; whether there is a message before.
+fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
+    let timeout = Timespec {
+        tv_sec: (wait.0 / 1_000_000_000) as i64,
+        tv_nsec: (wait.0 % 1_000_000_000) as i64,
+    };
+    match poll(&mut [PollFd::new(line, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is looked at in one phase.
+struct Look<'a> {
+    vmstat: File,
+    /// How much of it is read.
+    bytes: Vec<u8>,
+    /// Where the wanted lines stood last.
+    near: usize,
+    counters: Vec<File>,
+    mailbox: Mailbox<'a>,
+    page: u64,
+}
+
+impl<'a> Look<'a> {
+    fn open(counters: &[u8], mailbox: Mailbox<'a>) -> io::Result<Look<'a>> {
+        let text = std::fs::read(VMSTAT)?;
+        let needed = line_of(&text, WRITEBACK).map_or(text.len(), |(_, end)| end + SLACK);
+        let names = String::from_utf8_lossy(counters);
+        Ok(Look {
+            vmstat: File::open(VMSTAT)?,
+            bytes: vec![0; needed],
+            near: 0,
+            counters: names.lines().map(File::open).collect::<io::Result<_>>()?,
+            mailbox,
+            page: rustix::param::page_size() as u64,
+        })
+    }
+
+    /// What is so now; zero for what cannot be read.
+    fn now(&mut self) -> Seen {
+        let length = self.vmstat.read_at(&mut self.bytes, 0).unwrap_or(0);
+        let text = self.bytes.get(..length).unwrap_or_default();
+        // Whether they stand there still is much sooner seen than where they stand.
+        let from = self.near.saturating_sub(NEAR);
+        let from =
+            if line_of(text.get(from..).unwrap_or_default(), DIRTY).is_some() { from } else { 0 };
+        let (dirty, end) = line_of(text.get(from..).unwrap_or_default(), DIRTY).unwrap_or_default();
+        self.near = from + end;
+        let writeback = line_of(text.get(self.near..).unwrap_or_default(), WRITEBACK);
+        let (dirty, writeback) =
+            (dirty * self.page, writeback.map_or(0, |(pages, _)| pages) * self.page);
+        let mut written = self.mailbox.get(Word::Written);
+        for counter in &self.counters {
+            let mut text = [0; 256];
+            let length = counter.read_at(&mut text, 0).unwrap_or(0);
+            let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
+            written += parse_device_stat(text).map_or(0, |device| device.bytes_written.0);
+        }
+        [dirty, writeback, written]
+    }
+}
+
+const DIRTY: &[u8] = b"\nnr_dirty ";
+const WRITEBACK: &[u8] = b"\nnr_writeback ";
+
+/// The number in the line that begins with `name`, and where it ends.
+fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
+    let from = text.windows(name.len()).position(|word| word == name)? + name.len();
+    let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit());
+    let (number, count) =
+        digits.fold((0u64, 0), |(n, count), digit| (n * 10 + u64::from(digit - b'0'), count + 1));
+    (count > 0).then_some((number, from + count))
+}
+
+/// Dirty bytes, bytes under write-back now; none where the kernel does not tell.
+pub fn dirty_and_writeback() -> Option<[u64; 2]> {
+    let text = std::fs::read(VMSTAT).ok()?;
+    let page = rustix::param::page_size() as u64;
+    Some([line_of(&text, DIRTY)?.0 * page, line_of(&text, WRITEBACK)?.0 * page])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_lines_are_found_by_their_whole_names() {
+        let text = b"nr_free_pages 5\nnr_dirty 12\nnr_writeback 3\nnr_writeback_temp 9\n\
+                     nr_dirty_threshold 77\n";
+        assert_eq!(line_of(text, DIRTY), Some((12, 27)));
+        assert_eq!(line_of(text, WRITEBACK).map(|line| line.0), Some(3));
+        assert_eq!(line_of(&text[..30], WRITEBACK), None);
+        assert!(dirty_and_writeback().is_some());
+    }
+
+    #[test]
+    fn it_looks_at_the_end_of_each_interval_and_only_while_a_phase_runs() {
+        static WORDS: [AtomicU64; fsdyno_record::mailbox::SIZE / 8] =
+            [const { AtomicU64::new(0) }; fsdyno_record::mailbox::SIZE / 8];
+        let mailbox = Mailbox::new(&WORDS).unwrap();
+        let mut sampler = Sampler::start(mailbox, false).unwrap();
+        for intervals in [100, 0] {
+            sampler.ready(&[]).unwrap();
+            let start = clock::now();
+            sampler.begin(start);
+            clock::sleep_until(start + Nanos(10_000_000 * intervals));
+            let samples = sampler.end().unwrap();
+            let (looks, passed) = (samples.gauge.seen().len(), clock::now().since(start).0);
+            assert!(looks as u64 <= passed / 10_000_000, "{looks} in {passed} ns");
+            // In a second it came to its turn once, however busy the machine is.
+            assert!(looks > 0 || intervals < 100);
+            assert_eq!(samples.written_before, 0);
+        }
+        let pid = sampler.pid();
+        drop(sampler);
+        while process::ended(pid).unwrap().is_none() {}
+    }
+
+    #[test]
+    fn what_a_counter_of_the_kernels_says_is_in_the_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let stat = folder.path().join("stat");
+        // 16 sectors written.
+        std::fs::write(&stat, "1 0 8 0 2 0 16 0 0 0 0\n").unwrap();
+        static WORDS: [AtomicU64; fsdyno_record::mailbox::SIZE / 8] =
+            [const { AtomicU64::new(0) }; fsdyno_record::mailbox::SIZE / 8];
+        let mailbox = Mailbox::new(&WORDS).unwrap();
+        mailbox.add(Word::Written, 4096);
+        let names = stat.to_string_lossy().into_owned();
+        assert_eq!(Look::open(names.as_bytes(), mailbox).unwrap().now()[2], 4096 + 16 * 512);
+    }
+}

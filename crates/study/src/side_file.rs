@@ -1,0 +1,236 @@
+//! `series.ndjson`, beside the trials: the phases over time of each trial that ended well.
+//!
+//! A trial's series are written before the trial itself, so that a crash between the two leaves series of
+//! a trial that did not end. They stand last, and are cut when the folder is opened again: what is stored
+//! after a crash is what is stored without one. A folder without any series has no such file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::lines::{self, LinesOf};
+use fsdyno_record::series::{FILE, Series};
+use fsdyno_record::trial::{Outcome, Trial};
+
+use crate::store::{StoreError, bad_line, io};
+
+/// The file of a folder that is locked by its trials.
+#[derive(Debug)]
+pub struct SideFile {
+    path: PathBuf,
+    file: Option<File>,
+    length: u64,
+}
+
+impl SideFile {
+    /// Opens it where there is one, and cuts what belongs to none of the trials.
+    ///
+    /// # Errors
+    /// A file that is none of ours, which is left as it is; what the kernel refused.
+    pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
+        let path = folder.join(FILE);
+        let Some(bytes) = there(&path)? else {
+            return Ok(SideFile { path, file: None, length: 0 });
+        };
+        let lines = parse(&path, &bytes)?;
+        let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
+        // What belongs to no trial stands last; anywhere else it is not a crash that has left it there.
+        let last = lines.records.iter().rposition(|series| stored(&series));
+        let length = last.map_or(0, |last| lines.ends[last]) as u64;
+        let failed = io("write", &path);
+        let mut file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        if length < bytes.len() as u64 {
+            file.set_len(length).map_err(io("cut the last line of", &path))?;
+        }
+        let mut side = SideFile { path: path.clone(), file: None, length };
+        if length > 0 && bytes[length as usize - 1] != b'\n' {
+            file.write_all(b"\n").map_err(io("end the last line of", &path))?;
+            side.length += 1;
+        }
+        side.file = Some(file);
+        Ok(side)
+    }
+
+    /// Appends a trial's series and waits until they are on the disk.
+    ///
+    /// # Errors
+    /// What the kernel refused; what was written of the line is taken back.
+    pub fn append(&mut self, series: &Series) -> Result<(), StoreError> {
+        let line = line(&self.path, series)?;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(&self.path)
+                .map_err(io("write", &self.path))?,
+        };
+        let file = self.file.insert(file);
+        let written = file.write_all(&line).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            let _ = file.set_len(self.length);
+            return Err(io("write", &self.path)(error));
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Puts these in the place of all that are there, at once and for good.
+    ///
+    /// # Errors
+    /// What the kernel refused; those that were there still are.
+    pub fn replace(&mut self, all: &[Series]) -> Result<(), StoreError> {
+        if all.is_empty() && self.file.is_none() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for series in all {
+            bytes.extend(line(&self.path, series)?);
+        }
+        let new = PathBuf::from(format!("{}.new", self.path.display()));
+        let written = File::create(&new)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
+        written.map_err(io("write", &new))?;
+        std::fs::rename(&new, &self.path).map_err(io("replace", &self.path))?;
+        let file = OpenOptions::new().append(true).open(&self.path);
+        self.file = Some(file.map_err(io("write", &self.path))?);
+        self.length = bytes.len() as u64;
+        Ok(())
+    }
+
+    /// All that is there.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(&self) -> Result<Vec<Series>, StoreError> {
+        let Some(bytes) = there(&self.path)? else { return Ok(Vec::new()) };
+        Ok(parse(&self.path, &bytes)?.records)
+    }
+
+    /// Removes it.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The series of a folder that somebody else may write to.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn read(folder: &Path) -> Result<Vec<Series>, StoreError> {
+    SideFile { path: folder.join(FILE), file: None, length: 0 }.read()
+}
+
+/// Whether series are a trial's: only those of one that ended well are kept.
+pub fn belongs(series: &Series, trial: &Trial) -> bool {
+    trial.outcome == Outcome::Ok && series.is_of(trial)
+}
+
+/// The bytes of the file; none where there is none.
+fn there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io("read", path)(error)),
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<LinesOf<Series>, StoreError> {
+    lines::read(bytes).map_err(|bad| bad_line(path, bad))
+}
+
+fn line(path: &Path, series: &Series) -> Result<Vec<u8>, StoreError> {
+    let line = serde_json::to_vec(series);
+    let mut line = line.map_err(|error| io("write", path)(std::io::Error::other(error)))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Nanos;
+    use fsdyno_record::series::PhaseSeries;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::tests::trial;
+
+    fn good(id: &str) -> Trial {
+        trial(id, Outcome::Ok)
+    }
+
+    fn series(id: &str) -> Series {
+        let phase = PhaseSeries {
+            name: "create".into(),
+            interval_ns: Nanos(10_000_000),
+            length_ns: Nanos(15_000_000),
+            ops: vec![3, 4],
+            ..PhaseSeries::default()
+        };
+        Series::of(&good(id), vec![phase]).unwrap()
+    }
+
+    fn text(folder: &Path) -> String {
+        std::fs::read_to_string(folder.join(FILE)).unwrap()
+    }
+
+    /// A folder with two trials, the last of which is to be written again after `harm`.
+    fn after(harm: impl Fn(&Path)) -> (String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.append(good("one"), Some(series("one"))).unwrap();
+        let trials = std::fs::read(folder.path().join(lines::FILE)).unwrap();
+        store.append(good("two"), Some(series("two"))).unwrap();
+        drop(store);
+        let through = text(folder.path());
+        // The second trial is not there yet.
+        std::fs::write(folder.path().join(lines::FILE), trials).unwrap();
+        harm(folder.path());
+        let mut store = Store::open(folder.path()).unwrap();
+        store.append(good("two"), Some(series("two"))).unwrap();
+        (through, text(folder.path()))
+    }
+
+    #[test]
+    fn series_of_a_trial_that_did_not_end_are_written_but_once() {
+        let (through, resumed) = after(|_| {});
+        assert_eq!(through, resumed);
+        assert_eq!(through.lines().count(), 2);
+        let cut = |by: usize| {
+            move |folder: &Path| {
+                let text = text(folder);
+                std::fs::write(folder.join(FILE), &text[..text.len() - by]).unwrap();
+            }
+        };
+        // Wherever the last line was torn, up to the newline alone.
+        let length = through.lines().last().unwrap().len();
+        for by in [1, 2, length / 2, length - 1, length, length + 1] {
+            let (through, resumed) = after(cut(by));
+            assert_eq!(through, resumed, "{by} bytes cut");
+        }
+    }
+
+    #[test]
+    fn a_folder_has_the_file_from_its_first_series_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.append(trial("bad", Outcome::Failed), None).unwrap();
+        assert!(!folder.path().join(FILE).exists());
+        store.append(good("one"), Some(series("one"))).unwrap();
+        assert_eq!(store.series().unwrap(), [series("one")]);
+        store.replace(vec![good("two")], &[series("two")]).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), [series("two")]);
+        store.append(good("one"), Some(series("one"))).unwrap();
+        assert_eq!(store.series().unwrap(), [series("two"), series("one")]);
+    }
+
+    #[test]
+    fn somebody_elses_file_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Store::open(folder.path()).unwrap());
+        std::fs::write(folder.path().join(FILE), "mine\n").unwrap();
+        let error = Store::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("series.ndjson' line 1 is not"), "{error}");
+        assert_eq!(text(folder.path()), "mine\n");
+    }
+}
