@@ -129,7 +129,7 @@ fn run_times(processes: &[Pid]) -> Nanos {
 }
 
 /// Time on a CPU of all threads of a process, those that have ended too.
-fn process_time(pid: Pid) -> Nanos {
+pub fn process_time(pid: Pid) -> Nanos {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls fill what they are given pointers to, which lives here.

@@ -20,6 +20,7 @@ mod process;
 mod proven;
 mod room;
 mod sampler;
+mod said;
 mod serve_disk;
 mod target;
 mod trial;

@@ -9,6 +9,8 @@ use std::thread;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
+use crate::said;
+
 /// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
@@ -179,7 +181,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
 pub struct Ran {
     /// Its exit code; none if it was killed.
     pub exit: Option<i32>,
-    /// Both its outputs.
+    /// Both its outputs, of each the last MiB.
     pub output: String,
     /// What of it went to standard error.
     pub errors: String,
@@ -232,18 +234,22 @@ pub fn run<'a>(
     let Some((program, arguments)) = argv.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
     };
-    let done = Command::new(program)
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{program}: {error}"));
+    let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .envs(env)
         .stdin(Stdio::null())
-        .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
-    let mut output = String::from_utf8_lossy(&done.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(named)?;
+    let said = said::both(&mut child);
+    let status = child.wait().map_err(named)?;
+    let (mut output, errors) = said.map_err(named)?;
     output.push_str(&errors);
-    Ok(Ran { exit: done.status.code(), output, errors })
+    Ok(Ran { exit: status.code(), output, errors })
 }
 
 #[cfg(test)]

@@ -73,6 +73,10 @@ pub fn run(
              or a file system that writes less beside them"
         ));
     }
+    if let (Err(reason), Some(cause)) = (&mut ended, trial.target.cause()) {
+        reason.push_str("; ");
+        reason.push_str(&cause);
+    }
     let Trial { conditions, measured, series, .. } = trial;
     let (outcome, reason) = match ended {
         Ok(()) => (Outcome::Ok, None),

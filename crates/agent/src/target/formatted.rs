@@ -535,6 +535,10 @@ impl Target for Formatted {
         self.disks.iter().filter_map(ModelledDisk::shared).find_map(Shared::failed)
     }
 
+    fn cause(&self) -> Option<String> {
+        self.workers.died()
+    }
+
     fn instruments(&self) -> Instruments {
         let workers = self.workers.now();
         let mut instruments = Instruments { workers, ..Instruments::default() };

@@ -108,6 +108,11 @@ pub trait Target {
         None
     }
 
+    /// What it knows of why calls on it failed.
+    fn cause(&self) -> Option<String> {
+        None
+    }
+
     /// The processes to keep out of the trial's figures.
     fn instruments(&self) -> Instruments {
         Instruments::default()

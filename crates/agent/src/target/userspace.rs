@@ -1,22 +1,26 @@
 //! A file system whose work a process does (FUSE): mounted by its command, and waited for.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fsdyno_engine::clock;
 use fsdyno_record::Nanos;
-use rustix::fs::MemfdFlags;
 use rustix::process::Pid;
 
+use crate::account::process_time;
 use crate::mount_info::{self, Mount};
 use crate::process;
+use crate::said::Heard;
 
 /// How long a command may take to mount, and its process to end after the unmount: it may have
 /// gigabytes to write on a slow disk.
 const LIMIT: Nanos = Nanos(3600 * 1_000_000_000);
+
+/// A process that took no CPU time for so long, and waits for no device, hangs.
+const STILL: Nanos = Nanos(60 * 1_000_000_000);
 
 /// A command that goes to the background has mounted before, or will soon after.
 const AFTER_ITS_END: Nanos = Nanos(10_000_000_000);
@@ -30,7 +34,7 @@ const LINES: usize = 6;
 #[derive(Debug, Default)]
 pub struct Workers {
     /// What the command says; none while nothing is mounted.
-    said: Option<File>,
+    said: Option<Heard>,
     /// Those that were seen at work, so that how they end is asked for even if it was at once.
     pids: Vec<Pid>,
     /// Children of ours that were there before the command: the modelled disks' servers.
@@ -57,17 +61,16 @@ pub fn mount<'a>(
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // Nobody reads a pipe's other end for as long as the process lives.
-    let said = File::from(rustix::fs::memfd_create("fsdyno-fuse", MemfdFlags::CLOEXEC)?);
-    let others = children()?;
+    let (mouth, said) = Heard::listen()?;
+    let others = children()?.into_iter().map(|child| child.pid).collect();
     let child = Command::new(program)
         .args(arguments)
         .env_clear()
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .envs(env)
         .stdin(Stdio::null())
-        .stdout(said.try_clone()?)
-        .stderr(said.try_clone()?)
+        .stdout(mouth.try_clone()?)
+        .stderr(mouth)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
     let workers = Workers { said: Some(said), pids: Vec::new(), others };
@@ -75,6 +78,7 @@ pub fn mount<'a>(
         io::Error::other(format!("{} {how}: {}", argv.join(" "), workers.words()))
     };
     let started = clock::now();
+    let mut work = Work::now(STILL);
     let mut ended_at = None;
     let place = at.to_string_lossy();
     while mount_info::in_effect(&Mount::At(&place))?.is_none() {
@@ -91,6 +95,9 @@ pub fn mount<'a>(
         if ended_at.is_some_and(|ended| now.since(ended) > AFTER_ITS_END) {
             return Err(failed(&workers, "ended and mounted nothing"));
         }
+        if work.is_still(&workers.living()?) {
+            return Err(failed(&workers, &format!("has done nothing for {STILL} and not mounted")));
+        }
         if now.since(started) > LIMIT {
             return Err(failed(&workers, &format!("has not mounted within {LIMIT}")));
         }
@@ -103,7 +110,17 @@ impl Workers {
     /// The processes that do its work now: a command that goes to the background does so after the mount, so
     /// that what works is not what was started.
     pub fn now(&self) -> Vec<Pid> {
-        if self.said.is_some() { self.living().unwrap_or_default() } else { Vec::new() }
+        if self.said.is_none() {
+            return Vec::new();
+        }
+        self.living().unwrap_or_default().into_iter().map(|child| child.pid).collect()
+    }
+
+    /// Of those that were seen at work, how the first ended that should still be there; none while all are.
+    pub fn died(&self) -> Option<String> {
+        let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
+        let how = self.pids.iter().filter(|_| self.said.is_some()).find_map(ended)?;
+        Some(format!("the file system's process ended with {how}: {}", self.words()))
     }
 
     /// Takes down who works, once the file system has answered.
@@ -111,8 +128,8 @@ impl Workers {
         self.pids = self.now();
     }
 
-    fn living(&self) -> io::Result<Vec<Pid>> {
-        Ok(children()?.into_iter().filter(|pid| !self.others.contains(pid)).collect())
+    fn living(&self) -> io::Result<Vec<Child>> {
+        Ok(children()?.into_iter().filter(|child| !self.others.contains(&child.pid)).collect())
     }
 
     /// Waits until all have ended, after the unmount: until then they may write. One that ends may leave
@@ -121,15 +138,20 @@ impl Workers {
     /// # Errors
     /// One that does not end, or not well.
     pub fn wait(&mut self) -> io::Result<()> {
+        self.wait_while_they_work(STILL)
+    }
+
+    fn wait_while_they_work(&mut self, still: Nanos) -> io::Result<()> {
         if self.said.is_none() {
             return Ok(());
         }
         let started = clock::now();
+        let mut work = Work::now(still);
         let mut waited = std::mem::take(&mut self.pids);
         loop {
             let found = self.living()?;
-            waited
-                .extend(found.into_iter().filter(|pid| !waited.contains(pid)).collect::<Vec<_>>());
+            let new = found.iter().map(|child| child.pid).filter(|pid| !waited.contains(pid));
+            waited.extend(new.collect::<Vec<_>>());
             if waited.is_empty() {
                 break;
             }
@@ -149,6 +171,13 @@ impl Workers {
                 }
             }
             waited.retain(|pid| !ended.contains(pid));
+            if work.is_still(&found) {
+                return Err(io::Error::other(format!(
+                    "the file system's process hangs: it has not ended after its unmount, and done nothing \
+                     for {still}: {}",
+                    self.words()
+                )));
+            }
             if clock::now().since(started) > LIMIT {
                 return Err(io::Error::other(format!(
                     "the file system's process has not ended within {LIMIT} of its unmount"
@@ -164,12 +193,7 @@ impl Workers {
 
     /// The last words of the command.
     fn words(&self) -> String {
-        let mut text = String::new();
-        if let Some(mut said) = self.said.as_ref()
-            && said.rewind().is_ok()
-        {
-            let _ = said.read_to_string(&mut text);
-        }
+        let text = self.said.as_ref().map(Heard::text).unwrap_or_default();
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
@@ -179,12 +203,44 @@ impl Workers {
     }
 }
 
+/// A child of this process that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Child {
+    pid: Pid,
+    /// Whether it waits for a device, or for what a signal does not end.
+    waits: bool,
+}
+
+/// Whether anything is done.
+struct Work {
+    /// What was last seen of it, and when.
+    seen: (Nanos, Nanos),
+    still: Nanos,
+}
+
+impl Work {
+    /// Seen to be done now.
+    fn now(still: Nanos) -> Work {
+        Work { seen: (Nanos(0), clock::now()), still }
+    }
+
+    /// Whether none of these has taken any CPU time, or waited for a device, for too long.
+    fn is_still(&mut self, children: &[Child]) -> bool {
+        let (now, times) = (clock::now(), children.iter().map(|child| process_time(child.pid)));
+        let time = times.fold(Nanos(0), |sum, time| sum + time);
+        if time != self.seen.0 || children.iter().any(|child| child.waits) {
+            self.seen = (time, now);
+        }
+        now.since(self.seen.1) > self.still
+    }
+}
+
 /// The living children of this process, by /proc.
 ///
 /// On a host this process is the first of a namespace of process numbers and /proc is still that of the
 /// namespace outside, where kernel threads are seen: there we and our children have other numbers than
 /// those that waitpid(2) takes, which are the last of `NSpid` (proc(5)).
-fn children() -> io::Result<Vec<Pid>> {
+fn children() -> io::Result<Vec<Child>> {
     let own = fs::read_link("/proc/self")?;
     let own = own.to_str().unwrap_or_default();
     let mut found = Vec::new();
@@ -195,23 +251,26 @@ fn children() -> io::Result<Vec<Pid>> {
             continue;
         };
         let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        found.extend(living_child(&status, own, name).and_then(Pid::from_raw));
+        found.extend(living_child(&status, own, name));
     }
-    found.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
+    found.sort_unstable_by_key(|child| child.pid.as_raw_nonzero());
     Ok(found)
 }
 
-/// The number of a living child of `parent` as that one knows it, by its /proc/NAME/status.
-fn living_child(status: &str, parent: &str, name: &str) -> Option<i32> {
+/// A living child of `parent` by the number that it has for that one, by its /proc/NAME/status.
+fn living_child(status: &str, parent: &str, name: &str) -> Option<Child> {
     let field = |key: &str| {
         let mut lines = status.lines();
         lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
     };
-    if field("PPid") != Some(parent) || field("State")?.starts_with('Z') {
+    let state = field("State")?;
+    if field("PPid") != Some(parent) || state.starts_with('Z') {
         return None;
     }
     // Kernels before 4.1 do not tell; then there is one number, or the wait for it fails.
-    field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name).parse().ok()
+    let own = field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name);
+    let pid = own.parse().ok().and_then(Pid::from_raw)?;
+    Some(Child { pid, waits: state.starts_with('D') })
 }
 
 #[cfg(test)]
@@ -235,17 +294,19 @@ mod tests {
         let status = |state: &str, ppid: u32| {
             format!("Name:\tfuse2fs\nState:\t{state} (x)\nPPid:\t{ppid}\nNSpid:\t4711\t2\n")
         };
-        assert_eq!(living_child(&status("S", 4710), "4710", "4711"), Some(2));
+        let child = |pid, waits| Some(Child { pid: Pid::from_raw(pid).unwrap(), waits });
+        assert_eq!(living_child(&status("S", 4710), "4710", "4711"), child(2, false));
+        assert_eq!(living_child(&status("D", 4710), "4710", "4711"), child(2, true));
         assert_eq!(living_child(&status("Z", 4710), "4710", "4711"), None);
         // A daemon of the host, whose parent is the host's first process.
         assert_eq!(living_child(&status("S", 1), "4710", "4711"), None);
         let old = "State:\tR (running)\nPPid:\t1\n";
-        assert_eq!(living_child(old, "1", "7"), Some(7));
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert_eq!(living_child(old, "1", "7"), child(7, false));
+        let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
         let found = children().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(found.iter().any(|pid| pid.as_raw_nonzero().get() == child.id() as i32));
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(found.iter().any(|it| it.pid.as_raw_nonzero().get() == sleeper.id() as i32));
     }
 
     #[test]
@@ -253,26 +314,44 @@ mod tests {
         // In a process of its own: other tests have children too.
         let alone = process::fork(|| {
             let mut other = Command::new("sleep").arg("1000").spawn()?;
-            let others = children()?;
+            let known = children()?;
+            let others: Vec<Pid> = known.iter().map(|child| child.pid).collect();
             // As a daemon does: in a session of its own, and left to us by what was started.
             let daemon = "sh -c 'setsid sleep 0.2 & exit 0'";
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
             Command::new("sh").args(["-c", daemon]).spawn()?;
-            let said = || Some(tempfile::tempfile().unwrap());
+            let said = || Some(Heard::listen().unwrap().1);
             let mut workers = Workers { said: said(), pids: Vec::new(), others: others.clone() };
             workers.wait()?;
-            if children()? != others || !workers.now().is_empty() {
+            if children()? != known || !workers.now().is_empty() {
                 return Err(io::Error::other("a child is left"));
             }
             // Once unmounted nothing is waited for.
             workers.wait()?;
             let bad = Command::new("false").spawn()?;
             std::thread::sleep(Duration::from_millis(100));
-            let ended = Workers { said: said(), pids: vec![Pid::from_child(&bad)], others }.wait();
+            let pids = vec![Pid::from_child(&bad)];
+            let ended = Workers { said: said(), pids, others: others.clone() }.wait();
+            // One that works may take its time, and one that does not is not waited for.
+            let mut hangs = Command::new("sleep").arg("1000").spawn()?;
+            let mut workers = Workers { said: said(), pids: Vec::new(), others };
+            workers.look();
+            let waited = workers.wait_while_they_work(Nanos(200_000_000));
+            let died = Workers { pids: vec![Pid::from_child(&hangs)], ..workers };
+            let before = died.died();
+            hangs.kill()?;
+            std::thread::sleep(Duration::from_millis(100));
+            let after = died.died();
             other.kill()?;
-            match ended {
-                Err(error) if error.to_string().contains("ended with exit code 1") => Ok(()),
+            let says = |result: io::Result<()>, words: &str| match result {
+                Err(error) if error.to_string().contains(words) => Ok(()),
+                other => Err(io::Error::other(format!("{other:?} and not {words}"))),
+            };
+            says(ended, "ended with exit code 1")?;
+            says(waited, "hangs: it has not ended after its unmount")?;
+            match (before, after) {
+                (None, Some(how)) if how.contains("killed by signal 9") => Ok(()),
                 other => Err(io::Error::other(format!("{other:?}"))),
             }
         })
