@@ -186,13 +186,16 @@ impl Trial<'_> {
         self.describe()?;
         let conditions = &mut self.conditions;
         match self.job.plan.age().is_some() {
-            false => self.target.make(conditions).map_err(failed("prepare"))?,
+            false => {
+                self.target.make(conditions).map_err(failed("prepare"))?;
+                self.measured.setup = self.target.setup();
+            }
             true => {
                 self.target.prepare(conditions).map_err(failed("prepare"))?;
+                self.measured.setup = self.target.setup();
                 self.age()?;
             }
         }
-        self.measured.setup = self.target.setup();
         self.target.finish().map_err(failed("unmount"))
     }
 
@@ -207,8 +210,12 @@ impl Trial<'_> {
             mailbox.set(Word::OpsDone, done.min(all));
             mailbox.set(Word::Now, clock::now().0);
         };
-        let aged = age::age(&plan, self.job.seed, self.target.root(), &mut beat);
+        let (aged, elapsed_ns) =
+            elapsed(|| age::age(&plan, self.job.seed, self.target.root(), &mut beat));
         self.conditions.aged = Some(aged.map_err(failed("age the file system"))?);
+        if let Some(setup) = &mut self.measured.setup {
+            setup.age_ns = Some(elapsed_ns);
+        }
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub fn look(run: &Run) -> Result<Seen, Failure> {
 
 /// The drive as a place.
 pub fn place(run: &Run) -> Result<Place, Failure> {
-    refuse_for_lab(run, "a drive of this host", &[])?;
+    refuse_for_lab(run, "a drive of this host", &["--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {}: there is one drive; leave --jobs out",

@@ -116,7 +116,7 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
 
 /// A medium that is made on this host for each trial.
 fn made_place(run: &Run, made: Made) -> Result<Place, Failure> {
-    refuse_for_lab(run, "a device of this host", &["--raid", "--journal-size"])?;
+    refuse_for_lab(run, "a device of this host", &["--raid", "--journal-size", "--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two \
@@ -209,6 +209,9 @@ pub fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure
             "; what is set on this host stays the user's to set, and records say what it is"
         }
         "--size" if Made::parse(on).is_some() => "; the size stands in --on",
+        "--age" => {
+            "; it ages a file system that is made anew, in the lab, on loop:SIZE, ram:SIZE or a drive"
+        }
         _ => "",
     };
     Err(Failure::wrong(format!(

@@ -160,6 +160,37 @@ fn journals_on_a_device_of_their_own_and_memory_as_a_medium() {
 }
 
 #[test]
+fn a_file_system_is_aged_anew_in_each_trial_and_that_is_in_no_figure() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = "dirops --set files=100 --on loop:256M --fs ext4 --age none \
+                 --age fill=50%,churn=1,files=16K-256K --repeat 2";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let output = run_and_look(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trials = records(&folder.path().join("r"));
+    assert_eq!(trials.len(), 4);
+    let is_aged = |trial: &&Value| !trial["plan"]["filesystem"]["age"].is_null();
+    let used = |trial: &Value| trial["measured"]["phases"][0]["space_used"].as_u64().unwrap();
+    let young = trials.iter().find(|trial| !is_aged(trial)).unwrap();
+    assert!(young["conditions"]["aged"].is_null() && young["host"]["stages"]["age"].is_null());
+    for trial in trials.iter().filter(is_aged) {
+        assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
+        let of = |what: &str| trial["conditions"]["aged"][what].as_u64().unwrap();
+        let fill = 100.0 * of("used") as f64 / of("size") as f64;
+        assert!((49.5..51.5).contains(&fill), "{fill} % full");
+        assert!(of("files") > 300 && of("removed") >= of("files") * 9 / 10, "{trial}");
+        assert!(used(trial) > used(young) + of("bytes"), "what aged stays during the phases");
+        assert_eq!(trial["measured"]["check"]["clean"], true);
+        assert_eq!(trial["host"]["stages"]["age"], trial["measured"]["setup"]["age_ns"]);
+        assert!(trial["host"]["stages"]["age"].as_u64() > Some(0), "{}", trial["host"]);
+        assert_eq!(trial["measured"]["verify"]["problems"], 0);
+    }
+}
+
+#[test]
 fn what_mkfs_refuses_fails_with_its_own_words_and_leaves_nothing() {
     if !can_mount() {
         return;

@@ -134,6 +134,49 @@ fn an_aged_disk_gives_the_same_digits_from_the_cache_and_made_anew() {
     }
 }
 
+/// An array, and a file system with its journal elsewhere: all their disks are one image.
+#[test]
+fn an_aged_array_is_put_together_again_of_the_disks_that_were_kept() {
+    let Some(lab) = lab() else { return };
+    let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
+    let arrays: &[&str] = if full { &["0x2", "1x2", "5x3:64K", "10x4"] } else { &["5x3:64K"] };
+    for raid in arrays {
+        let words = format!(
+            "dirops --fs ext4 --set files=50 --size 320M --raid {raid} --jobs 2 --age none \
+             --age fill=60%,churn=1,files=4K-256K"
+        );
+        for out in ["first", "cached"] {
+            lab.good(&format!("{words} --out {out}"));
+        }
+        assert_eq!(lab.records("first"), lab.records("cached"), "{raid}");
+        let is_aged = |trial: &&Value| !trial["conditions"]["aged"].is_null();
+        let [one, two] = ["first", "cached"].map(|out| lab.trials(out));
+        assert_eq!((one.len(), one.iter().filter(is_aged).count()), (2, 1));
+        assert_eq!(one.iter().map(made).filter(|made| *made).count(), 1, "{raid}");
+        assert!(!two.iter().any(made), "{raid}");
+        for trial in &one {
+            assert_eq!(trial["measured"]["check"]["clean"], true, "{trial}");
+            // Wrong parity, or copies that differ, would be told.
+            let found = trial["conditions"]["array"]["found"].as_str().unwrap();
+            assert!(!found.contains("wrong") && !found.starts_with('0'), "{found}");
+        }
+        let _ = ["first", "cached"].map(|out| std::fs::remove_dir_all(lab.path().join(out)));
+    }
+    if !full {
+        return;
+    }
+    for (out, spec) in [("far", "ext4 -J device={journal}"), ("log", "xfs -l logdev={journal}")] {
+        let words = format!(
+            "run dirops --set files=50 --size 512M --journal-size 64M --out {out} \
+             --age fill=40%,churn=1,files=16K-1M --fs"
+        );
+        let output = lab.fsdyno(&words).arg(spec).output().unwrap();
+        assert_eq!(code(&output), 0, "{spec}: {}", stderr(&output));
+        let trial = lab.trials(out).remove(0);
+        assert!(made(&trial) && trial["measured"]["check"]["clean"] == true, "{trial}");
+    }
+}
+
 #[test]
 fn a_snapshot_and_its_formatted_disks_are_made_once_and_repeat() {
     let Some(lab) = lab() else { return };

@@ -200,7 +200,7 @@ mod tests {
             report: serde_json::to_vec(&report).unwrap(),
             elapsed: Duration::from_secs(1),
             first_op: None,
-            stages: Vec::new(),
+            stages: Default::default(),
             cpu: None,
             memory: None,
             stored: fsdyno_record::Bytes(0),

@@ -16,6 +16,7 @@ use fsdyno_child::{Ended, Process, Seat, SharedMailbox, memory_file};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage, Word};
 use fsdyno_record::plan::CpuPlan;
+use fsdyno_record::stages::Stages;
 use fsdyno_record::trial::AgentReport;
 use serde_json::json;
 
@@ -43,8 +44,8 @@ pub struct Finished {
     pub elapsed: Duration,
     /// Host time from the start of QEMU until the first phase was seen.
     pub first_op: Option<Duration>,
-    /// Host time by stage, and of [`Stage::Running`] by the phase's index.
-    pub stages: Vec<(Stage, u64, Duration)>,
+    /// Host time by stage.
+    pub stages: Stages,
     /// CPU time that QEMU took.
     pub cpu: Option<Duration>,
     /// The most memory that QEMU held, the disks' pages that it had touched among it.
@@ -365,7 +366,7 @@ impl<'a> Run<'a> {
             if let Some(report) = self.mailbox.mailbox()?.report() {
                 self.guarded()?;
                 let finished = self.finish(report, elapsed, first_op, progress)?;
-                return Ok(Finished { stages: stages.0, ..finished });
+                return Ok(Finished { stages, ..finished });
             }
             if let Some(ended) = ended {
                 return Err(self.died(ended));
@@ -422,7 +423,7 @@ impl<'a> Run<'a> {
             report,
             elapsed,
             first_op,
-            stages: Vec::new(),
+            stages: Stages::default(),
             cpu: ended.map(|ended| ended.cpu),
             memory: ended.map(|ended| Bytes(ended.memory)),
             stored,
@@ -466,24 +467,6 @@ impl<'a> Run<'a> {
         let mut lines = last_lines(&self.console, LINES);
         lines.extend(self.process.last_words(LINES));
         lines
-    }
-}
-
-/// Where host time went, as seen from outside: what passed since the last look belongs to the stage
-/// that is seen now.
-#[derive(Debug, Default)]
-struct Stages(Vec<(Stage, u64, Duration)>, Duration);
-
-impl Stages {
-    fn seen(&mut self, progress: &Progress, elapsed: Duration) {
-        let passed = elapsed.saturating_sub(self.1);
-        self.1 = elapsed;
-        let phase = if progress.stage == Stage::Running { progress.phase } else { 0 };
-        let same = |held: &&mut (Stage, u64, Duration)| (held.0, held.1) == (progress.stage, phase);
-        match self.0.iter_mut().find(same) {
-            Some(held) => held.2 += passed,
-            None => self.0.push((progress.stage, phase, passed)),
-        }
     }
 }
 

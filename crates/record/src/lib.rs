@@ -18,6 +18,7 @@ pub mod quote;
 pub mod seed;
 pub mod series;
 pub mod shell;
+pub mod stages;
 pub mod suggest;
 pub mod trial;
 pub mod units;

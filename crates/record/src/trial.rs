@@ -198,6 +198,9 @@ pub struct Setup {
     pub mkfs_ns: Nanos,
     /// The first mount.
     pub mount_ns: Nanos,
+    /// Ageing, by the clock of the agent that did it; no phase has it among its times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<Nanos>,
 }
 
 /// One timed phase. All times count from its first op.
@@ -416,9 +419,10 @@ pub struct Host {
     /// Wall-clock time of the file system's own check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_ns: Option<Nanos>,
-    /// Wall-clock time by stage, as the venue saw it from outside, every 10 ms: `boot`, `prepare`, `gap`,
+    /// Wall-clock time by stage, as the venue saw it from outside, every 10 or 20 ms: `boot`, `prepare`, `gap`,
     /// `verify`, `check` (the last unmount), `end`, the phases by their name as `phase create`; after
-    /// the guest's end `image` (its disk laid out for the file system's own check).
+    /// the guest's end `image` (its disk laid out for the file system's own check). `make` is the guest that
+    /// made the disks, where it was another and ran for this trial; `age` is ageing on a device of this host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, Nanos>,
     /// Bytes of the modelled disk that were stored.

@@ -339,6 +339,7 @@ fn measured(phases: Vec<Phase>) -> Measured {
             device_ns: Nanos(95_000_000),
             mkfs_ns: Nanos(160_000_000),
             mount_ns: Nanos(4_000_000),
+            age_ns: None,
         }),
         gaps,
         capacity: None,

@@ -4,6 +4,7 @@ use fsdyno_filesystem::{Context, Ground, catalog};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{DevicePlan, MediumPlan};
 
+use crate::ages;
 use crate::lab_rows::{lacks, made, specs};
 use crate::matrix::Row;
 use crate::question::{DevicePlace, MatrixError, Question, USUAL_JOURNAL};
@@ -17,6 +18,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
                 .to_string(),
         ));
     }
+    ages::check(&question.ages)?;
     let specs = specs(&question.filesystems)?;
     if specs.is_empty() {
         return Err(MatrixError::Wrong(format!(
@@ -66,7 +68,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
             )));
         }
         let journal = place.journal_size.unwrap_or(USUAL_JOURNAL);
-        rows.push(Row {
+        let row = Row {
             label: spec.name(),
             filesystem: Some(plan),
             medium: MediumPlan::Device(DevicePlan {
@@ -78,7 +80,8 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
             room: Some(place.size),
             lacks: lacks(top, filesystem),
             skip: None,
-        });
+        };
+        rows.extend(ages::rows(row, &question.ages)?);
     }
     Ok(rows)
 }
@@ -116,6 +119,28 @@ mod tests {
         // Nobody has zeroed the blocks of a host's device beforehand.
         let mkfs = cells[1].plan.filesystem.as_ref().unwrap().mkfs.join(" ");
         assert!(!mkfs.contains("assume_storage_prezeroed"), "{mkfs}");
+    }
+
+    #[test]
+    fn an_age_is_a_row_here_too_and_leaves_less_room() {
+        let ages = vec![None, "fill=80%".parse().ok()];
+        let question = Question { ages, ..ask(&["ext4"]) };
+        let cells = matrix(&question, &Place::Device(place("loop:1G", 1 << 30))).unwrap();
+        let fills: Vec<Option<u32>> =
+            cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
+        assert_eq!(fills, [None, Some(80)]);
+        let sets = vec!["files=10000".to_string(), "size=32K".to_string()];
+        let refused =
+            matrix(&Question { sets, ..question }, &Place::Device(place("loop:1G", 1 << 30)));
+        assert!(refused.unwrap_err().to_string().contains("has 204"), "a fifth of a gibibyte");
+        let raw = Question {
+            workloads: vec!["bonnie".into()],
+            sets: vec!["bonnie.files=0".into()],
+            ages: vec!["fill=80%".parse().ok()],
+            ..ask(&["raw"])
+        };
+        let text = matrix(&raw, &Place::Device(place("loop:1G", 1 << 30))).unwrap_err().to_string();
+        assert!(text.contains("nothing is made there by an mkfs"), "{text}");
     }
 
     #[test]

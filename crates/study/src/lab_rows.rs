@@ -6,17 +6,17 @@ use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, Then};
 use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog};
-use fsdyno_record::plan::{AgePlan, DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan};
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{Bytes, suggest};
-use fsdyno_workload::sizes::Sizes;
 
+use crate::ages;
 use crate::matrix::Row;
 use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
 
 /// A row for each kernel, disk and file system, in the order in which they were given.
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
-    check_ages(&question.ages, lab)?;
+    ages::check(&question.ages)?;
     let specs = specs(&question.filesystems)?;
     let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
@@ -42,59 +42,11 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
                 }
                 let journal = journal.as_ref().unwrap_or(disk);
                 let row = lab_row(question, lab, known, (disk, journal), kernel)?;
-                rows.extend(aged(row, &question.ages)?);
+                rows.extend(ages::rows(row, &question.ages)?);
             }
         }
     }
     Ok(rows)
-}
-
-fn check_ages(ages: &[Option<AgePlan>], lab: &LabPlace) -> Result<(), MatrixError> {
-    let wrong = |text| Err(MatrixError::Wrong(text));
-    for (at, age) in ages.iter().enumerate() {
-        let typed = age.as_ref().map_or("none".to_string(), ToString::to_string);
-        if ages[..at].contains(age) {
-            return wrong(format!("--age {typed} is there twice"));
-        }
-        let Some(age) = age else { continue };
-        if age.files.parse::<Sizes>().is_err() {
-            return wrong(format!(
-                "--age {typed}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
-                 lognormal:64K:1.5",
-                age.files
-            ));
-        }
-        if lab.raid.is_some() {
-            return wrong(format!(
-                "--age {typed} is not there yet on a RAID: its disks are made by another guest, and \
-                 an array would have to be put together again; leave one of them out"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// A row for each age; its room is what ageing leaves.
-fn aged(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError> {
-    let age = |age: &Option<AgePlan>| {
-        let mut aged = row.clone();
-        if let (Some(age), Some(filesystem)) = (age, &mut aged.filesystem) {
-            if filesystem.mkfs.is_empty() {
-                return Err(MatrixError::Wrong(format!(
-                    "--age {age} is not possible with {}: it has no disk on which an aged one could be \
-                     kept; leave one of them out",
-                    row.label
-                )));
-            }
-            aged.room = aged.room.map(|room| Bytes(room.0 / 100 * u64::from(100 - age.fill)));
-            filesystem.age = Some(age.clone());
-        }
-        Ok(aged)
-    };
-    match ages.is_empty() {
-        true => Ok(vec![row]),
-        false => ages.iter().map(age).collect(),
-    }
 }
 
 /// Where a kind that the lab has not can be had.

@@ -1,5 +1,6 @@
 //! Plan a matrix of trials, order them, run them through a venue, store them.
 
+mod ages;
 mod config;
 mod device_rows;
 pub mod input;

@@ -16,7 +16,7 @@ use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 
 use crate::error::VenueError;
-use crate::host::{HostVenue, follow, nanos, other};
+use crate::host::{HostVenue, follow, other};
 use crate::md::Array;
 use crate::venue::{Ran, Watch};
 use crate::{check, clock, ground, prerequisites, tools};
@@ -156,21 +156,15 @@ pub fn run(
     let mut process = venue.start(&shared, devices.arguments(), &devices.held(), input)?;
     let watched = follow(&mut process, &mailbox, job, begin, watch);
     process.kill().map_err(VenueError::io("end the agent"))?;
-    let (mut report, first_op, ended) = watched?;
+    let mut followed = watched?;
+    let report = &mut followed.report;
     let what = devices.data.first().map(|device| device.what.clone());
     report.conditions.device = what.unwrap_or_default();
     report.conditions.tools = tools::of_plan(&job.plan);
     report.conditions.notes.extend(devices.notes());
-    let check_ns = checked(job, &devices, &mailbox.progress(), &mut report, watch)?;
-    let host = Host {
-        started,
-        elapsed_ns: nanos(begin.elapsed()),
-        first_op_ns: first_op.map(nanos),
-        cpu_ns: ended.map(|ended| nanos(ended.cpu)),
-        check_ns,
-        ..Host::default()
-    };
-    Ok(Ran { report, host, identity: None })
+    let check_ns = checked(job, &devices, &mailbox.progress(), report, watch)?;
+    let host = Host { check_ns, ..followed.host(started, begin) };
+    Ok(Ran { report: followed.report, host, identity: None })
 }
 
 /// Has the file system that a good trial left checked; how long that took.

@@ -15,6 +15,7 @@ use fsdyno_media::Directory;
 use fsdyno_media::block::Claim;
 use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
 use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::stages::Stages;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Job, Nanos, Plan};
 
@@ -113,17 +114,11 @@ impl HostVenue {
         let mut process = self.start(&shared, arguments, &[root], input)?;
         let watched = follow(&mut process, &mailbox, job, begin, watch);
         process.kill().map_err(VenueError::io("end the agent"))?;
-        let (mut report, first_op, ended) = watched?;
+        let mut followed = watched?;
         directory.remove()?;
-        report.conditions.device = device.unwrap_or_default();
-        let host = Host {
-            started,
-            elapsed_ns: nanos(begin.elapsed()),
-            first_op_ns: first_op.map(nanos),
-            cpu_ns: ended.map(|ended| nanos(ended.cpu)),
-            ..Host::default()
-        };
-        Ok(Ran { report, host, identity: None })
+        followed.report.conditions.device = device.unwrap_or_default();
+        let host = followed.host(started, begin);
+        Ok(Ran { report: followed.report, host, identity: None })
     }
 }
 
@@ -152,7 +147,37 @@ impl Venue for HostVenue {
     }
 }
 
-type Followed = (AgentReport, Option<Duration>, Option<Ended>);
+/// A child that was watched to its end.
+pub(crate) struct Followed {
+    /// What it said.
+    pub report: AgentReport,
+    first_op: Option<Duration>,
+    ended: Option<Ended>,
+    stages: Stages,
+}
+
+impl Followed {
+    /// What depends on this host. Ageing is part of what an agent calls getting ready, and has an account of
+    /// its own here.
+    pub fn host(&self, started: String, begin: Instant) -> Host {
+        let measured = &self.report.measured;
+        let phases: Vec<&str> = measured.phases.iter().map(|it| it.name.as_str()).collect();
+        let mut stages = self.stages.by_name(&phases);
+        if let Some(age) = measured.setup.and_then(|setup| setup.age_ns) {
+            let prepare = stages.entry(Stage::Preparing.account().to_string()).or_default();
+            *prepare = Nanos(prepare.0.saturating_sub(age.0));
+            stages.insert("age".to_string(), age);
+        }
+        Host {
+            started,
+            elapsed_ns: nanos(begin.elapsed()),
+            first_op_ns: self.first_op.map(nanos),
+            cpu_ns: self.ended.map(|ended| nanos(ended.cpu)),
+            stages,
+            ..Host::default()
+        }
+    }
+}
 
 /// Watches a child until its report is there and it has ended.
 pub(crate) fn follow(
@@ -164,15 +189,19 @@ pub(crate) fn follow(
 ) -> Result<Followed, VenueError> {
     let deadline = Duration::from_nanos(job.deadline.0) + GRACE;
     let mut first_op = None;
+    let mut stages = Stages::default();
     loop {
         // The child's end is looked at first: what it wrote before it ended is then all there.
         let ended = process.poll().map_err(VenueError::io("wait for the agent"))?;
         let progress = mailbox.progress();
+        stages.seen(&progress, begin.elapsed());
         if progress.stage >= Stage::Running && first_op.is_none() {
             first_op = Some(begin.elapsed());
         }
         match (mailbox.report(), ended) {
-            (Some(report), Some(_)) => return Ok((read_report(&report)?, first_op, ended)),
+            (Some(report), Some(_)) => {
+                return Ok(Followed { report: read_report(&report)?, first_op, ended, stages });
+            }
             (None, Some(ended)) => return Err(died(process, ended, progress)),
             _ => {}
         }

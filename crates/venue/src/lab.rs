@@ -13,7 +13,7 @@ use fsdyno_filesystem::{array as md, catalog};
 use fsdyno_lab::{
     Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, Parts, RunError, Snapshot,
 };
-use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan, Task};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
@@ -401,16 +401,9 @@ fn stages(
     report: &AgentReport,
     image: Option<Nanos>,
 ) -> BTreeMap<String, Nanos> {
-    let mut named: BTreeMap<String, Nanos> =
-        image.map(|ns| ("image".into(), ns)).into_iter().collect();
-    for (stage, phase, time) in &finished.stages {
-        let phase = usize::try_from(*phase).ok().and_then(|at| report.measured.phases.get(at));
-        let name = match (stage, phase) {
-            (Stage::Running, Some(phase)) => format!("phase {}", phase.name),
-            _ => stage.account().to_string(),
-        };
-        *named.entry(name).or_default() += nanos(*time);
-    }
+    let phases: Vec<&str> = report.measured.phases.iter().map(|it| it.name.as_str()).collect();
+    let mut named = finished.stages.by_name(&phases);
+    named.extend(image.map(|ns| ("image".to_string(), ns)));
     named
 }
 

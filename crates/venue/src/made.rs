@@ -33,12 +33,13 @@ impl std::fmt::Debug for Attention {
     }
 }
 
-/// Whether the disks of a plan's trials are made by another guest than the one that is measured. An
-/// array's are not yet: it would have to be put together from its members again.
+/// Whether the disks of a plan's trials are made by another guest than the one that is measured. An array is
+/// then put together again of the members that were kept, by the command that made it: with `--assume-clean`
+/// and the same data offset mdadm writes its superblocks and nothing else.
 fn is_beforehand(plan: &Plan) -> bool {
     // What lies in memory has no disk that could be kept.
     let formatted = plan.filesystem.as_ref().is_some_and(|filesystem| !filesystem.mkfs.is_empty());
-    let snapshot = plan.lab().is_some_and(|lab| !lab.boot.is_cold() && lab.raid.is_none());
+    let snapshot = plan.lab().is_some_and(|lab| !lab.boot.is_cold());
     formatted && (plan.age().is_some() || snapshot)
 }
 
@@ -75,6 +76,6 @@ pub fn tell(made: &AgentReport, report: &mut AgentReport) {
     let notes: Vec<String> = notes.cloned().collect();
     to.notes.extend(notes);
     if let (Some(from), Some(to)) = (&made.measured.setup, &mut report.measured.setup) {
-        to.mkfs_ns = from.mkfs_ns;
+        (to.mkfs_ns, to.age_ns) = (from.mkfs_ns, from.age_ns);
     }
 }

@@ -102,34 +102,3 @@ fn a_guest_that_powers_off_without_a_report_has_died() {
         "{error}"
     );
 }
-
-#[test]
-fn host_time_goes_to_the_stage_that_was_seen_at_its_end() {
-    let seen = |stage, phase| Progress {
-        stage,
-        phase,
-        phases: 2,
-        ops_done: 0,
-        ops_total: 0,
-        now: fsdyno_record::Nanos(0),
-        requests: 0,
-    };
-    let mut stages = Stages::default();
-    let ms = Duration::from_millis;
-    for (stage, phase, at) in [
-        (Stage::Starting, 0, 5),
-        (Stage::Running, 0, 25),
-        (Stage::Gap, 0, 30),
-        (Stage::Running, 1, 70),
-        (Stage::Gap, 1, 71),
-    ] {
-        stages.seen(&seen(stage, phase), ms(at));
-    }
-    let right = [
-        (Stage::Starting, 0, ms(5)),
-        (Stage::Running, 0, ms(20)),
-        (Stage::Gap, 0, ms(6)),
-        (Stage::Running, 1, ms(40)),
-    ];
-    assert_eq!(stages.0, right);
-}

@@ -1,0 +1,78 @@
+//! Where host time went, by the stages of a trial as its mailbox shows them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::mailbox::{Progress, Stage};
+use crate::units::Nanos;
+
+/// Host time by stage, as seen from outside: what passed since the last look belongs to the stage that is
+/// seen now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// By stage, and of [`Stage::Running`] by the phase's index too.
+    spent: Vec<(Stage, u64, Duration)>,
+    seen: Duration,
+}
+
+impl Stages {
+    /// A look, so long after the trial's beginning.
+    pub fn seen(&mut self, progress: &Progress, elapsed: Duration) {
+        let passed = elapsed.saturating_sub(self.seen);
+        self.seen = elapsed;
+        let phase = if progress.stage == Stage::Running { progress.phase } else { 0 };
+        let same = |held: &&mut (Stage, u64, Duration)| (held.0, held.1) == (progress.stage, phase);
+        match self.spent.iter_mut().find(same) {
+            Some(held) => held.2 += passed,
+            None => self.spent.push((progress.stage, phase, passed)),
+        }
+    }
+
+    /// The same by the names of a record's account, phases by theirs: `boot`, `gap`, `phase create`.
+    pub fn by_name(&self, phases: &[&str]) -> BTreeMap<String, Nanos> {
+        let mut named = BTreeMap::new();
+        for (stage, phase, spent) in &self.spent {
+            let phase = usize::try_from(*phase).ok().and_then(|at| phases.get(at));
+            let name = match (stage, phase) {
+                (Stage::Running, Some(phase)) => format!("phase {phase}"),
+                _ => stage.account().to_string(),
+            };
+            let spent = Nanos(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX));
+            *named.entry(name).or_default() += spent;
+        }
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_time_goes_to_the_stage_that_was_seen_at_its_end() {
+        let seen = |stage, phase| Progress {
+            stage,
+            phase,
+            phases: 2,
+            ops_done: 0,
+            ops_total: 0,
+            now: Nanos(0),
+            requests: 0,
+        };
+        let mut stages = Stages::default();
+        for (stage, phase, at) in [
+            (Stage::Starting, 0, 5),
+            (Stage::Ready, 0, 6),
+            (Stage::Running, 0, 26),
+            (Stage::Gap, 0, 31),
+            (Stage::Running, 1, 71),
+            (Stage::Gap, 1, 72),
+            (Stage::Running, 9, 73),
+        ] {
+            stages.seen(&seen(stage, phase), Duration::from_millis(at));
+        }
+        let right = [("boot", 6), ("gap", 6), ("phase", 1), ("phase one", 20), ("phase two", 40)];
+        let right = right.map(|(name, ms)| (name.to_string(), Nanos(ms * 1_000_000)));
+        assert_eq!(stages.by_name(&["one", "two"]), right.into());
+    }
+}
