@@ -2,7 +2,7 @@
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MOST_INTERVALS, PhaseSeries};
+use fsdyno_record::series::{MOST_INTERVALS, PhaseSeries, SHORTEST_LOOK};
 
 use crate::sampler::Samples;
 
@@ -25,8 +25,13 @@ pub fn series(
     seen: Option<SeenOf>,
 ) -> Option<PhaseSeries> {
     let mut timeline = timeline.clone();
+    // In a phase that is too short for two looks only ops are told.
+    let seen = seen.filter(|_| length > SHORTEST_LOOK);
     let mut gauge = seen.as_ref().map(|seen| seen.samples.gauge.clone()).unwrap_or_default();
-    let mut interval = timeline.interval().max(gauge.interval());
+    let mut interval = timeline.interval();
+    if seen.is_some() {
+        interval = interval.max(gauge.interval());
+    }
     while length.0.div_ceil(interval.0) > MOST_INTERVALS as u64 {
         interval = interval + interval;
     }
@@ -101,7 +106,7 @@ mod tests {
     }
 
     fn seen(values: &[[u64; 3]], written: Option<u64>) -> SeenOf {
-        let gauge = Gauge::of(SHORTEST_INTERVAL, values.to_vec());
+        let gauge = Gauge::of(SHORTEST_LOOK, values.to_vec());
         let samples = Samples { gauge, written_before: 1000 };
         SeenOf { samples, unwritten: Some([0, 0]), written }
     }
@@ -109,10 +114,10 @@ mod tests {
     #[test]
     fn ops_end_with_the_last_call_and_the_rest_ends_with_the_stamp() {
         let looks = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
-        let series = series("create", &timeline(25), Nanos(34 * MS), Some(seen(&looks, Some(400))));
-        let series = series.unwrap();
-        assert_eq!((series.interval_ns, series.length_ns), (SHORTEST_INTERVAL, Nanos(34 * MS)));
-        assert_eq!(series.ops, [10, 10, 5, 0]);
+        let seen = seen(&looks, Some(400));
+        let series = series("create", &timeline(100), Nanos(134 * MS), Some(seen)).unwrap();
+        assert_eq!((series.interval_ns, series.length_ns), (SHORTEST_LOOK, Nanos(134 * MS)));
+        assert_eq!(series.ops, [40, 40, 20, 0]);
         assert_eq!(series.dirty_bytes, [10, 20, 30, 0], "the look after the end is left out");
         assert_eq!(series.writeback_bytes, [0, 5, 5, 0]);
         assert_eq!(series.device_written_bytes, [0, 100, 200, 100]);
@@ -120,11 +125,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_empty_and_what_is_too_short_is_left_out() {
-        let told = series("stat", &timeline(25), Nanos(25 * MS), Some(seen(&[], None))).unwrap();
+        let told = series("stat", &timeline(25), Nanos(85 * MS), Some(seen(&[], None))).unwrap();
         assert!(told.device_written_bytes.is_empty());
         assert_eq!(told.dirty_bytes, [0, 0, 0], "nobody looked, and it is clean at the end");
-        let alone = series("stat", &timeline(25), Nanos(25 * MS), None).unwrap();
-        assert!(alone.dirty_bytes.is_empty() && alone.writeback_bytes.is_empty());
+        for seen in [None, Some(seen(&[], Some(400)))] {
+            let alone = series("stat", &timeline(25), Nanos(25 * MS), seen).unwrap();
+            assert_eq!((alone.interval_ns, alone.ops.len()), (SHORTEST_INTERVAL, 3));
+            assert!(alone.dirty_bytes.is_empty() && alone.device_written_bytes.is_empty());
+        }
         assert_eq!(series("stat", &timeline(9), Nanos(10 * MS), None), None);
     }
 

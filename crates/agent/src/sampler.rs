@@ -31,8 +31,8 @@ const PRIORITY: i32 = 40;
 /// Where the two numbers stand.
 const VMSTAT: &str = "/proc/vmstat";
 
-/// How much more of it is read than was needed at first: its numbers grow.
-const SLACK: usize = 256;
+/// How much more of it is read than is needed: its numbers grow, and each further line costs.
+const SLACK: usize = 16;
 
 /// Around where the two stood last they are looked for first.
 const NEAR: usize = 64;
@@ -150,6 +150,7 @@ fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Resu
             Err(error) => return Err(error),
         };
         let mut look = Look::open(&names, mailbox)?;
+        // With it the first look finds how much it has to read.
         let mut gauge = Gauge::default();
         let written_before = look.now()[2];
         send(line, b"")?;
@@ -220,12 +221,10 @@ struct Look<'a> {
 
 impl<'a> Look<'a> {
     fn open(counters: &[u8], mailbox: Mailbox<'a>) -> io::Result<Look<'a>> {
-        let text = std::fs::read(VMSTAT)?;
-        let needed = line_of(&text, WRITEBACK).map_or(text.len(), |(_, end)| end + SLACK);
         let names = String::from_utf8_lossy(counters);
         Ok(Look {
             vmstat: File::open(VMSTAT)?,
-            bytes: vec![0; needed],
+            bytes: vec![0; 512],
             near: 0,
             counters: names.lines().map(File::open).collect::<io::Result<_>>()?,
             mailbox,
@@ -233,19 +232,9 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// What is so now; zero for what cannot be read.
+    /// What is so now; zero for what the kernel does not tell.
     fn now(&mut self) -> Seen {
-        let length = self.vmstat.read_at(&mut self.bytes, 0).unwrap_or(0);
-        let text = self.bytes.get(..length).unwrap_or_default();
-        // Whether they stand there still is much sooner seen than where they stand.
-        let from = self.near.saturating_sub(NEAR);
-        let from =
-            if line_of(text.get(from..).unwrap_or_default(), DIRTY).is_some() { from } else { 0 };
-        let (dirty, end) = line_of(text.get(from..).unwrap_or_default(), DIRTY).unwrap_or_default();
-        self.near = from + end;
-        let writeback = line_of(text.get(self.near..).unwrap_or_default(), WRITEBACK);
-        let (dirty, writeback) =
-            (dirty * self.page, writeback.map_or(0, |(pages, _)| pages) * self.page);
+        let (dirty, writeback) = self.pages();
         let mut written = self.mailbox.get(Word::Written);
         for counter in &self.counters {
             let mut text = [0; 256];
@@ -253,8 +242,33 @@ impl<'a> Look<'a> {
             let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
             written += parse_device_stat(text).map_or(0, |device| device.bytes_written.0);
         }
-        [dirty, writeback, written]
+        [dirty * self.page, writeback * self.page, written]
     }
+
+    /// Pages that are dirty, and pages under write-back.
+    fn pages(&mut self) -> (u64, u64) {
+        loop {
+            let length = self.vmstat.read_at(&mut self.bytes, 0).unwrap_or(0);
+            let text = self.bytes.get(..length).unwrap_or_default();
+            let near = self.near.saturating_sub(NEAR);
+            if let Some((dirty, writeback, at)) = both(text, near).or_else(|| both(text, 0)) {
+                self.near = at;
+                return (dirty, writeback);
+            }
+            if length < self.bytes.len() {
+                return (0, 0);
+            }
+            self.bytes.resize(length + SLACK, 0);
+        }
+    }
+}
+
+/// The numbers of both lines, looked for from a place on, and where the first stands, if both are whole.
+fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
+    let text = text.get(from..)?;
+    let (dirty, end) = line_of(text, DIRTY)?;
+    let (writeback, length) = line_of(&text[end..], WRITEBACK)?;
+    (text.get(end + length) == Some(&b'\n')).then_some((dirty, writeback, from + end))
 }
 
 const DIRTY: &[u8] = b"\nnr_dirty ";
@@ -271,13 +285,15 @@ fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
 
 /// Dirty bytes, bytes under write-back now; none where the kernel does not tell.
 pub fn dirty_and_writeback() -> Option<[u64; 2]> {
-    let text = std::fs::read(VMSTAT).ok()?;
+    let (dirty, writeback, _) = both(&std::fs::read(VMSTAT).ok()?, 0)?;
     let page = rustix::param::page_size() as u64;
-    Some([line_of(&text, DIRTY)?.0 * page, line_of(&text, WRITEBACK)?.0 * page])
+    Some([dirty * page, writeback * page])
 }
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::series::SHORTEST_LOOK;
+
     use super::*;
 
     #[test]
@@ -286,7 +302,10 @@ mod tests {
                      nr_dirty_threshold 77\n";
         assert_eq!(line_of(text, DIRTY), Some((12, 27)));
         assert_eq!(line_of(text, WRITEBACK).map(|line| line.0), Some(3));
-        assert_eq!(line_of(&text[..30], WRITEBACK), None);
+        assert_eq!(both(text, 0), Some((12, 3, 27)));
+        assert_eq!(both(text, 9), Some((12, 3, 27)));
+        // A number that was cut is none.
+        assert_eq!((both(&text[..42], 0), both(text, 20)), (None, None));
         assert!(dirty_and_writeback().is_some());
     }
 
@@ -303,7 +322,7 @@ mod tests {
             clock::sleep_until(start + Nanos(10_000_000 * intervals));
             let samples = sampler.end().unwrap();
             let (looks, passed) = (samples.gauge.seen().len(), clock::now().since(start).0);
-            assert!(looks as u64 <= passed / 10_000_000, "{looks} in {passed} ns");
+            assert!(looks as u64 <= passed / SHORTEST_LOOK.0, "{looks} in {passed} ns");
             // In a second it came to its turn once, however busy the machine is.
             assert!(looks > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);

@@ -6,7 +6,7 @@
 //! is looked at from outside at the end of each interval is a [`Gauge`].
 
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MOST_INTERVALS, SHORTEST_INTERVAL};
+use fsdyno_record::series::{MOST_INTERVALS, SHORTEST_INTERVAL, SHORTEST_LOOK};
 
 /// Counts of events in intervals since a moment.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ pub struct Gauge<const N: usize> {
 
 impl<const N: usize> Default for Gauge<N> {
     fn default() -> Gauge<N> {
-        Gauge { interval: SHORTEST_INTERVAL, seen: Vec::with_capacity(MOST_INTERVALS) }
+        Gauge { interval: SHORTEST_LOOK, seen: Vec::with_capacity(MOST_INTERVALS) }
     }
 }
 
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn ends_that_were_slept_through_hold_what_was_seen_next() {
         let mut gauge = Gauge::<2>::default();
-        gauge.see(Nanos(9 * MS), [1, 1]);
+        gauge.see(Nanos(39 * MS), [1, 1]);
         assert!(gauge.seen().is_empty(), "before the first end");
-        gauge.see(Nanos(35 * MS), [2, 3]);
+        gauge.see(Nanos(125 * MS), [2, 3]);
         assert_eq!(gauge.seen(), [[2, 3]; 3]);
-        assert_eq!(gauge.next(), Nanos(40 * MS));
+        assert_eq!(gauge.next(), Nanos(160 * MS));
     }
 }

@@ -14,13 +14,16 @@ use crate::units::{Bytes, Nanos};
 pub const FILE: &str = "series.ndjson";
 
 /// No phase has more intervals. Where there would be more, each two become one, so that a phase that is
-/// long enough ends with 128 to 256 of them.
+/// long enough (5.12 s where somebody looks, 1.28 s elsewhere) ends with 128 to 256 of them.
 pub const MOST_INTERVALS: usize = 256;
 
-/// The shortest interval; a phase of less than 1.28 s has fewer than 128 of them. A shorter one would
-/// cost the ops nothing. It is what looking at the dirty pages takes that decides: that is kept below
-/// 0.1 % of the lab's one CPU (docs/lab.md has what was measured).
+/// The shortest interval in which ops are counted, where nothing else is looked at: no interval is longer
+/// than a hundredth of a second without need, and the end of one costs the ops nothing that shows.
 pub const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
+
+/// The shortest interval at whose end somebody looks at what is dirty. In the lab one look takes 28 to 39
+/// us of the only CPU, and is to take less than 0.1 % of the time (docs/lab.md).
+pub const SHORTEST_LOOK: Nanos = Nanos(40_000_000);
 
 /// The series of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
