@@ -14,6 +14,9 @@ pub const TOOL: &str = "mdadm";
 /// The Debian and Ubuntu package that brings it.
 pub const PACKAGE: &str = "mdadm";
 
+/// No write-intent bitmap.
+const NO_BITMAP: &str = "--bitmap=none";
+
 /// Where the kernel lists its block devices.
 const BLOCKS: &str = "/sys/block";
 
@@ -34,20 +37,21 @@ const KEYS: &[&str] = &[
 /// Nothing is resynchronised (fresh disks read zeros, of which mirrors and parity are right) and no
 /// write-intent bitmap is kept, so that nothing runs beside the trial. `--run` keeps mdadm from asking.
 pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
-    let mut argv: Vec<String> = [
+    let words = [
         TOOL,
         "--create",
         "{device}",
         "--run",
         "--metadata=1.2",
         "--assume-clean",
-        "--bitmap=none",
+        NO_BITMAP,
         "--homehost=lab",
         "--name=array",
         "--uuid={uuid:array}",
-    ]
-    .map(String::from)
-    .to_vec();
+    ];
+    // Without redundancy there is none to leave out, and mdadm refuses the option.
+    let words = words.into_iter().filter(|word| raid.level != 0 || *word != NO_BITMAP);
+    let mut argv: Vec<String> = words.map(String::from).collect();
     argv.push(format!("--data-offset={}K", MD_DATA_OFFSET.0 / 1024));
     argv.push(format!("--level={}", raid.level));
     argv.extend(raid.chunk.map(|chunk| format!("--chunk={}K", chunk.0 / 1024)));
@@ -125,6 +129,7 @@ mod tests {
             "--data-offset=1024K --level=5 --raid-devices=3 /dev/nbd0 /dev/nbd1 /dev/nbd2"
         ));
         assert!(line("5x3:64K").contains("--level=5 --chunk=64K --raid-devices=3 "));
+        assert!(line("1x3").contains(" --bitmap=none ") && !line("0x3").contains("bitmap"));
     }
 
     #[test]
