@@ -99,7 +99,6 @@ pub fn get(
     go_on: &mut dyn FnMut() -> bool,
     run: &mut dyn FnMut() -> Result<Finished, RunError>,
 ) -> Result<Made, RunError> {
-    let mut failed = None;
     let mut took = None;
     let found = kept.get(key, go_on, &mut |file| {
         let finished = run()?;
@@ -107,19 +106,34 @@ pub fn get(
         let report: AgentReport =
             serde_json::from_slice(&finished.report).map_err(|error| damaged(error.into()))?;
         if report.outcome != Outcome::Ok {
-            failed = Some(Box::new(finished));
-            return Err(RunError::Stopped);
+            return Err(NotKept::Failed(Box::new(finished)));
         }
         write(file, &finished)
             .map_err(|error| RunError::Host { action: "keep the disks of a guest", error })?;
         Ok(String::new())
     });
-    if let Some(finished) = failed {
-        return Ok(Made::Failed(finished));
-    }
-    let (file, _) = found?;
+    let (file, _) = match found {
+        Ok(found) => found,
+        Err(NotKept::Failed(finished)) => return Ok(Made::Failed(finished)),
+        Err(NotKept::NotRun(error)) => return Err(error),
+    };
     let (report, sizes) = read(&file).map_err(damaged)?;
     Ok(Made::Image(Arc::new(Image { file, report, sizes, took })))
+}
+
+/// Why nothing of a job that was to make disks is kept.
+#[derive(Debug)]
+enum NotKept {
+    /// It ran, and its report says why there are none.
+    Failed(Box<Finished>),
+    /// It did not run to its end.
+    NotRun(RunError),
+}
+
+impl From<RunError> for NotKept {
+    fn from(error: RunError) -> NotKept {
+        NotKept::NotRun(error)
+    }
 }
 
 fn damaged(error: io::Error) -> RunError {

@@ -65,12 +65,12 @@ impl Kept {
     ///
     /// # Errors
     /// What `make` reports, what the host refuses, and [`RunError::Stopped`].
-    pub fn get(
+    pub fn get<E: From<RunError>>(
         &self,
         key: &str,
         go_on: &mut dyn FnMut() -> bool,
-        make: &mut dyn FnMut(&File) -> Result<String, RunError>,
-    ) -> Result<(File, String), RunError> {
+        make: &mut dyn FnMut(&File) -> Result<String, E>,
+    ) -> Result<(File, String), E> {
         fs::create_dir_all(&self.folder).map_err(host("make a folder of the cache"))?;
         let stripe: String = key.chars().take(1).collect();
         let lock = File::create(self.folder.join(format!("{LOCK}-{stripe}")))
@@ -78,8 +78,8 @@ impl Kept {
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             match error {
                 Errno::WOULDBLOCK if go_on() => std::thread::sleep(PERIOD),
-                Errno::WOULDBLOCK => return Err(RunError::Stopped),
-                error => return Err(host("lock the cache")(error.into())),
+                Errno::WOULDBLOCK => return Err(RunError::Stopped.into()),
+                error => return Err(host("lock the cache")(error.into()).into()),
             }
         }
         if let Some(found) = self.find(key).map_err(host("look into the cache"))? {
