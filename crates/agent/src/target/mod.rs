@@ -4,6 +4,8 @@ mod array;
 mod directory;
 mod disk;
 mod formatted;
+mod making;
+mod mounting;
 mod userspace;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,109 @@
+//! Making a file system: its disks laid out, its journal's command, mkfs, and what is in effect read back.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::FeatureWord;
+use fsdyno_record::trial::{Conditions, DiskRole};
+
+use super::formatted::Formatted;
+use super::mounting::Mounting;
+use super::{ModelledDisk, array};
+use crate::block_queue;
+use crate::process;
+
+/// How many of a tool's last lines are kept.
+const TOOL_LINES: usize = 12;
+
+impl Formatted {
+    /// Sets up the disks' queues and puts the array together.
+    pub(super) fn lay_out(&self, conditions: &mut Conditions) -> io::Result<()> {
+        for disk in &self.disks {
+            for note in disk.set_queue(self.scheduler.as_deref())? {
+                if !conditions.notes.contains(&note) {
+                    conditions.notes.push(note);
+                }
+            }
+        }
+        if let Some(raid) = self.raid {
+            let members = self.disks.iter().filter(|disk| disk.role == DiskRole::Member);
+            let members: Vec<String> =
+                members.map(|disk| disk.path().to_string_lossy().into_owned()).collect();
+            self.prove()?;
+            array::create(&self.array, raid, &members, (self.seed, self.uuids), conditions)?;
+        }
+        if self.mounting.in_memory() {
+            return Ok(());
+        }
+        conditions.queue = block_queue::read_back(self.device_name());
+        match self.disks.as_slice() {
+            [one] => {
+                conditions.partition_start = one.spec.as_ref().map(|_| one.partition.start);
+            }
+            several => {
+                let named = |disk: &ModelledDisk| (disk.device_name().into(), disk.conditions());
+                conditions.disks = several.iter().map(named).collect();
+            }
+        }
+        conditions.device_size = Some(Bytes(block_queue::size(self.device_name())?));
+        Ok(())
+    }
+
+    /// Makes the file system, where there is one, and says into the conditions how and what came of it.
+    pub(super) fn format(&self, conditions: &mut Conditions) -> io::Result<()> {
+        if matches!(self.mounting, Mounting::Raw) {
+            return Ok(());
+        }
+        if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
+            let argv = self.filled(&journal.make);
+            self.prove()?;
+            process::run(&argv, &self.plan.env)?.good(&argv)?;
+            conditions.before_mkfs.push(argv);
+        }
+        if self.plan.mkfs.is_empty() {
+            return Ok(());
+        }
+        conditions.mkfs = self.filled(&self.plan.mkfs);
+        self.prove()?;
+        let ran = process::run(&conditions.mkfs, &self.plan.env)?;
+        conditions.mkfs_output = ran.last_lines(TOOL_LINES);
+        ran.good(&conditions.mkfs)?;
+        // Where there is no command of its own for them, mkfs has just printed the features.
+        let shown = if self.plan.features.is_empty() {
+            ran
+        } else {
+            process::run(&self.filled(&self.plan.features), &self.plan.env)?
+        };
+        conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
+        let mut unread = Vec::new();
+        unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
+        for word in &self.plan.feature_words {
+            let value = feature_word(&self.device_path(), word)?;
+            conditions.features.insert(word.key.clone(), value.to_string());
+        }
+        if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.features.is_empty()) {
+            let shown = process::run(&self.filled(&journal.features), &self.plan.env)?;
+            let found = fsdyno_filesystem::features(&shown.output, &journal.feature_keys);
+            let named = found.into_iter().map(|(key, value)| (format!("journal: {key}"), value));
+            conditions.features.extend(named);
+            unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
+        }
+        let bytes =
+            fsdyno_filesystem::journal_bytes(&conditions.features, &self.plan.journal_bytes);
+        conditions.features.extend(bytes.map(|bytes| ("journal bytes".into(), bytes.to_string())));
+        let note = |said| format!("the features in effect could not be read back: {said}");
+        conditions.notes.extend(unread.into_iter().map(note));
+        Ok(())
+    }
+}
+
+/// What a file system keeps at a fixed place of its device.
+fn feature_word(device: &Path, word: &FeatureWord) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    File::open(device)?.read_exact_at(&mut bytes, word.at)?;
+    let mask = u32::MAX.checked_shr(32u32.saturating_sub(word.bits)).unwrap_or(0);
+    Ok(u32::from_le_bytes(bytes) & mask)
+}
