@@ -39,6 +39,8 @@ pub struct Given {
     pub devices: Vec<Handed>,
     /// The array to make of them: `/dev/md119`.
     pub array: Option<PathBuf>,
+    /// What UUIDs are drawn from on a device of this host; the venue knows them too.
+    pub uuids: Option<u64>,
 }
 
 /// Runs the job in the mailbox and puts the report into the mailbox.
@@ -123,7 +125,8 @@ fn formatted(
     let disks = disks.collect::<io::Result<Vec<_>>>()?;
     let array = given.array.as_deref().map(name_of).transpose()?;
     let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
-    Ok(made.beside_others(array, never_again(), held.clone()))
+    let uuids = given.uuids.ok_or_else(|| io::Error::other("nothing to draw UUIDs from"))?;
+    Ok(made.beside_others(array, uuids, held.clone()))
 }
 
 /// Where to mount, on a tmpfs of this mount namespace alone: what is made beside it (the place of a file
@@ -138,11 +141,6 @@ fn mount_point() -> io::Result<PathBuf> {
     let at = there.join("trial");
     std::fs::create_dir(&at)?;
     Ok(at)
-}
-
-/// A number that no other trial on this host gets.
-fn never_again() -> u64 {
-    std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64)
 }
 
 /// As the kernel names a device.

@@ -394,6 +394,9 @@ pub struct Agent {
     /// The md array to make of them
     #[arg(long)]
     pub array: Option<PathBuf>,
+    /// What UUIDs are drawn from
+    #[arg(long)]
+    pub uuids: Option<u64>,
 }
 
 /// Formats of other data.

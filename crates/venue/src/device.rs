@@ -29,9 +29,16 @@ struct Devices {
 }
 
 impl Devices {
-    fn of(venue: &HostVenue, plan: &DevicePlan) -> Result<Devices, VenueError> {
+    fn of(
+        venue: &HostVenue,
+        job: &Job,
+        plan: &DevicePlan,
+        uuids: u64,
+    ) -> Result<Devices, VenueError> {
         let Some(drive) = venue.drive() else { return Devices::make(plan, venue.folder()) };
-        drive.blank().map_err(MediaError::from)?;
+        let mkfs = job.plan.filesystem.as_ref().map_or(&[][..], |plan| &plan.mkfs);
+        let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
+        drive.blank(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
         let data = vec![drive.device().map_err(MediaError::from)?];
         Ok(Devices { array: None, data, journal: None })
     }
@@ -58,14 +65,16 @@ impl Devices {
     }
 
     /// What the agent is told.
-    fn arguments(&self) -> Vec<OsString> {
+    fn arguments(&self, uuids: u64) -> Vec<OsString> {
+        let uuids = [OsString::from("--uuids"), uuids.to_string().into()];
         let device = |device: &Device| {
             let mut handed = OsString::from(format!("{}:", device.held.as_raw_fd()));
             handed.push(&device.path);
             [OsString::from("--device"), handed]
         };
         let array = |array: &Array| [OsString::from("--array"), array.device.clone().into()];
-        self.all().flat_map(device).chain(self.array.iter().flat_map(array)).collect()
+        let devices = self.all().flat_map(device).chain(self.array.iter().flat_map(array));
+        devices.chain(uuids).collect()
     }
 
     /// What the agent holds too, so that a device is nobody else's before all that may write to it has
@@ -89,6 +98,11 @@ impl Devices {
         }
         notes
     }
+}
+
+/// What a trial's UUIDs are drawn from: a number that no other trial on this host gets.
+fn never_again() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64)
 }
 
 fn made(plan: &DevicePlan) -> Result<Made, VenueError> {
@@ -148,12 +162,13 @@ pub fn run(
     let input = venue.inputs().of(&job.plan.workload)?;
     let started = clock::now();
     let begin = Instant::now();
-    let devices = Devices::of(venue, plan)?;
+    let uuids = never_again();
+    let devices = Devices::of(venue, job, plan, uuids)?;
     let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
     let mailbox = shared.mailbox().map_err(other)?;
     let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;
     mailbox.put_job(&text).map_err(other)?;
-    let mut process = venue.start(&shared, devices.arguments(), &devices.held(), input)?;
+    let mut process = venue.start(&shared, devices.arguments(uuids), &devices.held(), input)?;
     let watched = follow(&mut process, &mailbox, job, begin, watch);
     process.kill().map_err(VenueError::io("end the agent"))?;
     let mut followed = watched?;

@@ -19,6 +19,7 @@ pub fn run(agent: &Agent) -> Result<Exit, Failure> {
         input: agent.input_fd,
         devices: agent.devices.clone(),
         array: agent.array.clone(),
+        uuids: agent.uuids,
     });
     if code == std::process::ExitCode::SUCCESS { Ok(Exit::Good) } else { Ok(Exit::TrialFailed) }
 }

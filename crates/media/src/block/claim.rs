@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::drive::Drive;
 use super::layout::{DATA, GUARD, Layout};
-use super::mark::{Left, Mark};
+use super::mark::{Left, Mark, plain, uuids_in};
 use super::refusal::{BlockError, Reason};
 use super::{Seen, blkpg, inspect, signature};
 use crate::Device;
@@ -28,6 +28,7 @@ const CLEARED: usize = 4 << 20;
 pub struct Claim {
     drive: Drive,
     layout: Layout,
+    /// The drive's, as it was when the claim was taken.
     mark: Mark,
     /// Open with O_EXCL: keeps everybody else off the whole drive.
     guard: Option<File>,
@@ -48,7 +49,7 @@ impl Claim {
         blkpg::forget_cached(whole.as_fd())
             .map_err(|error| BlockError::io("read anew", drive.path(), error))?;
         let (seen, mut reasons) = inspect(drive, true)?;
-        let Seen { drive, layout, serial: now, mark } = seen;
+        let Seen { drive, layout, serial: now, .. } = seen;
         if now != serial {
             let (path, was, is) = (drive.path(), serial, now);
             return Err(BlockError::Changed { path, was, is });
@@ -56,7 +57,10 @@ impl Claim {
         if !reasons.is_empty() {
             return Err(refused(&drive, std::mem::take(&mut reasons)));
         }
-        let left = mark.map_or(Left::Nothing, |mark| mark.left);
+        // What is there until it is cleared has passed as our own.
+        let there = signature::at(&drive.path(), layout.data)?;
+        let own = there.into_iter().map(|found| plain(&found.uuid)).filter(|it| !it.is_empty());
+        let left = Left::Unfinished(own.collect());
         let mark = Mark { serial, size: drive.size(), left };
         let mut claim = Claim { drive, layout, mark, guard: None, divided: false, whole };
         claim.divide()?;
@@ -65,7 +69,7 @@ impl Claim {
         claim.guard = Some(claim.open_part(GUARD)?);
         // Nobody took the data part meanwhile.
         drop(claim.open_part(DATA)?);
-        claim.note(Left::Unfinished)?;
+        claim.note(claim.mark.left.clone())?;
         Ok(claim)
     }
 
@@ -129,15 +133,10 @@ impl Claim {
         Ok(file)
     }
 
-    fn note(&mut self, left: Left) -> Result<(), BlockError> {
-        self.mark.left = left;
-        match &self.guard {
-            Some(guard) => self
-                .mark
-                .write(guard)
-                .map_err(|error| BlockError::io("mark", self.drive.path(), error)),
-            None => Ok(()),
-        }
+    fn note(&self, left: Left) -> Result<(), BlockError> {
+        let Some(guard) = &self.guard else { return Ok(()) };
+        let written = Mark { left, ..self.mark.clone() }.write(guard);
+        written.map_err(|error| BlockError::io("mark", self.drive.path(), error))
     }
 
     /// The part that a file system gets. It is free for mkfs, mount and fsck to take, one at a time. The
@@ -159,12 +158,13 @@ impl Claim {
     }
 
     /// Clears both ends of the data part, so that the next mkfs finds a blank drive, as it does in
-    /// the lab: some refuse where they see a file system.
+    /// the lab: some refuse where they see a file system. Then notes the UUIDs in the words of that command: what
+    /// has one of them is ours from here on, however this ends.
     ///
     /// # Errors
     /// What the kernel says, `ResourceBusy` where it is still mounted after a while: the mount of a trial
     /// that was killed goes a moment after its last process.
-    pub fn blank(&self) -> Result<(), BlockError> {
+    pub fn blank(&self, mkfs: &[String]) -> Result<(), BlockError> {
         let path = self.drive.part_path(DATA);
         let part = self.open_part(DATA)?;
         let zeros = vec![0; CLEARED];
@@ -172,7 +172,8 @@ impl Claim {
         for at in [0, end] {
             part.write_all_at(&zeros, at).map_err(|error| BlockError::io("clear", &path, error))?;
         }
-        part.sync_all().map_err(|error| BlockError::io("clear", &path, error))
+        part.sync_all().map_err(|error| BlockError::io("clear", &path, error))?;
+        self.note(Left::Unfinished(uuids_in(mkfs)))
     }
 
     /// Gives the drive back: notes on it what is left there, and takes the parts away.

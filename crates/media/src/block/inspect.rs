@@ -7,7 +7,7 @@ use fsdyno_record::Bytes;
 
 use super::drive::{Drive, KernelPart};
 use super::layout::{GUARD, LEAST, Layout};
-use super::mark::{Left, Mark};
+use super::mark::{Left, Mark, plain};
 use super::refusal::{BlockError, Reason};
 use super::{Seen, signature, users};
 
@@ -94,8 +94,12 @@ fn contents(seen: &Seen) -> Result<Vec<Reason>, BlockError> {
     }
     if let Some(found) = signature::at(&path, seen.layout.data)? {
         match seen.mark.as_ref().map(|mark| &mark.left) {
-            Some(Left::Unfinished) => {}
+            Some(Left::Unfinished(own)) if own.contains(&plain(&found.uuid)) => {}
             Some(Left::Made(left)) if *left == found.to_string() => {}
+            Some(Left::Unfinished(_)) => {
+                let left = "it was killed at work, and noted which UUIDs are its own: not this one";
+                reasons.push(Reason::NotLeft { found, left: left.to_string() });
+            }
             Some(left) => reasons.push(Reason::NotLeft { found, left: left.to_string() }),
             None => reasons.push(Reason::Lost(found)),
         }

@@ -1,7 +1,9 @@
 //! fsdyno's own mark on a drive: one block of text in the guard part.
 //!
 //! It says which drive it was written on, so that a copy of a drive is not taken for it, and what
-//! fsdyno left in the data part, so that what somebody else made there since is.
+//! fsdyno left in the data part, so that what somebody else made there since is not taken for fsdyno's. A
+//! fsdyno that is killed has no time to say what it leaves: so before each mkfs it says which UUIDs that one is
+//! given, and after a kill nothing else is its own.
 
 use std::fmt;
 use std::fs::File;
@@ -24,17 +26,35 @@ const TITLE: &str = "fsdyno may erase this drive";
 pub enum Left {
     /// Nothing that has a signature.
     Nothing,
-    /// It is at work there, or was killed at it.
-    Unfinished,
+    /// It is at work there, or was killed at it: what has one of these UUIDs ([`plain`]) is its own.
+    Unfinished(Vec<String>),
     /// What has this signature.
     Made(String),
+}
+
+/// A UUID without what tools write differently: small letters, no dashes.
+pub fn plain(uuid: &str) -> String {
+    uuid.replace('-', "").to_lowercase()
+}
+
+/// The UUIDs in the words of a command, and each word that could be the number of a FAT volume.
+pub fn uuids_in(argv: &[String]) -> Vec<String> {
+    let is_uuid = |piece: &&str| piece.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+    let other = |letter: char| !letter.is_ascii_hexdigit() && letter != '-';
+    let pieces = argv.iter().flat_map(|word| word.split(other)).filter(is_uuid);
+    let is_number = |word: &&str| word.len() == 8 && !word.contains(other);
+    let numbers = argv.iter().map(String::as_str).filter(is_number);
+    pieces.chain(numbers).map(plain).collect()
 }
 
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Left::Nothing => f.write_str("nothing"),
-            Left::Unfinished => f.write_str("unfinished"),
+            Left::Unfinished(own) => {
+                f.write_str("unfinished")?;
+                own.iter().try_for_each(|uuid| write!(f, " {uuid}"))
+            }
             Left::Made(what) => write!(f, "made {what}"),
         }
     }
@@ -89,7 +109,9 @@ impl Mark {
         let size = Bytes(lines.next()?.strip_prefix("size ")?.parse().ok()?);
         let left = match lines.next()?.strip_prefix("left ")? {
             "nothing" => Left::Nothing,
-            "unfinished" => Left::Unfinished,
+            work if work.split(' ').next() == Some("unfinished") => {
+                Left::Unfinished(work.split(' ').skip(1).map(String::from).collect())
+            }
             made => Left::Made(made.strip_prefix("made ")?.to_string()),
         };
         Some(Mark { serial, size, left })
@@ -101,8 +123,11 @@ mod tests {
     use super::*;
 
     fn marks() -> Vec<Mark> {
-        let left = [Left::Nothing, Left::Unfinished, Left::Made("ext4 1-2".into())];
-        left.map(|left| Mark { serial: "/a file".into(), size: Bytes(1 << 30), left }).into()
+        let unfinished =
+            |own: &[&str]| Left::Unfinished(own.iter().map(|it| it.to_string()).collect());
+        let own = [unfinished(&[]), unfinished(&["1a2b"]), unfinished(&["1a2b", "ff00"])];
+        let left = [Left::Nothing, Left::Made("ext4 1-2".into())].into_iter().chain(own);
+        left.map(|left| Mark { serial: "/a file".into(), size: Bytes(1 << 30), left }).collect()
     }
 
     #[test]
@@ -110,6 +135,16 @@ mod tests {
         for mark in marks() {
             assert_eq!(Mark::parse(&mark.block().unwrap()), Some(mark));
         }
+    }
+
+    #[test]
+    fn the_uuids_of_a_command_are_found_as_tools_show_them() {
+        let words =
+            "mkfs.xfs -f -m uuid=1B4E28BA-2FA1-11D2-883F-0016D3CCA427,crc=0 -i 1a2b3c4d /dev/sdb1";
+        let argv: Vec<String> = words.split(' ').map(String::from).collect();
+        assert_eq!(uuids_in(&argv), ["1b4e28ba2fa111d2883f0016d3cca427", "1a2b3c4d"]);
+        assert_eq!(plain("1A2B-3C4D"), "1a2b3c4d");
+        assert!(uuids_in(&["-I".into(), "256".into(), "/dev/sdabcdef0".into()]).is_empty());
     }
 
     #[test]
