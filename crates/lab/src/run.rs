@@ -130,7 +130,10 @@ pub fn run(
         None => Run::start(boots, machine, OnStop::GoOn, job)?.watch(watch),
         Some(snapshot) => {
             let mut run = Run::start(boots, machine, OnStop::Restore, job)?;
-            match run.restore(snapshot) {
+            let loading = run.load(snapshot);
+            // Beside QEMU, which loads: the disks are no part of a snapshot, and nothing looks at them yet.
+            lay_image(machine, &run.disks)?;
+            match loading.and_then(|()| run.go_on()) {
                 Ok(()) => run.watch(watch),
                 Err(error) => Err(run.refused("go on from a snapshot", error)),
             }
@@ -209,8 +212,8 @@ impl<'a> Run<'a> {
         let disks = machine.disks.iter().map(|disk| region(disk.size()));
         let disks: Vec<File> =
             disks.collect::<io::Result<_>>().map_err(|error| no_room(error, machine))?;
-        if let Some(image) = &machine.image {
-            image.lay_onto(&disks).map_err(|error| no_room(error, machine))?;
+        if on_stop != OnStop::Restore {
+            lay_image(machine, &disks)?;
         }
         let log_size = machine.log.map(|log| log.0.next_power_of_two());
         let log = log_size.map(region).transpose().map_err(|error| no_room(error, machine))?;
@@ -262,13 +265,18 @@ impl<'a> Run<'a> {
         self.control.as_mut().ok_or_else(|| io::Error::other("there is no socket"))
     }
 
-    /// Has QEMU load what was saved, and go on. The socket stays open to the end, for the same
-    /// reason for which nobody speaks while a guest boots.
-    fn restore(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+    /// Has QEMU begin to load what was saved.
+    fn load(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let control = self.control()?;
         leave_shared_memory_out(control)?;
         control.hand_over(&snapshot.open()?, "snapshot")?;
-        control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" }))?;
+        control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" })).map(drop)
+    }
+
+    /// Lets the guest go on once all is loaded. The socket stays open to the end, for the same reason for
+    /// which nobody speaks while a guest boots.
+    fn go_on(&mut self) -> io::Result<()> {
+        let control = self.control()?;
         while control.status()? == "inmigrate" {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -472,6 +480,14 @@ impl<'a> Run<'a> {
 
 fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::Host { action, error }
+}
+
+/// Lays the machine's image, if it has one, onto its disks.
+fn lay_image(machine: &Machine, disks: &[File]) -> Result<(), RunError> {
+    match &machine.image {
+        Some(image) => image.lay_onto(disks).map_err(|error| no_room(error, machine)),
+        None => Ok(()),
+    }
 }
 
 fn no_room(error: io::Error, machine: &Machine) -> RunError {
