@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod disk;
 pub mod fit;
 mod geometry;
+pub mod limits;
 pub mod log;
 pub mod model;
 mod models;

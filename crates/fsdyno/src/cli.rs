@@ -56,6 +56,7 @@ Examples:
   fsdyno run tarball --fs ext3 --fs ext4 --period 2008 --disk ide-2008
   fsdyno run dirops --fs ext4 --fs 'overlayfs:ext4 @ noatime' --fs 'tmpfs @ size=256m' --fs fuse2fs
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
+  fsdyno run dirops --fs ext4 --fs xfs --width 2% --at-most 50
   sudo fsdyno run dirops --on loop:8G --fs ext4 --fs xfs --repeat 10
   sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --fs ext4 --fs xfs --dry-run
   fsdyno run dirops tarball --fs ext4 --dry-run
@@ -112,6 +113,15 @@ pub struct Run {
     /// How many trials of each kind, each under a seed of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: u32,
+    /// In place of --repeat, the number that makes every time known to so much, such as 2%: a pilot of 5
+    /// trials of each kind tells how they scatter, and then the number is fixed for all, so that half
+    /// the 95 % interval is no wider. (It is not repeated until it looks narrow: that makes intervals that
+    /// promise too much)
+    #[arg(long, value_name = "PERCENT", conflicts_with = "repeat")]
+    pub width: Option<Percent>,
+    /// The most trials of each kind that --width may ask for; where it would take more, tables say so
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = clap::value_parser!(u32).range(5..=10_000))]
+    pub at_most: u32,
     /// The first seed; repeats take the next ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

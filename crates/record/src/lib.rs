@@ -15,6 +15,7 @@ pub mod naming;
 pub mod op;
 pub mod plan;
 pub mod quote;
+pub mod repeats;
 pub mod seed;
 pub mod series;
 pub mod shell;
@@ -25,6 +26,7 @@ pub mod units;
 
 pub use op::OpKind;
 pub use plan::{Job, Plan};
+pub use repeats::Repeats;
 pub use trial::Trial;
 pub use units::{Bytes, Nanos};
 

@@ -137,6 +137,7 @@ mod tests {
             lab_id: None,
             lab: Default::default(),
             seed: 1,
+            repeats: None,
             version: "0".into(),
             outcome: Outcome::Ok,
             reason: Some("größer".into()),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::age::Aged;
 use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
+use crate::repeats::Repeats;
 use crate::series::PhaseSeries;
 use crate::units::{Bytes, Nanos};
 
@@ -27,6 +28,9 @@ pub struct Trial {
     pub lab: BTreeMap<String, String>,
     /// The seed.
     pub seed: u64,
+    /// The rule that set the number of repeats, where it was not typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// Version of fsdyno.
     pub version: String,
     /// How it ended.

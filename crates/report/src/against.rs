@@ -1,10 +1,11 @@
 //! Rows measured against one of them: the best of a section, or the baseline that the user named.
 
-use fsdyno_record::trial::Phase;
-use fsdyno_stats::compare::{Comparison, Verdict, paired, welch};
+use fsdyno_stats::compare::{Comparison, Verdict, adjust};
+use fsdyno_stats::measure;
 use fsdyno_stats::validity::Flag;
 
-use crate::view::{Row, Run};
+use crate::pairing::Pairing;
+use crate::view::{Row, Run, Section};
 
 /// How a row's time compares with that of the row it is measured against.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,25 +17,46 @@ pub struct Ratio {
     pub open: bool,
 }
 
-/// The ratio of every row to its base: the best row, or the one of the baseline's label that
-/// shares the row's disk, kernel and threads. None where there is no such row, or where a time of
-/// zero has no ratio.
-pub fn ratios(rows: &[Row<'_>], baseline: Option<&str>, by_durable: bool) -> Vec<Option<Ratio>> {
+/// The ratio of every row to its base, and the comparison that it is of: the best row, or the one of the
+/// baseline's label that shares the row's disk, kernel and threads. None where there is no such row, or
+/// where a time of zero has no ratio.
+pub fn ratios(
+    rows: &[Row<'_>],
+    baseline: Option<&str>,
+    by_durable: bool,
+) -> Vec<(Option<Ratio>, Option<Comparison>)> {
+    let best = best(rows, by_durable);
     let ratio = |row: &Row<'_>| {
         if !real(row) {
             return None;
         }
         let base = match baseline {
             Some(label) => base_of(row, rows, label)?,
-            None => best(rows, by_durable)?,
+            None => best?,
         };
         let comparison = compare(base, row, by_durable)?;
-        let same = std::ptr::eq(row, base);
-        let several = row.returned.n > 1 && base.returned.n > 1;
-        let open = !same && several && comparison.verdict == Verdict::Unknown;
-        Some(Ratio { value: if same { 1.0 } else { comparison.ratio }, open })
+        if std::ptr::eq(row, base) {
+            return Some((Ratio { value: 1.0, open: false }, None));
+        }
+        Some((Ratio { value: comparison.ratio, open: false }, Some(comparison)))
     };
-    rows.iter().map(ratio).collect()
+    rows.iter().map(|row| ratio(row).unzip()).map(|(r, c)| (r, c.flatten())).collect()
+}
+
+/// Corrects all verdicts of one report for their number, and marks the ratios that they leave open. Where
+/// one trial of each stands alone nothing is claimed at all, and nothing is open.
+pub fn adjust_all(sections: &mut [Section<'_>]) {
+    let rows = || sections.iter().flat_map(|section| &section.rows);
+    let mut table: Vec<Comparison> = rows().filter_map(|row| row.comparison).collect();
+    adjust(&mut table);
+    let mut adjusted = table.into_iter();
+    for row in sections.iter_mut().flat_map(|section| &mut section.rows) {
+        if row.comparison.is_some() {
+            row.comparison = adjusted.next();
+        }
+        let open = row.comparison.is_some_and(|c| c.n > 1 && c.verdict == Verdict::Unknown);
+        row.ratio = row.ratio.map(|ratio| Ratio { open, ..ratio });
+    }
 }
 
 /// The row whose times have the least geometric mean; none if some row has a time of zero, which
@@ -56,22 +78,8 @@ fn log_mean(row: &Row<'_>, by_durable: bool) -> Option<f64> {
 
 /// Seed and seconds of each trial of a row.
 fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
-    let time = |(trial, phase): &Run<'_>| {
-        let ns = phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns);
-        // What ends by time is measured by what was done in it.
-        let seconds = match phase.limit_ns {
-            Some(_) => phase.returned_ns.seconds() / operations(phase) as f64,
-            None => ns.seconds(),
-        };
-        (trial.seed, seconds)
-    };
+    let time = |(trial, phase): &Run<'_>| (trial.seed, measure::seconds(phase, by_durable));
     row.trials.iter().map(time).collect()
-}
-
-/// How much was done: in the phase's unit, or in calls.
-pub fn operations(phase: &Phase) -> u64 {
-    let unit = phase.unit.as_ref().and_then(|unit| phase.books.get(unit));
-    unit.copied().unwrap_or_else(|| phase.ops.values().map(|stats| stats.count).sum())
 }
 
 /// Whether a row's trials made calls: what made none is no rival.
@@ -87,18 +95,10 @@ pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Optio
     alike.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
 }
 
-/// The times of `new` over those of `base`: paired by seed where every trial is of one lab and
-/// has its pair, by Welch's test elsewhere.
+/// The times of `new` over those of `base`, alone: paired by seed or as samples, as [`Pairing`] says.
 pub fn compare(base: &Row<'_>, new: &Row<'_>, by_durable: bool) -> Option<Comparison> {
-    let (a, b) = (times(base, by_durable), times(new, by_durable));
-    let in_lab = base.trials.iter().chain(&new.trials).all(|(trial, _)| trial.lab_id.is_some());
-    let same_seeds = a.iter().map(|x| x.0).eq(b.iter().map(|x| x.0));
-    if in_lab && same_seeds {
-        let pairs: Vec<(f64, f64)> = a.iter().zip(&b).map(|(a, b)| (a.1, b.1)).collect();
-        return paired(&pairs);
-    }
-    let values = |times: Vec<(u64, f64)>| times.into_iter().map(|t| t.1).collect::<Vec<f64>>();
-    welch(&values(a), &values(b))
+    let pairing = Pairing::of(&base.trials, &new.trials);
+    pairing.compare(|phase| Some(measure::seconds(phase, by_durable)))
 }
 
 #[cfg(test)]

@@ -3,13 +3,20 @@
 use fsdyno_stats::compare::{Comparison, Verdict};
 use fsdyno_stats::validity::Flag;
 
-use crate::against::{base_of, best, compare};
+use crate::against::{base_of, best};
 use crate::number;
+use crate::repeats;
 use crate::view::{Row, Section};
 
 /// Who is fastest where that can be told, or how each stands against the baseline, and the widest
-/// gap; or why nothing is claimed.
+/// gap; or why nothing is claimed. Then what came of a wanted width.
 pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
+    let mut sentences = verdicts(sections, baseline);
+    sentences.extend(repeats::sentences(sections));
+    sentences
+}
+
+fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let contested: Vec<&Section<'_>> = sections.iter().filter(|s| s.rows.len() > 1).collect();
     if contested.is_empty() {
         return vec![
@@ -61,11 +68,11 @@ fn winners(sections: &[&Section<'_>]) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// The rows that the best one does not beat beyond chance, each by its own interval.
+/// The rows that the best one does not beat beyond chance, by their intervals and with Holm's correction for
+/// all that the report compares.
 fn rivals<'a, 'b>(section: &'a Section<'b>, best: &Row<'b>) -> Vec<&'a Row<'b>> {
-    let beaten = |other: &Row<'_>| {
-        compare(other, best, section.by_durable).is_some_and(|c| c.verdict == Verdict::Faster)
-    };
+    // Without a baseline each row was compared with the best one.
+    let beaten = |other: &Row<'_>| other.comparison.is_some_and(|c| c.verdict == Verdict::Slower);
     section.rows.iter().filter(|row| !std::ptr::eq(*row, best) && !beaten(row)).collect()
 }
 
@@ -75,8 +82,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     for section in sections {
         for row in section.rows.iter().filter(|row| row.label() != label) {
             let base = base_of(row, &section.rows, label);
-            let verdict = base.and_then(|base| compare(base, row, section.by_durable));
-            let word = match verdict.map(|comparison| comparison.verdict) {
+            let word = match row.comparison.map(|comparison| comparison.verdict) {
                 Some(Verdict::Faster) => "faster in",
                 Some(Verdict::Slower) => "slower in",
                 _ => "open in",
@@ -118,17 +124,9 @@ fn put<'a>(lists: &mut Lists<'a>, name: &'a str, item: String) {
 
 /// `dirops create`, with the verdicts that no interval answers for.
 fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
-    let grave = [
-        Flag::CheckFailed,
-        Flag::NoCalls,
-        Flag::UserSpace,
-        Flag::Cached,
-        Flag::NotCold,
-        Flag::TooShort,
-        Flag::InstrumentBound,
-    ];
     let has = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
-    let flags: Vec<&str> = grave.iter().filter(has).map(|flag| flag.name()).collect();
+    let weak = Flag::ALL.iter().filter(|flag| flag.weakens_verdict());
+    let flags: Vec<&str> = weak.filter(has).map(|flag| flag.name()).collect();
     match flags.as_slice() {
         [] => section.title(),
         flags => format!("{} ({})", section.title(), flags.join(", ")),
@@ -145,7 +143,7 @@ fn widest(sections: &[&Section<'_>], baseline: Option<&str>) -> String {
                 None => best(&section.rows, section.by_durable),
             };
             let Some(base) = base.filter(|base| !std::ptr::eq(*base, row)) else { continue };
-            let Some(gap) = compare(base, row, section.by_durable) else { continue };
+            let Some(gap) = row.comparison else { continue };
             if matches!(gap.verdict, Verdict::Slower | Verdict::Faster) {
                 let until = match section.by_durable {
                     _ if row.each.is_some() => "for an operation",

@@ -31,7 +31,9 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
     let seeds = || trials.iter().map(|t| t.seed);
     let first = seeds().min().unwrap_or(0);
     let repeat = seeds().max().unwrap_or(0) - first + 1;
-    options.push(format!("--seed {first} --repeat {repeat}"));
+    let rule = trials.iter().find_map(|trial| trial.repeats);
+    let number = rule.map_or(format!("--repeat {repeat}"), |rule| rule.typed());
+    options.push(format!("--seed {first} {number}"));
     let indent = " \\\n    ";
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     format!("{}{indent}{}", words.join(" "), options.join(indent))

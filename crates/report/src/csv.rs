@@ -7,7 +7,8 @@ const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,thre
     returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,books,device_reads,\
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
     server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,\
-    op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns";
+    op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,\
+    repeats_wanted,repeats_at_most";
 
 /// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
 /// nothing is rounded; a value that is unknown is empty. A trial without phases has one line.
@@ -16,8 +17,12 @@ pub fn csv(trials: &[Trial]) -> String {
     out.push('\n');
     for trial in trials {
         let start = trial_fields(trial);
+        let wanted = trial.repeats.and_then(|rule| rule.wanted);
+        let rule = [wanted, trial.repeats.map(|rule| rule.at_most)]
+            .map(|n| n.map(|n| n.to_string()).unwrap_or_default());
         if trial.measured.phases.is_empty() {
-            push_line(&mut out, start.iter().chain(&vec![String::new(); COLUMNS - start.len()]));
+            let gap = vec![String::new(); COLUMNS - start.len() - rule.len()];
+            push_line(&mut out, start.iter().chain(&gap).chain(&rule));
         }
         for phase in &trial.measured.phases {
             let middle = phase_fields(trial, phase);
@@ -26,14 +31,14 @@ pub fn csv(trials: &[Trial]) -> String {
                     [stats.total_ns, stats.p50_ns, stats.p90_ns, stats.p99_ns, stats.p999_ns];
                 let mut end = vec![kind.name().to_string(), stats.count.to_string()];
                 end.extend(times.iter().chain([&stats.max_ns]).map(|ns| ns.0.to_string()));
-                push_line(&mut out, start.iter().chain(&middle).chain(&end));
+                push_line(&mut out, start.iter().chain(&middle).chain(&end).chain(&rule));
             }
         }
     }
     out
 }
 
-const COLUMNS: usize = 40;
+const COLUMNS: usize = 42;
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;

@@ -157,6 +157,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
             .map(|(k, v)| (k.to_string(), v.to_string()))
             .into(),
         seed,
+        repeats: None,
         version: "0.1.0".into(),
         outcome: Outcome::Ok,
         reason: None,

@@ -14,6 +14,8 @@ mod command;
 pub mod compare;
 mod csv;
 mod curve;
+mod described;
+mod device;
 mod disks;
 mod error;
 #[cfg(test)]
@@ -26,9 +28,12 @@ mod markdown;
 mod markup;
 mod number;
 mod original;
+mod pairing;
 mod promise;
+mod repeats;
 #[cfg(test)]
 mod schema;
+mod statistics;
 mod subject;
 mod svg;
 mod table;

@@ -6,7 +6,7 @@ use fsdyno_stats::validity::Flag;
 use crate::columns::{Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::view::{self, Section};
-use crate::{answer, books, calls, disks, legend, number, promise, subject};
+use crate::{answer, books, calls, described, disks, legend, number, promise, subject};
 
 /// What was measured, a table for each section, the answer, the legend, and what the flags mean.
 pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
@@ -22,7 +22,7 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
     for section in &sections {
         out.push_str(&table(section));
         let told = books::lines(section).into_iter().chain(calls::lines(section));
-        for line in told.chain(disks::lines(section)) {
+        for line in told.chain(disks::lines(section)).chain(described::lines(section)) {
             out.push_str(&format!("- {}\n", escape(&line)));
         }
         out.push('\n');

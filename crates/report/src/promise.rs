@@ -1,6 +1,8 @@
 //! The lab's promise: under one lab identity, one plan and one seed give the same digits. Where two
 //! records break it, the reader has to know before anything else.
 
+use std::collections::BTreeMap;
+
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use serde_json::Value;
@@ -9,13 +11,12 @@ use crate::number::clean;
 
 /// A sentence for each pair of records that must be equal and are not.
 pub fn broken(trials: &[Trial]) -> Vec<String> {
-    let good: Vec<&Trial> = trials.iter().filter(|trial| trial.outcome == Outcome::Ok).collect();
+    let mut firsts: BTreeMap<(&str, &str), &Trial> = BTreeMap::new();
     let mut sentences = Vec::new();
-    for (index, trial) in good.iter().enumerate() {
-        let same =
-            |first: &&&Trial| first.lab_id == trial.lab_id && first.trial_id == trial.trial_id;
-        let first = good[..index].iter().find(same).filter(|_| trial.lab_id.is_some());
-        if let Some(first) = first.filter(|first| first.measured != trial.measured) {
+    for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
+        let Some(lab) = &trial.lab_id else { continue };
+        let first = *firsts.entry((lab, &trial.trial_id)).or_insert(trial);
+        if first.measured != trial.measured {
             sentences.push(sentence(first, trial));
         }
     }

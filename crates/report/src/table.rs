@@ -6,6 +6,7 @@ use crate::csv::csv;
 use crate::error::ReportError;
 use crate::markdown::markdown;
 use crate::original::original;
+use crate::statistics;
 use crate::text::text;
 
 /// How trials are printed.
@@ -19,6 +20,10 @@ pub enum Format {
     Json,
     /// One line per trial, phase and op.
     Csv,
+    /// What is computed from the records, as one object.
+    Statistics,
+    /// The same, one line per row of the tables.
+    StatisticsCsv,
     /// Pipe tables.
     Markdown,
     /// What the program that a workload stands for would have printed.
@@ -32,6 +37,12 @@ impl Format {
         ("mail", "A table of 72 columns for a mailing list", Format::Mail),
         ("json", "The records themselves", Format::Json),
         ("csv", "One line per trial, phase and op", Format::Csv),
+        (
+            "statistics",
+            "What is computed from the records: spread, median, comparisons, outliers (JSON)",
+            Format::Statistics,
+        ),
+        ("statistics-csv", "The same, one line per row of the tables", Format::StatisticsCsv),
         ("markdown", "A table for an issue tracker", Format::Markdown),
         (
             "original",
@@ -76,6 +87,8 @@ pub fn table(
         Format::Mail => Ok(text(trials, baseline, Style { color: false, width: MAIL_WIDTH }, true)),
         Format::Json => json(trials),
         Format::Csv => Ok(csv(trials)),
+        Format::Statistics => Ok(statistics::json(trials, baseline)),
+        Format::StatisticsCsv => Ok(statistics::csv(trials, baseline)),
         Format::Markdown => Ok(markdown(trials, baseline)),
         Format::Original => original(trials),
     }

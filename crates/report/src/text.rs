@@ -8,7 +8,7 @@ use crate::curve::{self, Curve};
 use crate::table::Style;
 use crate::view::{self, Section};
 use crate::wrap::wrap;
-use crate::{answer, books, calls, disks, instrument, legend, number, promise, subject};
+use crate::{answer, books, calls, described, disks, instrument, legend, number, promise, subject};
 
 /// What cut text ends in: a mail is ASCII, and `~` has a meaning of its own.
 const CUT: &str = "…";
@@ -137,7 +137,7 @@ impl Writer {
             }
         }
         let told = books::lines(section).into_iter().chain(calls::lines(section));
-        for line in told.chain(disks::lines(section)) {
+        for line in told.chain(disks::lines(section)).chain(described::lines(section)) {
             self.paragraph(&format!("  {line}"), "    ");
         }
         self.line("");

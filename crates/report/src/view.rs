@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use fsdyno_record::naming::{Names, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Trial};
+use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::validity::{self, Flag};
 use fsdyno_stats::{Histogram, Summary};
 
 use crate::against::{self, Ratio};
 use crate::curve::Curve;
+use crate::device;
 use crate::number::clean;
 
 /// One phase as one trial ran it.
@@ -64,6 +66,9 @@ pub struct Row<'a> {
     pub rate: Option<Summary>,
     /// Latencies of the main op over all seeds.
     pub latency: Option<Histogram>,
+    /// How it compares with the best row, or with the baseline, raised by Holm for all that are shown together;
+    /// none without that row, and of that row itself.
+    pub comparison: Option<Comparison>,
     /// Its time over that of the best row, or of the baseline; none without that row.
     pub ratio: Option<Ratio>,
     /// Whether the geometric mean of its times is the least of several rows with several trials:
@@ -159,7 +164,9 @@ pub fn sections_named<'a>(
     let place = |run: &Run<'_>| trials.iter().position(|t| t.plan.label == run.0.plan.label);
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
     let section = |(workload, phase, of)| section(workload, phase, by_name(of, rows), baseline);
-    groups.into_iter().filter_map(section).collect()
+    let mut sections: Vec<Section<'a>> = groups.into_iter().filter_map(section).collect();
+    against::adjust_all(&mut sections);
+    sections
 }
 
 /// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
@@ -194,8 +201,8 @@ fn section<'a>(
     let best = against::best(&rows, by_durable);
     let best = best.and_then(|best| rows.iter().position(|row| std::ptr::eq(row, best)));
     let ratios = against::ratios(&rows, baseline, by_durable);
-    for (index, (row, ratio)) in rows.iter_mut().zip(ratios).enumerate() {
-        row.ratio = ratio;
+    for (index, (row, (ratio, comparison))) in rows.iter_mut().zip(ratios).enumerate() {
+        (row.ratio, row.comparison) = (ratio, comparison);
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
     let versus = clean(baseline.unwrap_or("best"));
@@ -276,9 +283,15 @@ fn by_name<'a>(trials: Runs<'a>, names: &Names) -> Vec<Group<'a>> {
 fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let Group { name, variant, mut trials } = group;
     trials.sort_by_key(|(trial, _)| trial.seed);
+    // The pilot's seeds come first.
+    let repeats = trials.first().and_then(|(trial, _)| trial.repeats);
     let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
         let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
-        values.and_then(|values| Summary::of(&values))
+        let values = values?;
+        match repeats {
+            Some(rule) => Summary::of_two_stages(&values, rule.pilot as usize),
+            None => Summary::of(&values),
+        }
     };
     let returned = over(&|phase| Some(phase.returned_ns.seconds()))?;
     let durable = over(&|phase| phase.durable_ns.map(|ns| ns.seconds()));
@@ -293,7 +306,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let first = trials.first()?.0;
     let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
     let mut flags: Vec<Flag> =
-        trials.iter().flat_map(|(trial, phase)| validity::flags(trial, phase)).collect();
+        trials.iter().flat_map(|(trial, phase)| device::flags(trial, phase)).collect();
     if validity::noisy(durable.as_ref().unwrap_or(&returned)) {
         flags.push(Flag::Noisy);
     }
@@ -312,6 +325,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         cpu,
         rate,
         latency,
+        comparison: None,
         ratio: None,
         best: false,
         flags,
@@ -393,8 +407,8 @@ pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
 }
 
 /// What `~` before a ratio says.
-pub const OPEN: &str = "The 95 % interval of this ratio includes 1, so these trials do not tell the two apart; \
-     more seeds (--repeat N) narrow it.";
+pub const OPEN: &str = "The 95 % interval of this ratio includes 1, or chance may have made it among so many (Holm), so \
+     these trials do not tell the two apart; more seeds (--repeat N) narrow it.";
 
 /// Whether some ratio is left open.
 pub fn has_open(sections: &[Section<'_>]) -> bool {

@@ -11,6 +11,7 @@
 
 use crate::holm::holm;
 use crate::interval::{LEVEL, Summary};
+use crate::permutation::Permutation;
 use crate::power::{Design, POWER, n_that_would_decide};
 use crate::student::{two_sided_quantile, two_sided_tail};
 
@@ -57,6 +58,10 @@ pub struct Comparison {
     pub p: Option<f64>,
     /// The same raised for all the comparisons of a table, once [`adjust`] has.
     pub p_in_table: Option<f64>,
+    /// What relabelling the values says beside it, where that was asked ([`Comparison::relabelled`]).
+    pub relabelled: Option<Permutation>,
+    /// Whether a verdict is withheld, whatever the interval says ([`Comparison::withheld`]).
+    pub withheld: bool,
     /// The spread from which a larger n is planned; none for a single value and where nothing
     /// varied.
     pub design: Option<Design>,
@@ -139,6 +144,8 @@ impl Comparison {
             exact,
             p: seen.as_ref().map(|seen| two_sided_tail(log_ratio / seen.error, seen.freedom)),
             p_in_table: None,
+            relabelled: None,
+            withheld: false,
             design: seen.map(|seen| seen.design),
             threshold: 0.0,
             verdict: Verdict::Unknown,
@@ -153,10 +160,18 @@ impl Comparison {
         self.judged()
     }
 
-    /// The same comparison with a p-value of another test, such as a permutation test's, in place of
-    /// the t test's: where that one is not below 5 %, nothing is called faster or slower.
-    pub fn confirmed_by(mut self, p: f64) -> Comparison {
-        self.p = Some(p);
+    /// The same comparison with a permutation test beside the t test, as a host's values want it, which
+    /// nobody promised to be normal: where so many values could have shown a difference by it at 5 %
+    /// and do not, nothing is called faster or slower. Fewer than four on a side never could.
+    pub fn relabelled(mut self, test: Option<Permutation>) -> Comparison {
+        self.relabelled = test;
+        self.judged()
+    }
+
+    /// The same comparison without a verdict: the values are not what they seem
+    /// ([`crate::validity::Flag::forbids_verdict`]).
+    pub fn withheld(mut self) -> Comparison {
+        self.withheld = true;
         self.judged()
     }
 
@@ -165,6 +180,7 @@ impl Comparison {
         let chance = self.by_chance();
         self.verdict = match self.interval {
             None => Verdict::Unknown,
+            Some(_) if self.withheld => Verdict::Unknown,
             Some((low, high)) if low >= 1.0 / band && high <= band => Verdict::Same,
             Some((_, high)) if high < 1.0 && !chance => Verdict::Faster,
             Some((low, _)) if low > 1.0 && !chance => Verdict::Slower,
@@ -177,6 +193,7 @@ impl Comparison {
     /// interval speaks for itself.
     pub fn note(&self) -> Option<&'static str> {
         match self.interval {
+            _ if self.withheld => None,
             None => Some("n = 1: nothing is known of the spread, so nothing is claimed"),
             Some(_) if self.exact => {
                 Some("exact: no two repeats differed, so the verdict is by the difference alone")
@@ -187,14 +204,17 @@ impl Comparison {
 
     /// Whether a p-value says that chance alone may have done it.
     fn by_chance(&self) -> bool {
-        self.p_in_table.or(self.p).is_some_and(|p| p >= 1.0 - LEVEL)
+        let alpha = 1.0 - LEVEL;
+        let relabelled = self.relabelled.filter(|test| test.least < alpha);
+        self.p_in_table.or(self.p).is_some_and(|p| p >= alpha)
+            || relabelled.is_some_and(|test| test.p >= alpha)
     }
 
     /// Whether the new condition takes longer by more than the threshold: yes where the whole
     /// interval says so, no where none of it does, none where it cannot be told (as a bisection
     /// asks: bad, good, skip).
     pub fn regressed(&self) -> Option<bool> {
-        let (low, high) = self.interval?;
+        let (low, high) = self.interval.filter(|_| !self.withheld)?;
         let limit = 1.0 + self.threshold;
         if low > limit {
             return (!self.by_chance()).then_some(true);
@@ -362,7 +382,12 @@ mod tests {
         let mut one = [alone, single, exact];
         adjust(&mut one);
         assert_eq!(one[0].verdict, Verdict::Slower);
-        assert_eq!(alone.confirmed_by(0.06).verdict, Verdict::Unknown);
+        let test = |p, least| Some(Permutation { p, exact: true, least });
+        assert_eq!(alone.relabelled(test(0.06, 0.01)).verdict, Verdict::Unknown);
+        assert_eq!(alone.relabelled(test(0.06, 0.01)).regressed(), None);
+        assert_eq!(alone.relabelled(test(0.1, 0.1)).verdict, alone.verdict, "too few to show it");
+        let withheld = alone.withheld();
+        assert_eq!((withheld.verdict, withheld.regressed()), (Verdict::Unknown, None));
     }
 
     /// The t that a variable of one degree of freedom exceeds, either way, with probability `p`.

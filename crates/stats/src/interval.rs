@@ -43,6 +43,18 @@ impl Summary {
         Some(Summary { n, mean, sd, half_width })
     }
 
+    /// The summary of values whose number a pilot of the first `pilot` of them set
+    /// ([`crate::plan::Rule::TwoStage`]): the interval then is Stein's, of the pilot's spread alone
+    /// ([`crate::plan::stein_interval`]), its greater half as a share of the mean. None as [`Summary::of`]; the
+    /// usual interval where there is no such one (a value of zero, less than a whole pilot).
+    pub fn of_two_stages(values: &[f64], pilot: usize) -> Option<Summary> {
+        let mut summary = Summary::of(values)?;
+        if let Some((low, high)) = crate::plan::stein_interval(values, pilot) {
+            summary.half_width = Some(summary.mean * ((high / low).sqrt() - 1.0));
+        }
+        Some(summary)
+    }
+
     /// Whether several values were seen and none differed from another: the interval then has no
     /// width because no spread was seen, which is not the same as certainty. Tables mark it "exact".
     pub fn exact(&self) -> bool {
@@ -73,6 +85,19 @@ mod tests {
         assert!((summary.sd.unwrap() - 2.5f64.sqrt()).abs() < 1e-12);
         assert!((summary.half_width.unwrap() - 1.963_243).abs() < 1e-6);
         assert!((summary.relative_half_width().unwrap() - 0.654_414).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_second_stage_narrows_the_interval_by_its_number_and_never_by_its_spread() {
+        // Logs -0.02 to 0.02: s = 0.015811, t(4) = 2.7764; ten values: 2.7764 * 0.015811 / sqrt(10).
+        let pilot: Vec<f64> = (-2..=2).map(|i| (f64::from(i) / 100.0).exp()).collect();
+        let calm = [pilot.clone(), vec![1.0; 5]].concat();
+        let wild = [pilot.clone(), vec![0.5, 2.0, 0.5, 2.0, 1.0]].concat();
+        let half =
+            |values: &[f64]| Summary::of_two_stages(values, 5).unwrap().relative_half_width();
+        assert!((half(&calm).unwrap() - 0.013_882f64.exp_m1()).abs() < 1e-6, "{:?}", half(&calm));
+        assert_eq!(half(&calm), half(&wild));
+        assert_eq!(Summary::of_two_stages(&calm[..3], 5), Summary::of(&calm[..3]));
     }
 
     #[test]

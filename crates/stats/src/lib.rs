@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod holm;
 pub mod interval;
 pub mod levels;
+pub mod measure;
 pub mod normal;
 pub mod outlier;
 pub mod permutation;

@@ -103,7 +103,7 @@ fn logs(values: &[f64]) -> Option<Summary> {
 /// on a host drifts for all conditions alike.
 ///
 /// A block's order depends on the seed and its number alone, so that a second stage adds blocks and
-/// moves none. It is the order of `study::schedule`.
+/// moves none.
 pub fn order(conditions: usize, blocks: std::ops::Range<u32>, seed: u64) -> Vec<Vec<usize>> {
     let shuffled = |block: u32| {
         let mut order: Vec<usize> = (0..conditions).collect();

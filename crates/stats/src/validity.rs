@@ -152,6 +152,44 @@ impl Flag {
     }
 }
 
+/// How a flag bears on a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearing {
+    /// No verdict is given: what was compared is not what was asked for.
+    Forbids,
+    /// A verdict is given, and the flag named with it: no interval answers for what it says.
+    Weakens,
+    /// It is in the interval already, or says nothing of the times that are compared.
+    None,
+}
+
+impl Flag {
+    /// How it bears on verdicts: the one list that tables, answers and comparisons go by.
+    pub fn bearing(self) -> Bearing {
+        match self {
+            Flag::CheckFailed | Flag::NoCalls => Bearing::Forbids,
+            Flag::UserSpace
+            | Flag::Cached
+            | Flag::AboveDeviceSpeed
+            | Flag::NotCold
+            | Flag::TooShort
+            | Flag::InstrumentBound => Bearing::Weakens,
+            // Without a time to durable that to returned is compared, and said to be.
+            Flag::NotDurable | Flag::Noisy => Bearing::None,
+        }
+    }
+
+    /// Whether no verdict may be given of values that bear it.
+    pub fn forbids_verdict(self) -> bool {
+        self.bearing() == Bearing::Forbids
+    }
+
+    /// Whether it is to be named with a verdict.
+    pub fn weakens_verdict(self) -> bool {
+        self.bearing() != Bearing::None
+    }
+}
+
 impl std::fmt::Display for Flag {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
@@ -260,6 +298,7 @@ mod tests {
             lab_id: None,
             lab: Default::default(),
             seed: 1,
+            repeats: None,
             version: String::new(),
             outcome: Outcome::Ok,
             reason: None,

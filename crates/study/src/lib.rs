@@ -18,6 +18,7 @@ pub mod settings;
 pub mod share;
 pub mod side_file;
 pub mod store;
+pub mod two_stage;
 
 pub use input::read_inputs;
 pub use matrix::matrix;
@@ -28,6 +29,6 @@ pub use question::{
     USUAL_RAM,
 };
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
-pub use schedule::{Shard, Slot, schedule};
+pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{Share, ShareError};
 pub use store::{Store, StoreError, without_superseded};

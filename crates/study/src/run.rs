@@ -87,6 +87,17 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// What came of two runs, one after the other.
+    pub fn and(self, next: Summary) -> Summary {
+        Summary {
+            ok: self.ok + next.ok,
+            failed: self.failed + next.failed,
+            skipped: self.skipped + next.skipped,
+            there: self.there + next.there,
+            left: self.left + next.left,
+        }
+    }
+
     /// All trials that were to run.
     pub fn trials(&self) -> usize {
         self.ok + self.failed + self.skipped + self.there + self.left
@@ -238,7 +249,7 @@ impl Floor<'_> {
                 if self.stopped() { Watch::Stop } else { Watch::GoOn }
             });
             let mut phases = Vec::new();
-            let trial = match ran {
+            let mut trial = match ran {
                 Ok(mut ran) => {
                     phases = std::mem::take(&mut ran.report.series);
                     from_report(job, ran)
@@ -252,6 +263,7 @@ impl Floor<'_> {
                     identified(without_report(job, error.to_string(), host), identity)
                 }
             };
+            trial.repeats = slot.repeats;
             lock(&self.refused).note(&trial);
             if let Err(error) = self.keep(worker, trial, phases) {
                 return self.fail(error.into());
@@ -330,6 +342,7 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
         lab_id: None,
         lab: Default::default(),
         seed: job.seed,
+        repeats: None,
         version: env!("CARGO_PKG_VERSION").to_string(),
         outcome: Outcome::Failed,
         reason: Some(reason),

@@ -4,9 +4,11 @@
 //! pair; the rounds interleave the cells, so that whatever drifts on a host drifts for all.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
-use fsdyno_record::seed;
+use fsdyno_record::Repeats;
+use fsdyno_stats::plan;
 use serde::{Deserialize, Serialize};
 
 /// One trial to run.
@@ -18,6 +20,8 @@ pub struct Slot {
     pub seed: u64,
     /// The round, from zero.
     pub round: u32,
+    /// The rule that sets how many rounds there are, where that was not typed; its trial keeps it.
+    pub repeats: Option<Repeats>,
 }
 
 /// One of several equal shares of a schedule, `I/N`, as a cluster's nodes take them.
@@ -78,18 +82,23 @@ impl Shard {
 
 /// Every cell once in each of `repeat` rounds; round r runs under seed `first_seed + r`.
 pub fn schedule(cells: usize, repeat: u32, first_seed: u64) -> Vec<Slot> {
-    let mut slots = Vec::with_capacity(cells * repeat as usize);
-    for round in 0..repeat {
-        let mut order: Vec<usize> = (0..cells).collect();
-        let mut draws = seed::stream(first_seed, &format!("order of round {round}"));
-        // Fisher and Yates's shuffle, from the end (Knuth, vol. 2, algorithm 3.4.2P).
-        for last in (1..cells).rev() {
-            order.swap(last, draws.below(last as u64 + 1) as usize);
-        }
+    stage(cells, 0..repeat, first_seed, None)
+}
+
+/// Some of the rounds, under a rule that sets how many there are; those of a second stage leave the
+/// order of the first as it is.
+pub fn stage(
+    cells: usize,
+    rounds: Range<u32>,
+    first_seed: u64,
+    repeats: Option<Repeats>,
+) -> Vec<Slot> {
+    let orders = plan::order(cells, rounds.clone(), first_seed);
+    let slots = rounds.zip(orders).flat_map(|(round, order)| {
         let seed = first_seed.wrapping_add(u64::from(round));
-        slots.extend(order.into_iter().map(|cell| Slot { cell, seed, round }));
-    }
-    slots
+        order.into_iter().map(move |cell| Slot { cell, seed, round, repeats })
+    });
+    slots.collect()
 }
 
 #[cfg(test)]
@@ -127,6 +136,13 @@ mod tests {
             seen.sort_unstable();
             assert_eq!(seen, places);
         }
+    }
+
+    #[test]
+    fn a_second_stage_goes_on_where_the_first_ended() {
+        let first = stage(3, 0..5, 9, None);
+        let all = [first, stage(3, 5..8, 9, None)].concat();
+        assert_eq!(all, schedule(3, 8, 9));
     }
 
     #[test]

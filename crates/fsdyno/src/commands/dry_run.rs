@@ -21,7 +21,12 @@ pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failur
     match run.format {
         Format::Text => output::data(&text(cells, schedule, drive.as_ref()))?,
         Format::Json => output::json(&value(cells, schedule, drive.as_ref()))?,
-        Format::Mail | Format::Csv | Format::Markdown | Format::Original => {
+        Format::Mail
+        | Format::Csv
+        | Format::Statistics
+        | Format::StatisticsCsv
+        | Format::Markdown
+        | Format::Original => {
             return Err(Failure::wrong("--dry-run takes --format text or json"));
         }
     }
@@ -159,11 +164,19 @@ fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
         let needs = &cell.needs;
         text.push_str(&format!("   needs: {} in {} inodes\n", needs.bytes, needs.inodes));
     }
-    text.push_str(&format!("{} trials in this order:", schedule.len()));
+    let seed = schedule.iter().map(|slot| slot.seed).min().unwrap_or(0);
+    let trials = schedule.len();
+    text.push_str(&format!("{trials} trials in this order:"));
     for slot in schedule {
         text.push_str(&format!(" {}/{}", slot.cell + 1, slot.seed));
     }
-    text.push_str(" (number above/seed)\n");
+    text.push_str(&format!(" (number above/seed; shuffled by --seed {seed})\n"));
+    if let Some(rule) = schedule.iter().find_map(|slot| slot.repeats) {
+        text.push_str(&format!(
+            "That is the pilot; then as many more as --width takes, {} of each at most\n",
+            rule.at_most
+        ));
+    }
     text
 }
 

@@ -8,6 +8,7 @@ mod dry_run;
 mod fit;
 mod list;
 mod merge;
+mod repeats;
 mod report;
 mod run;
 mod show;

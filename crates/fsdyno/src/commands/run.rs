@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
-use fsdyno_study::{Cell, Place, Question, Share, Slot, Store, Summary, matrix, schedule};
+use fsdyno_study::{Cell, Place, Question, Share, Slot, Store, Summary, matrix};
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
-use crate::commands::{clean, dry_run, report};
+use crate::commands::{clean, dry_run, repeats, report};
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 use crate::{place, progress, stop};
 
 /// Runs what was asked.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
+    let rule = repeats::rule(run)?;
     let mut question = place::question(run);
     let typed = place::typed(run)?;
     question.inputs = fsdyno_study::read_inputs(&question)?;
@@ -26,7 +27,8 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     report::check_baseline(run.baseline.as_deref(), labels)?;
     if run.dry_run {
         let cells = matrix(&question, &place::dry(run, typed))?;
-        return dry_run::show(run, &cells, &own(run, &schedule(cells.len(), run.repeat, run.seed)));
+        let first = repeats::first(run, rule.as_ref(), cells.len());
+        return dry_run::show(run, &cells, &own(run, &first));
     }
     if let Place::Directory { path, .. } = &typed {
         place::check_directory(path, &cells, run.jobs.into())?;
@@ -36,6 +38,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     // clean up.
     let stop = stop::flag()?;
     let mut store = open(&folder)?;
+    fsdyno_study::two_stage::same_rule(rule.as_ref(), store.trials()).map_err(Failure::wrong)?;
     let measured = measure(run, &question, typed, &mut cells, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.
     let shown = match (&measured, run.shard) {
@@ -73,7 +76,8 @@ fn measure(
     let (venue, place) = place::venue(run, typed, &question.inputs, store.folder(), stop)?;
     *cells = matrix(question, &place)?;
     prepare(&*venue, cells)?;
-    let schedule = schedule(cells.len(), run.repeat, run.seed);
+    let rule = repeats::rule(run)?;
+    let schedule = repeats::first(run, rule.as_ref(), cells.len());
     match run.shard {
         Some(shard) => {
             let command = words().join(" ");
@@ -82,7 +86,12 @@ fn measure(
         None => Share::refuse(store)?,
     }
     let schedule = own(run, &schedule);
-    go(run, &*venue, cells, &schedule, store, stop)
+    let pilot = go(run, &*venue, cells, &schedule, store, stop)?;
+    let Some(rule) = rule.filter(|_| pilot.left == 0) else { return Ok(pilot) };
+    match repeats::second(&rule, cells, store) {
+        Some(more) => Ok(pilot.and(go(run, &*venue, cells, &more, store, stop)?)),
+        None => Ok(pilot),
+    }
 }
 
 /// The slots that are this command's to run.

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use super::{Compared, Row, words};
 use crate::csv::push_line;
 use crate::number::clean;
+use crate::statistics::{method, verdict};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// One object, pretty-printed. Times are seconds, ratios new over base.
+/// One object, pretty-printed: docs/schema/compare.schema.json. Times are seconds, ratios new over base.
 pub fn json(compared: &Compared) -> String {
     let rows: Vec<Value> = compared.rows.iter().map(row).collect();
     let differences: Vec<Value> = compared
@@ -57,29 +58,18 @@ fn row(row: &Row) -> Value {
         "high": c.and_then(|c| c.interval).map(|interval| interval.1),
         "p": c.and_then(|c| c.p),
         "p_in_table": c.and_then(|c| c.p_in_table),
+        "relabelled_p": c.and_then(|c| c.relabelled).map(|test| test.p),
+        "exact": c.is_some_and(|c| c.exact),
         "n_that_would_decide": c.and_then(|c| c.n_that_would_decide()),
-        "verdict": word(row),
+        "verdict": verdict(row.verdict()),
+        "note": c.and_then(|c| c.note()),
+        "flags": row.flags().map(|flag| flag.name()).collect::<Vec<_>>(),
         "notes": row.marks.iter().map(words::mark).collect::<Vec<_>>(),
     })
 }
 
-fn method(comparison: &fsdyno_stats::compare::Comparison) -> &'static str {
-    match comparison.method {
-        fsdyno_stats::compare::Method::Paired => "paired",
-        fsdyno_stats::compare::Method::Welch => "welch",
-    }
-}
-
-/// The verdict as a word that needs no legend.
-fn word(row: &Row) -> &'static str {
-    match words::verdict(row.verdict()) {
-        "~" => "unknown",
-        word => word,
-    }
-}
-
 const HEAD: &str = "cell,phase,metric,method,n_base,n_new,base_seconds,new_seconds,ratio,low,high,p,\
-    p_in_table,verdict,n_that_would_decide,notes\n";
+    p_in_table,relabelled_p,exact,verdict,n_that_would_decide,notes\n";
 
 /// A line for each row; what is unknown is empty.
 pub fn csv(compared: &Compared) -> String {
@@ -103,7 +93,9 @@ pub fn csv(compared: &Compared) -> String {
             number(interval.map(|interval| interval.1)),
             number(c.and_then(|c| c.p)),
             number(c.and_then(|c| c.p_in_table)),
-            word(row).into(),
+            number(c.and_then(|c| c.relabelled).map(|test| test.p)),
+            c.map(|c| if c.exact { "yes" } else { "no" }).unwrap_or_default().into(),
+            verdict(row.verdict()).into(),
             decides.map(|n| n.to_string()).unwrap_or_default(),
             words::marks(row),
         ];

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{OpKind, Trial};
-use fsdyno_stats::compare::{Comparison, Verdict, adjust, paired, welch};
-use fsdyno_stats::validity::{self, Flag};
+use fsdyno_stats::compare::{Comparison, Verdict, adjust};
+use fsdyno_stats::measure::operations;
+use fsdyno_stats::validity::Flag;
 
 use super::cells::{Cell, Pair};
 use super::{Alone, Side, Wanted};
-use crate::against::operations;
+use crate::device;
 use crate::number::clean;
+use crate::pairing::{How, Pairing};
 use crate::view::{Run, latency_op};
 
 /// What is compared.
@@ -56,6 +58,8 @@ pub enum Mark {
     Single,
     /// A value is zero or unknown, and has no ratio.
     NoRatio,
+    /// What was compared is not what was asked for, by a flag of its trials.
+    Withheld,
     /// No two repeats differed.
     Exact,
     /// Trials of the lab without common seeds, compared as if on a host.
@@ -97,6 +101,14 @@ impl Row {
     /// Whether it takes longer by more than the threshold; none where that cannot be told.
     pub fn regressed(&self) -> Option<bool> {
         self.comparison?.regressed()
+    }
+
+    /// The flags of its trials.
+    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {
+        self.marks.iter().filter_map(|mark| match mark {
+            Mark::Flag(flag) => Some(*flag),
+            _ => None,
+        })
     }
 
     /// `dirops on ext4, create`.
@@ -153,26 +165,15 @@ fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
 }
 
 fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
-    let (mut base, mut new) = (runs(&pair.base, phase), runs(&pair.new, phase));
+    let pairing = Pairing::of(&runs(&pair.base, phase), &runs(&pair.new, phase));
+    let (base, new) = (&pairing.base, &pairing.new);
     let mut marks = Vec::new();
-    let all = || base.iter().chain(&new);
-    let exact = all().all(|(trial, _)| trial.lab_id.is_some());
-    let by_seed = |runs: &[Run<'_>]| runs.iter().map(|run| run.0.seed).collect::<BTreeSet<u64>>();
-    let (of_base, of_new) = (by_seed(&base), by_seed(&new));
-    let common = of_base.intersection(&of_new).count();
-    // A single common seed tells nothing where more trials could.
-    let pairs = exact && (common > 1 || (common == 1 && base.len().min(new.len()) == 1));
-    if pairs {
-        let left_out = base.len() + new.len() - 2 * common;
-        base.retain(|run| of_new.contains(&run.0.seed));
-        new.retain(|run| of_base.contains(&run.0.seed));
-        base.sort_by_key(|run| run.0.seed);
-        new.sort_by_key(|run| run.0.seed);
-        marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out)));
-    } else if exact {
-        marks.push(Mark::Unpaired);
+    match pairing.how {
+        How::Pairs(left_out) => marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out))),
+        How::Unpaired => marks.push(Mark::Unpaired),
+        How::Samples => {}
     }
-    let all: Vec<Run<'_>> = base.iter().chain(&new).copied().collect();
+    let all: Vec<Run<'_>> = base.iter().chain(new).copied().collect();
     let measure = Measure::of(&all, wanted.metric);
     if wanted.metric == Metric::Durable && measure.metric == Metric::Returned {
         // What is told per operation is told of the time to returned anyway.
@@ -183,17 +184,10 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
     let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> {
         runs.iter().map(|run| measure.value(run.1)).collect()
     };
-    let (base_values, new_values) = (values(&base), values(&new));
-    let comparison = base_values.as_ref().zip(new_values.as_ref()).and_then(|(base, new)| {
-        if pairs {
-            let pairs: Vec<(f64, f64)> = base.iter().copied().zip(new.iter().copied()).collect();
-            paired(&pairs)
-        } else {
-            welch(base, new)
-        }
-    });
+    let (base_values, new_values) = (values(base), values(new));
+    let comparison = pairing.compare(|phase| measure.value(phase));
     let mut flags: Vec<Flag> =
-        all.iter().flat_map(|(trial, phase)| validity::flags(trial, phase)).collect();
+        all.iter().flat_map(|(trial, phase)| device::flags(trial, phase)).collect();
     flags.sort();
     flags.dedup();
     // That it is not durable is what "by returned" says.
@@ -265,6 +259,7 @@ fn mark(row: &mut Row) {
     let mut marks = Vec::new();
     match row.comparison {
         None => marks.push(Mark::NoRatio),
+        Some(comparison) if comparison.withheld => marks.push(Mark::Withheld),
         Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
         Some(comparison) if comparison.exact => marks.push(Mark::Exact),
         Some(comparison) if comparison.verdict == Verdict::Unknown => {

@@ -69,6 +69,7 @@ pub fn mark(mark: &Mark) -> String {
         Mark::EachOp => "time for one operation".into(),
         Mark::Single => "n = 1".into(),
         Mark::NoRatio => "no ratio".into(),
+        Mark::Withheld => "no verdict".into(),
         Mark::Exact => "exact".into(),
         Mark::Unpaired => "not paired".into(),
         Mark::LeftOut(1) => "1 trial left out".into(),
@@ -102,7 +103,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     let how = match (methods.contains(&Method::Paired), methods.contains(&Method::Welch)) {
         (true, true) => "of pairs of equal seed where both sides are of the lab, else Welch's",
         (true, false) => "of pairs of equal seed",
-        _ => "Welch's",
+        _ => "Welch's; up to 20 trials a side, a permutation test has to agree",
     };
     add(
         "effect",
@@ -133,6 +134,10 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
                 "the phase ended by time, so what was done in it is compared",
             ),
             Mark::NoRatio => add("no ratio", "a value is zero or was not measured"),
+            Mark::Withheld => add(
+                "no verdict",
+                "what was measured is not what was asked for; see the flag beside it",
+            ),
             // Their words are the comparison's own.
             Mark::Single | Mark::Exact => {}
             Mark::Unpaired => add(

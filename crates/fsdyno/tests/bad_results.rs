@@ -1,0 +1,214 @@
+//! `fsdyno report` and `fsdyno compare` on results that are damaged, hostile, too few or very many: what is wrong,
+//! where, and what would be right.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{code, run, stderr, stdout};
+use serde_json::Value;
+
+const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J|x\n\"'";
+
+/// A result of the model, two file systems with three seeds.
+fn measured(folder: &Path) -> Vec<String> {
+    let words = "run dirops --on model --fs cached-ext2 --fs indexed-ext2 --set files=200 --repeat 3 --out base";
+    let done = run(folder, words);
+    assert_eq!(code(&done), 0, "{}", stderr(&done));
+    let text = fs::read_to_string(folder.join("base/trials.ndjson")).unwrap();
+    text.lines().map(String::from).collect()
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::create_dir(folder.join(name)).unwrap();
+    fs::write(folder.join(name).join("trials.ndjson"), text).unwrap();
+}
+
+/// The lines with a change of each; the version of the schema stays first.
+fn changed(lines: &[String], change: impl Fn(usize, &mut Value)) -> String {
+    let line = |(at, line): (usize, &String)| {
+        let mut trial: Value = serde_json::from_str(line).unwrap();
+        change(at, &mut trial);
+        let text = trial.to_string();
+        let rest = text.replacen("\"schema\":1,", "", 1).replacen(",\"schema\":1", "", 1);
+        rest.replacen('{', "{\"schema\":1,", 1) + "\n"
+    };
+    lines.iter().enumerate().map(line).collect()
+}
+
+fn phases(trial: &mut Value) -> impl Iterator<Item = &mut Value> {
+    trial["measured"]["phases"].as_array_mut().unwrap().iter_mut()
+}
+
+#[test]
+fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    let half = &lines[1][..lines[1].len() / 2];
+    let newer = lines[1].replacen("\"schema\":1", "\"schema\":2", 1);
+    write(folder, "torn", &format!("{}\n{half}", lines[0]));
+    write(folder, "middle", &format!("{}\n{half}\n{}\n", lines[0], lines[2]));
+    write(folder, "newer", &format!("{}\n{newer}\n", lines[0]));
+    write(folder, "nothing", "");
+    for (name, right) in [
+        ("middle", "trials.ndjson:2: "),
+        ("newer", "its schema is 2 and this fsdyno knows up to 1; use the newer fsdyno"),
+        ("missing", "name a result folder or its trials.ndjson"),
+    ] {
+        for words in [format!("report {name}"), format!("compare base {name}")] {
+            let refused = run(folder, &words);
+            assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
+            assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+            assert!(stdout(&refused).is_empty());
+        }
+    }
+    for words in ["report torn", "compare base torn"] {
+        let done = run(folder, words);
+        assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
+        assert!(stderr(&done).contains(":2: the last line is cut off"), "{}", stderr(&done));
+    }
+    assert!(stdout(&run(folder, "report nothing")).contains("No trial succeeded"));
+    let none = run(folder, "compare base nothing");
+    assert!(code(&none) == 2 && stderr(&none).contains("NEW has no trial"), "{}", stderr(&none));
+}
+
+#[test]
+fn results_without_a_common_cell_say_what_each_has() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    write(
+        folder,
+        "cached",
+        &lines
+            .iter()
+            .filter(|l| l.contains("\"cached-ext2\""))
+            .map(|l| format!("{l}\n"))
+            .collect::<String>(),
+    );
+    write(
+        folder,
+        "indexed",
+        &lines
+            .iter()
+            .filter(|l| !l.contains("\"cached-ext2\""))
+            .map(|l| format!("{l}\n"))
+            .collect::<String>(),
+    );
+    let refused = run(folder, "compare cached indexed");
+    assert_eq!(code(&refused), 2);
+    let said = stderr(&refused);
+    assert!(said.contains("BASE has dirops") && said.contains("cached-ext2"), "{said}");
+    assert!(said.contains("NEW has dirops") && said.contains("indexed-ext2"), "{said}");
+}
+
+#[test]
+fn single_trials_and_times_of_zero_give_no_verdict_and_say_why() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    write(folder, "one", &changed(&lines[..1], |_, _| {}));
+    let zero = |_: usize, trial: &mut Value| {
+        phases(trial).for_each(|phase| {
+            phase["returned_ns"] = 0.into();
+            phase["durable_ns"] = 0.into();
+        });
+    };
+    write(folder, "zero", &changed(&lines, zero));
+    let one = run(folder, "compare one one");
+    assert_eq!(code(&one), 0, "{}", stderr(&one));
+    assert!(stdout(&one).contains("nothing is known of the spread"), "{}", stdout(&one));
+    assert_eq!(code(&run(folder, "compare one one --bisect")), 125);
+    for words in ["compare base zero", "compare zero base"] {
+        let done = run(folder, words);
+        assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
+        assert!(stdout(&done).contains("no ratio: a value is zero"), "{}", stdout(&done));
+    }
+    for format in ["text", "mail", "markdown", "csv", "json", "statistics", "statistics-csv"] {
+        for name in ["one", "zero"] {
+            let done = run(folder, &format!("report {name} --format {format}"));
+            assert_eq!(code(&done), 0, "{name} {format}: {}", stderr(&done));
+            let text = stdout(&done);
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{name} {format}: {text}");
+        }
+    }
+}
+
+#[test]
+fn hostile_names_stay_names_in_every_format() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    let hostile = |at: usize, trial: &mut Value| {
+        trial["plan"]["label"] = format!("{HOSTILE}{}", at % 2).into();
+        trial["plan"]["workload"]["params"]["files"] = HOSTILE.into();
+        trial["conditions"]["kernel"] = HOSTILE.into();
+        trial["conditions"]["notes"] = vec![HOSTILE].into();
+        phases(trial).for_each(|phase| phase["name"] = HOSTILE.into());
+        if at == 0 {
+            trial["outcome"] = "failed".into();
+            trial["reason"] = HOSTILE.into();
+        }
+    };
+    write(folder, "hostile", &changed(&lines, hostile));
+    for format in ["text", "mail", "markdown", "statistics-csv"] {
+        for words in [format!("report hostile --format {format}"), "compare hostile hostile".into()]
+        {
+            let done = run(folder, &words);
+            assert!([0, 4].contains(&code(&done)), "{words}: {}", stderr(&done));
+            let text = stdout(&done);
+            assert!(!text.contains('\u{1b}'), "{words}: {text}");
+            assert!(
+                format != "markdown" || !text.contains("<script>") || words.starts_with("compare"),
+                "{text}"
+            );
+        }
+    }
+    for format in ["statistics", "json"] {
+        let text = stdout(&run(folder, &format!("report hostile --format {format}")));
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "{format}");
+    }
+    let compared = stdout(&run(folder, "compare hostile hostile --format markdown"));
+    assert!(!compared.contains("<script>") && !compared.contains('\u{1b}'), "{compared}");
+    let junit = stdout(&run(folder, "compare hostile hostile --format junit"));
+    assert!(!junit.contains("<script>") && !junit.contains('\u{1b}'), "{junit}");
+    assert_eq!(code(&run(folder, "report hostile --html hostile.html")), 0);
+    let page = fs::read_to_string(folder.join("hostile.html")).unwrap();
+    assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn ten_thousand_trials_are_a_table_a_comparison_and_statistics() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    let of = |name: &str, millionths: u64| {
+        let mut text = String::new();
+        for round in 0..5000u64 {
+            text += &changed(&lines[..2], |_, trial| {
+                trial["seed"] = (round + 1).into();
+                let plan = trial["trial_id"].as_str().unwrap().split('-').next().unwrap();
+                trial["trial_id"] = format!("{plan}-{}", round + 1).into();
+                phases(trial).for_each(|phase| {
+                    let ns = 1_000_000_000 + round * 997 % 1009 * 100_000;
+                    phase["returned_ns"] = (ns + ns / 1_000_000 * millionths).into();
+                    phase["durable_ns"] = (ns + ns / 1_000_000 * millionths).into();
+                });
+            });
+        }
+        write(folder, name, &text);
+    };
+    of("many", 0);
+    of("more", 10_000);
+    let table = run(folder, "report many");
+    assert_eq!(code(&table), 0, "{}", stderr(&table));
+    assert!(stdout(&table).contains("  5000  "), "{}", stdout(&table));
+    let compared = run(folder, "compare many more --threshold 0.5%");
+    assert_eq!(code(&compared), 1, "{}", stderr(&compared));
+    assert!(stdout(&compared).contains("+1.0"), "{}", stdout(&compared));
+    let statistics = stdout(&run(folder, "report many --format statistics-csv"));
+    assert!(statistics.lines().nth(1).unwrap().contains(",5000,"), "{statistics}");
+}

@@ -1,0 +1,195 @@
+//! What the repeats of a row look like, beside their mean: spread, median, outliers, drift, warm-up, levels.
+//! Nothing is dropped for it.
+
+use std::collections::BTreeMap;
+
+use fsdyno_stats::describe;
+use fsdyno_stats::drift::{Drift, drift};
+use fsdyno_stats::interval::LEVEL;
+use fsdyno_stats::levels::{Levels, one_way};
+use fsdyno_stats::measure;
+use fsdyno_stats::outlier::{Outlier, outliers};
+use fsdyno_stats::warmup::{Warmup, warmup};
+
+use crate::number;
+use crate::view::{Row, Section};
+
+/// Below this probability a drift or a slow first run is told beneath the table: of a hundred rows that
+/// have none, one says so. A choice of ours; every p is in the exports.
+const TOLD: f64 = 0.01;
+
+/// An outlier is told beneath the table if it lies beyond Tukey's outer fence and by this part from the median:
+/// where nearly nothing varies, nearly everything lies beyond some fence. A choice of ours.
+const FAR: f64 = 0.01;
+
+/// So many outliers of a row are told one by one.
+const LISTED: usize = 3;
+
+/// The repeats of a row.
+pub struct Described {
+    /// What is measured: `durable`, `returned`, or `operation` where the phase ended by time.
+    pub measure: &'static str,
+    /// Seed and seconds of each trial, in the order of their runs; in the lab, where that means nothing, by
+    /// seed.
+    pub values: Vec<(u64, f64)>,
+    /// Those beyond the fences.
+    pub outliers: Vec<Outlier>,
+    /// Whether times go up or down with the order of the runs; none in the lab.
+    pub drift: Option<Drift>,
+    /// Whether the first run is unlike the rest; none in the lab.
+    pub warmup: Option<Warmup>,
+    /// How much of the variance lies between seeds, and how much between trials of one seed; none where no
+    /// seed ran twice.
+    pub levels: Option<Levels>,
+}
+
+impl Described {
+    /// The repeats of a row of a section.
+    pub fn of(row: &Row<'_>, section: &Section<'_>) -> Described {
+        let mut trials = row.trials.clone();
+        let host = trials.iter().all(|(trial, _)| trial.lab_id.is_none());
+        if host {
+            trials.sort_by(|a, b| a.0.host.started.cmp(&b.0.host.started));
+        }
+        let value = |phase| measure::seconds(phase, section.by_durable);
+        let values: Vec<(u64, f64)> =
+            trials.iter().map(|(trial, phase)| (trial.seed, value(phase))).collect();
+        let seconds: Vec<f64> = values.iter().map(|(_, seconds)| *seconds).collect();
+        let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        values.iter().for_each(|(seed, seconds)| seeds.entry(*seed).or_default().push(*seconds));
+        let twice = seeds.values().any(|group| group.len() > 1);
+        let groups: Vec<Vec<f64>> = seeds.into_values().collect();
+        Described {
+            measure: match (row.each.is_some(), section.by_durable) {
+                (true, _) => "operation",
+                (false, true) => "durable",
+                (false, false) => "returned",
+            },
+            outliers: outliers(&seconds),
+            drift: drift(&seconds, LEVEL).filter(|_| host),
+            warmup: warmup(&seconds, LEVEL).filter(|_| host),
+            levels: twice.then(|| one_way(&groups)).flatten(),
+            values,
+        }
+    }
+
+    /// The seconds alone.
+    pub fn seconds(&self) -> Vec<f64> {
+        self.values.iter().map(|(_, seconds)| *seconds).collect()
+    }
+}
+
+/// What has to be told of the repeats of a section, each in a sentence.
+pub fn lines(section: &Section<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in &section.rows {
+        let described = Described::of(row, section);
+        let name = &row.name;
+        let mut tell = |what: String| lines.push(format!("{name}: {what}"));
+        if let Some((drift, change)) = described.drift.and_then(|d| Some((d, d.change?)))
+            && drift.p < TOLD
+        {
+            let way = if change > 0.0 { "rise" } else { "fall" };
+            let by = number::percent(change.abs());
+            tell(format!(
+                "times {way} by {by} from the first trial to the last (drift, p = {:.3}): something \
+                 else changed meanwhile",
+                drift.p
+            ));
+        }
+        if let Some((first, share)) = described.warmup.and_then(|w| Some((w, w.share?)))
+            && first.p.is_some_and(|p| p < TOLD)
+        {
+            let way = if share > 0.0 { "longer" } else { "shorter" };
+            let by = number::percent(share.abs());
+            tell(format!("the first trial took {by} {way} than the rest (warm-up); it is counted"));
+        }
+        let seconds = described.seconds();
+        let median = describe::median(&seconds).unwrap_or(0.0);
+        let far =
+            |outlier: &&Outlier| outlier.far && (outlier.value - median).abs() > FAR * median.abs();
+        let far: Vec<&Outlier> = described.outliers.iter().filter(far).collect();
+        for outlier in far.iter().take(LISTED) {
+            let (seed, _) = described.values[outlier.at];
+            let [value, median] = [outlier.value, median].map(number::seconds);
+            tell(format!(
+                "seed {seed} lies far out, {value} beside a median of {median}; it is counted"
+            ));
+        }
+        if far.len() > LISTED {
+            tell(format!("{} more lie far out", far.len() - LISTED));
+        }
+        if let Some(share) = described.levels.and_then(|levels| levels.share) {
+            let share = number::percent(share);
+            tell(format!(
+                "{share} of the variance is between seeds, the rest between trials of one seed"
+            ));
+        }
+    }
+    let notes = section.rows.iter().filter_map(|row| Some((row, row.comparison?)));
+    let exact: Vec<&str> =
+        notes.filter(|(_, c)| c.exact).map(|(row, _)| row.name.as_str()).collect();
+    if !exact.is_empty() {
+        let note = "exact: no two repeats differed, so the verdict is by the difference alone";
+        lines.push(format!("{}: {note}", exact.join(", ")));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::{Nanos, Trial};
+
+    use super::*;
+    use crate::{fixture, view};
+
+    /// Ten trials of ext4 on a host, in this order, with these seconds until returned.
+    fn host(seconds: [f64; 10]) -> Vec<Trial> {
+        let trial = fixture::on_a_host().remove(0);
+        let trial = |(at, seconds): (usize, f64)| {
+            let mut trial = trial.clone();
+            // Seeds against the order of the runs.
+            trial.seed = 20 - at as u64;
+            trial.host.started = format!("2026-11-22T00:00:{at:02}Z");
+            trial.measured.phases.truncate(1);
+            trial.measured.phases[0].returned_ns = Nanos((seconds * 1e9) as u64);
+            trial
+        };
+        seconds.into_iter().enumerate().map(trial).collect()
+    }
+
+    fn told(trials: &[Trial]) -> Vec<String> {
+        view::sections(trials, None).iter().flat_map(lines).collect()
+    }
+
+    #[test]
+    fn times_that_rise_with_the_order_of_the_runs_are_told_and_steady_ones_are_not() {
+        let lines = told(&host([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]));
+        assert!(lines[0].starts_with("ext4: times rise by 8.6 % from the first"), "{lines:?}");
+        let steady = [1.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99];
+        assert_eq!(told(&host(steady)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_slow_first_run_and_one_far_out_are_told_and_counted() {
+        let lines = told(&host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]));
+        assert!(lines.iter().any(|l| l.contains("first trial took 100 % longer")), "{lines:?}");
+        assert!(lines.iter().any(|l| l.contains("seed 20 lies far out, 2.00 s")), "{lines:?}");
+        let trials = host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]);
+        let sections = view::sections(&trials, None);
+        assert_eq!(sections[0].rows[0].returned.n, 10);
+        assert!((sections[0].rows[0].returned.mean - 1.102).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_lab_has_no_drift_and_seeds_that_ran_twice_part_the_variance() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let described = Described::of(&sections[0].rows[0], &sections[0]);
+        assert!(described.drift.is_none() && described.levels.is_none());
+        let mut twice = host([1.0, 1.2, 0.9, 1.1, 1.3, 1.01, 1.21, 0.91, 1.11, 1.31]);
+        twice.iter_mut().enumerate().for_each(|(at, trial)| trial.seed = at as u64 % 5);
+        let lines = told(&twice);
+        assert!(lines.iter().any(|l| l.contains("of the variance is between seeds")), "{lines:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! What the device of a trial can do at best, where that is known: of a modelled disk by its law. A host's own
+//! drives are not known, and nothing is guessed of them.
+
+use fsdyno_disk::limits::limits;
+use fsdyno_record::Trial;
+use fsdyno_record::plan::{DiskPlan, MediumPlan, RaidPlan};
+use fsdyno_record::trial::Phase;
+use fsdyno_stats::validity::{self, DeviceSpeed, Flag};
+
+/// The flags of one phase of a trial, the gravest first: the one list that every output shows.
+pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
+    validity::flags_on(trial, phase, speed(trial, phase))
+}
+
+/// The speed of the modelled disk, or of the array of them.
+fn speed(trial: &Trial, phase: &Phase) -> Option<DeviceSpeed> {
+    // Where no byte was passed nothing can be too fast.
+    if phase.bytes_written.0 == 0 && phase.bytes_read.0 == 0 {
+        return None;
+    }
+    let (disk, raid): (&DiskPlan, Option<RaidPlan>) = match &trial.plan.medium {
+        MediumPlan::Lab(lab) if !lab.in_memory() => (&lab.disk, lab.raid),
+        MediumPlan::Model(model) => (&model.disk, None),
+        _ => return None,
+    };
+    let one = limits(&disk.spec)?;
+    let (reading, writing) = raid
+        .map_or((1.0, 1.0), |raid| (f64::from(raid.disks), raid.half_disks_of_data() as f64 / 2.0));
+    Some(DeviceSpeed { read: one.read * reading, write: one.write * writing })
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::{Bytes, Nanos};
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture;
+
+    /// A trial on the disk of the catalog that turns at 7200 rpm, with one more phase's worth of bytes.
+    fn moved(raid: Option<&str>, written: u64, read: u64) -> Vec<Flag> {
+        let mut trial = fixture::trials().remove(0);
+        let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
+        if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+            lab.disk.spec = serde_json::to_value(&spec).unwrap();
+            lab.raid = raid.map(|raid| raid.parse().unwrap());
+        }
+        let mut phase = trial.measured.phases[0].clone();
+        (phase.returned_ns, phase.durable_ns) = (Nanos(500_000_000), Some(Nanos(1_000_000_000)));
+        (phase.bytes_written, phase.bytes_read) = (Bytes(written), Bytes(read));
+        flags(&trial, &phase)
+    }
+
+    #[test]
+    fn more_bytes_than_the_platter_takes_until_durable_are_flagged_and_an_array_takes_more() {
+        let above = Flag::AboveDeviceSpeed;
+        assert!(!moved(None, 60_000_000, 0).contains(&above));
+        assert!(moved(None, 600_000_000, 0).contains(&above));
+        assert!(moved(None, 0, 600_000_000).contains(&above));
+        assert!(!moved(Some("0x4"), 600_000_000, 0).contains(&above));
+        assert!(moved(Some("1x4"), 600_000_000, 0).contains(&above));
+        assert!(!moved(Some("1x4"), 0, 600_000_000).contains(&above));
+        assert!(!moved(None, 0, 0).contains(&above));
+    }
+
+    #[test]
+    fn of_a_disk_without_a_law_and_of_a_host_nothing_is_said() {
+        let mut trial = fixture::trials().remove(0);
+        let mut phase = trial.measured.phases[0].clone();
+        phase.bytes_written = Bytes(u64::MAX / 4);
+        if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+            lab.disk.spec = json!({"model": {"law": "instant"}});
+        }
+        assert!(!flags(&trial, &phase).contains(&Flag::AboveDeviceSpeed));
+        let host = fixture::on_a_host().remove(0);
+        assert!(!flags(&host, &phase).contains(&Flag::AboveDeviceSpeed));
+    }
+}

@@ -1,0 +1,140 @@
+//! Two sets of trials compared: the one way in which the ratios of a report and the rows of a comparison
+//! are made.
+//!
+//! In the lab everything arbitrary hangs on the seed, so trials of one seed are a pair. On a host nothing is
+//! shared but the time of day, so the trials are two samples: Welch's interval, and a permutation test
+//! that asks no distribution of them.
+
+use std::collections::BTreeSet;
+
+use fsdyno_record::trial::Phase;
+use fsdyno_stats::compare::{Comparison, paired, welch};
+use fsdyno_stats::permutation::two_samples;
+
+use crate::device;
+use crate::view::Run;
+
+/// Up to so many trials on a side they are relabelled too. The counted tests end at ten on each side; with
+/// more than some twenty the t test of logarithms asks little of their distribution.
+const RELABELLED: usize = 20;
+
+/// Of which relabellings are drawn, where they are not counted.
+const SEED: u64 = 1;
+
+/// Trials of two sides, as they are compared.
+pub struct Pairing<'a> {
+    /// The base's; where they are pairs, by seed.
+    pub base: Vec<Run<'a>>,
+    /// The new ones, alike.
+    pub new: Vec<Run<'a>>,
+    /// How.
+    pub how: How,
+}
+
+/// How two sets of trials are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By seed, so many trials left out whose seed the other side has not.
+    Pairs(usize),
+    /// Trials of the lab that have not two seeds in common, as two samples.
+    Unpaired,
+    /// A host's, as two samples.
+    Samples,
+}
+
+impl<'a> Pairing<'a> {
+    /// Finds each trial's partner. A single common seed is a pair only where a side has no more trials, for
+    /// it tells nothing where more could.
+    pub fn of(base: &[Run<'a>], new: &[Run<'a>]) -> Pairing<'a> {
+        let (mut base, mut new) = (base.to_vec(), new.to_vec());
+        let in_lab = base.iter().chain(&new).all(|(trial, _)| trial.lab_id.is_some());
+        let seeds = |runs: &[Run<'_>]| runs.iter().map(|run| run.0.seed).collect::<BTreeSet<u64>>();
+        let (of_base, of_new) = (seeds(&base), seeds(&new));
+        let common = of_base.intersection(&of_new).count();
+        let once = of_base.len() == base.len() && of_new.len() == new.len();
+        let enough = common > 1 || (common == 1 && base.len().min(new.len()) == 1);
+        if !in_lab || !once || !enough {
+            let how = if in_lab { How::Unpaired } else { How::Samples };
+            return Pairing { base, new, how };
+        }
+        let left_out = base.len() + new.len() - 2 * common;
+        base.retain(|run| of_new.contains(&run.0.seed));
+        new.retain(|run| of_base.contains(&run.0.seed));
+        base.sort_by_key(|run| run.0.seed);
+        new.sort_by_key(|run| run.0.seed);
+        Pairing { base, new, how: How::Pairs(left_out) }
+    }
+
+    /// The ratio of the times (or whatever `value` measures), new over base; none where one is not known or not
+    /// positive. No verdict follows where a flag of some trial forbids it.
+    pub fn compare(&self, value: impl Fn(&Phase) -> Option<f64>) -> Option<Comparison> {
+        let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> {
+            runs.iter().map(|run| value(run.1)).collect()
+        };
+        let (base, new) = (values(&self.base)?, values(&self.new)?);
+        let comparison = match self.how {
+            How::Pairs(_) => {
+                paired(&base.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>())?
+            }
+            How::Unpaired | How::Samples => {
+                let few = base.len().max(new.len()) <= RELABELLED;
+                let test = few.then(|| two_samples(&base, &new, SEED)).flatten();
+                welch(&base, &new)?.relabelled(test)
+            }
+        };
+        let forbidden = self.base.iter().chain(&self.new).any(|(trial, phase)| {
+            device::flags(trial, phase).iter().any(|flag| flag.forbids_verdict())
+        });
+        Some(if forbidden { comparison.withheld() } else { comparison })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Trial;
+    use fsdyno_stats::compare::{Method, Verdict};
+
+    use super::*;
+    use crate::fixture;
+
+    fn runs<'a>(trials: &'a [Trial], label: &str) -> Vec<Run<'a>> {
+        let of =
+            trials.iter().filter(|t| t.plan.label == label && t.plan.workload.name == "dirops");
+        of.map(|trial| (trial, &trial.measured.phases[0])).collect()
+    }
+
+    fn seconds(phase: &Phase) -> Option<f64> {
+        Some(phase.returned_ns.seconds())
+    }
+
+    #[test]
+    fn the_lab_pairs_by_seed_and_a_host_relabels() {
+        let trials = fixture::trials();
+        let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")[1..]);
+        assert_eq!((pairing.how, pairing.base.len()), (How::Pairs(1), 2));
+        assert_eq!(pairing.compare(seconds).unwrap().method, Method::Paired);
+        let trials = fixture::on_a_host();
+        let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs"));
+        assert_eq!(pairing.how, How::Samples);
+        let comparison = pairing.compare(seconds).unwrap();
+        assert_eq!(comparison.method, Method::Welch);
+        assert!(comparison.relabelled.unwrap().exact);
+    }
+
+    #[test]
+    fn a_seed_that_stands_twice_pairs_nothing() {
+        let trials = fixture::trials();
+        let mut twice = runs(&trials, "ext4");
+        twice.push(twice[0]);
+        assert_eq!(Pairing::of(&twice, &runs(&trials, "xfs")).how, How::Unpaired);
+    }
+
+    #[test]
+    fn what_was_never_issued_gets_no_verdict() {
+        let mut trials = fixture::trials();
+        trials.iter_mut().for_each(|t| t.plan.issuer = fsdyno_record::plan::IssuerPlan::Null);
+        let comparison =
+            Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")).compare(seconds);
+        assert_eq!(comparison.unwrap().verdict, Verdict::Unknown);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a two-stage rule asked for and whether it was reached, worked out again from the pilot's trials.
+
+use fsdyno_record::Repeats;
+use fsdyno_stats::measure;
+use fsdyno_stats::plan::{Rule, Total};
+
+use crate::view::{Row, Section};
+
+/// The rule of a row's trials; none where their number was typed.
+pub fn rule(row: &Row<'_>) -> Option<Repeats> {
+    row.trials.first().and_then(|(trial, _)| trial.repeats)
+}
+
+/// What the pilot of one row asks for.
+pub fn asked(row: &Row<'_>) -> Option<Total> {
+    let rule = rule(row)?;
+    let pilot = row.trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed));
+    let durable = row.durable.is_some();
+    let values: Vec<f64> = pilot.map(|(_, phase)| measure::seconds(phase, durable)).collect();
+    Rule::TwoStage { half_width: rule.width(), cap: rule.at_most }.total(&[values])
+}
+
+/// One sentence for each rule that set the number of some trials: what was wanted, and what came of it.
+pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
+    let mut most: Vec<(Repeats, Total, String)> = Vec::new();
+    for section in sections {
+        for row in &section.rows {
+            let (Some(rule), Some(total)) = (rule(row), asked(row)) else { continue };
+            let by = format!("{} on {}", section.title(), row.name);
+            match most.iter_mut().find(|(other, ..)| other.same_rule(&rule)) {
+                Some((_, there, _)) if there.wanted >= total.wanted => {}
+                Some(entry) => (entry.1, entry.2) = (total, by),
+                None => most.push((rule, total, by)),
+            }
+        }
+    }
+    most.iter().map(|(rule, total, by)| sentence(rule, *total, by)).collect()
+}
+
+fn sentence(rule: &Repeats, total: Total, by: &str) -> String {
+    let (width, pilot, wanted) = (rule.width() * 100.0, rule.pilot, total.wanted);
+    if !total.reached {
+        return format!(
+            "NOT REACHED: ±{width} % of each time was wanted, which takes {wanted} trials of each kind ({by} \
+             scatters most), and --at-most {} ended them; look at each interval.",
+            rule.at_most
+        );
+    }
+    match wanted == pilot {
+        true => format!("±{width} % of each time was wanted, and the pilot of {pilot} was enough."),
+        false => format!(
+            "±{width} % of each time was wanted; the pilot of {pilot} asked for {wanted} trials of each \
+             kind ({by} scatters most)."
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::{Nanos, Trial};
+
+    use super::*;
+    use crate::{Format, Style, fixture, html, table, view};
+
+    /// The fixture's ext4 and xfs under a rule, with seven trials each that scatter by some percent.
+    fn under(at_most: u32) -> Vec<Trial> {
+        let rule = Repeats { width_ppm: 20_000, pilot: 5, at_most, first_seed: 1, wanted: None };
+        let mut trials = Vec::new();
+        for first in fixture::single().into_iter().filter(|t| t.plan.label != "far") {
+            for seed in 1..=7u64 {
+                let mut trial = first.clone();
+                trial.seed = seed;
+                trial.trial_id = fsdyno_record::trial::trial_id(&trial.plan, seed);
+                trial.repeats = Some(Repeats { wanted: (seed > 5).then_some(18), ..rule });
+                for phase in &mut trial.measured.phases {
+                    phase.durable_ns = Some(Nanos(1_000_000_000 + seed * 20_000_000));
+                }
+                trials.push(trial);
+            }
+        }
+        trials
+    }
+
+    #[test]
+    fn what_was_not_reached_is_said_in_every_format() {
+        let trials = under(7);
+        for format in [Format::Text, Format::Mail, Format::Markdown, Format::Statistics] {
+            let text = table(&trials, None, format, Style::default()).unwrap();
+            let text = text.replace('\n', " ");
+            assert!(text.contains("NOT REACHED"), "{format:?}: {text}");
+        }
+        assert!(html(&trials, None).unwrap().contains("NOT REACHED"));
+        let csv = table(&trials, None, Format::Csv, Style::default()).unwrap();
+        assert!(csv.lines().any(|line| line.ends_with(",18,7")), "{csv}");
+        let csv = table(&trials, None, Format::StatisticsCsv, Style::default()).unwrap();
+        assert!(csv.lines().nth(1).unwrap().contains(",18,7,no,"), "{csv}");
+        let json = table(&trials, None, Format::Json, Style::default()).unwrap();
+        assert!(json.contains(r#""at_most":7,"first_seed":1,"wanted":18"#));
+    }
+
+    #[test]
+    fn what_was_reached_names_its_number_and_the_interval_is_steins() {
+        let trials = under(100);
+        let sections = view::sections(&trials, None);
+        let said = sentences(&sections);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("asked for 18 trials of each"), "{said:?}");
+        let durable = sections[0].rows[0].durable.unwrap();
+        // t(4) s / sqrt(7) of the pilot's logarithms, s = 0.029840.
+        let half = (2.776_445 * 0.029_840f64 / 7f64.sqrt()).exp_m1();
+        assert!((durable.relative_half_width().unwrap() - half).abs() < 1e-5, "{durable:?}");
+        assert!(sentences(&view::sections(&fixture::trials(), None)).is_empty());
+    }
+}

@@ -1,0 +1,37 @@
+//! The time of a phase that verdicts are about, alike wherever one is made.
+
+use fsdyno_record::trial::Phase;
+
+/// How much was done: in the phase's unit, or in calls.
+pub fn operations(phase: &Phase) -> u64 {
+    let unit = phase.unit.as_ref().and_then(|unit| phase.books.get(unit));
+    unit.copied().unwrap_or_else(|| phase.ops.values().map(|stats| stats.count).sum())
+}
+
+/// In seconds: the time to durable where that is wanted and known, else to returned. What ends by time is
+/// measured by what was done in it: the time to returned for one operation.
+pub fn seconds(phase: &Phase, by_durable: bool) -> f64 {
+    if phase.limit_ns.is_some() {
+        return phase.returned_ns.seconds() / operations(phase) as f64;
+    }
+    phase.durable_ns.filter(|_| by_durable).unwrap_or(phase.returned_ns).seconds()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_record::Nanos;
+
+    #[test]
+    fn what_ends_by_time_is_measured_by_what_was_done() {
+        let (returned_ns, durable_ns) = (Nanos(2_000_000_000), Some(Nanos(3_000_000_000)));
+        let mut phase = Phase { returned_ns, durable_ns, ..Phase::default() };
+        assert_eq!((seconds(&phase, true), seconds(&phase, false)), (3.0, 2.0));
+        phase.limit_ns = Some(Nanos(1));
+        phase.unit = Some("mails".into());
+        phase.books.insert("mails".into(), 8);
+        assert_eq!((operations(&phase), seconds(&phase, true)), (8, 0.25));
+        phase.durable_ns = None;
+        assert_eq!(seconds(&phase, true), 0.25);
+    }
+}

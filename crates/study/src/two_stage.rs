@@ -1,0 +1,178 @@
+//! How many repeats the pilot of a two-stage rule asks for: a pure function of the trials that are
+//! stored, so that a run that was stopped between the stages goes on as if it had not been.
+
+use fsdyno_record::trial::{Outcome, Phase};
+use fsdyno_record::{Repeats, Trial};
+use fsdyno_stats::measure;
+use fsdyno_stats::plan::{PILOT, Rule, Total};
+
+use crate::question::Cell;
+
+/// The rule as it is typed, with its seed.
+pub fn rule(width_ppm: u32, at_most: u32, first_seed: u64) -> Repeats {
+    Repeats { width_ppm, pilot: PILOT.min(at_most), at_most, first_seed, wanted: None }
+}
+
+/// What the pilot says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// How many repeats there will be.
+    pub total: Total,
+    /// The phase of the cell that scatters most: `dirops create on ext4`.
+    pub by: String,
+}
+
+/// The number of repeats from the pilot's trials: that of the cell and phase that ask for most. What is
+/// looked at is the time to durable, or to returned where a trial of the cell has none.
+///
+/// None where no phase of any cell has two good trials in the pilot, or every one has a time of zero.
+pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decision> {
+    let two_stage = Rule::TwoStage { half_width: rule.width(), cap: rule.at_most };
+    let mut most: Option<Decision> = None;
+    for cell in cells {
+        let pilot = pilot_of(rule, cell, stored);
+        for (phase, values) in phases(&pilot) {
+            let Some(total) = two_stage.total(&[values]) else { continue };
+            if most.as_ref().is_none_or(|most| total.wanted > most.total.wanted) {
+                let plan = &cell.plan;
+                let by = format!("{} {phase} on {}", plan.workload.name, plan.label);
+                most = Some(Decision { total, by });
+            }
+        }
+    }
+    most
+}
+
+/// Why trials of another rule stand in the way: the number that a rule gives holds only if it is the only
+/// one that was asked.
+///
+/// # Errors
+/// What the stored trials were run under, in a sentence.
+pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String> {
+    let ran = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
+    for trial in ran {
+        let there = trial.repeats.as_ref();
+        let same = match (rule, there) {
+            (None, None) => true,
+            (Some(rule), Some(there)) => rule.same_rule(there),
+            _ => false,
+        };
+        if !same {
+            let said = |rule: Option<&Repeats>| match rule {
+                Some(rule) => format!("{} --seed {}", rule.typed(), rule.first_seed),
+                None => "a number of repeats that was typed (--repeat)".to_string(),
+            };
+            return Err(format!(
+                "the trials in this folder ran under {}, and this command says {}: a number of \
+                 repeats is fixed before the results are seen; say the same, or give --out a new folder",
+                said(there),
+                said(rule)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The pilot's good trials of a cell by seed, each seed once.
+fn pilot_of<'a>(rule: &Repeats, cell: &Cell, stored: &'a [Trial]) -> Vec<&'a Trial> {
+    let of_cell = |trial: &&Trial| {
+        (&trial.plan.hash, &trial.plan.label) == (&cell.plan.hash, &cell.plan.label)
+            && trial.outcome == Outcome::Ok
+            && rule.is_pilot(trial.seed)
+    };
+    let mut pilot: Vec<&Trial> = stored.iter().filter(of_cell).collect();
+    pilot.sort_by_key(|trial| trial.seed);
+    pilot.dedup_by_key(|trial| trial.seed);
+    pilot
+}
+
+/// The seconds of each phase that all of the trials have.
+fn phases<'a>(trials: &[&'a Trial]) -> Vec<(&'a str, Vec<f64>)> {
+    let Some(first) = trials.first() else { return Vec::new() };
+    let found = |trial: &'a Trial, name: &str| -> Option<&'a Phase> {
+        trial.measured.phases.iter().find(|phase| phase.name == name)
+    };
+    let of_phase = |name: &'a str| {
+        let phases: Option<Vec<&Phase>> = trials.iter().map(|trial| found(trial, name)).collect();
+        let phases = phases?;
+        let durable = phases.iter().all(|phase| phase.durable_ns.is_some());
+        Some((name, phases.iter().map(|phase| measure::seconds(phase, durable)).collect()))
+    };
+    first.measured.phases.iter().filter_map(|phase| of_phase(&phase.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Nanos;
+
+    use super::*;
+    use crate::store::tests::trial;
+
+    fn cell(label: &str) -> Cell {
+        let mut plan = trial(1, Outcome::Ok).plan;
+        plan.label = label.into();
+        let (needs, phases) = Default::default();
+        Cell { plan, needs, phases, skip: None, deadline: Nanos(1) }
+    }
+
+    fn of(label: &str, seed: u64, durable: Option<u64>) -> Trial {
+        let mut trial = trial(seed, Outcome::Ok);
+        trial.plan.label = label.into();
+        trial.repeats = Some(rule(20_000, 100, 1));
+        let phase = Phase {
+            name: "create".into(),
+            returned_ns: Nanos(1_000_000_000),
+            durable_ns: durable.map(Nanos),
+            ..Phase::default()
+        };
+        trial.measured.phases = vec![phase];
+        trial
+    }
+
+    #[test]
+    fn the_row_that_scatters_most_decides_for_all_and_only_by_its_pilot() {
+        let (calm, wild) = (cell("calm"), cell("wild"));
+        let mut stored = Vec::new();
+        for seed in 1..=5 {
+            stored.push(of("calm", seed, Some(1_000_000_000 + seed)));
+            stored.push(of("wild", seed, Some(1_000_000_000 + seed * 20_000_000)));
+        }
+        let rule = rule(20_000, 100, 1);
+        let decision = decide(&rule, &[calm.clone(), wild.clone()], &stored).unwrap();
+        assert_eq!(decision.by, "dirops create on wild");
+        // Logs about 0.0298 apart from one to five hundredths: s = 0.0298, t = 2.776, d = 0.0198.
+        assert_eq!(decision.total.n, 18);
+        assert_eq!(decide(&rule, &[calm.clone()], &stored).unwrap().total.n, 5);
+        stored.extend((6..30).map(|seed| of("wild", seed, Some(seed * 1_000_000_000))));
+        assert_eq!(decide(&rule, &[calm, wild.clone()], &stored), Some(decision));
+        let cut = Repeats { at_most: 9, ..rule };
+        let total = decide(&cut, &[wild], &stored).unwrap().total;
+        assert_eq!((total.n, total.wanted, total.reached), (9, 18, false));
+    }
+
+    #[test]
+    fn without_a_time_to_durable_the_time_to_returned_decides_and_one_trial_tells_nothing() {
+        let rule = rule(20_000, 100, 1);
+        let cells = [cell("a")];
+        let mut stored = vec![of("a", 1, Some(5))];
+        assert_eq!(decide(&rule, &cells, &stored), None);
+        stored.push(of("a", 2, None));
+        assert_eq!(decide(&rule, &cells, &stored).unwrap().total.n, 5);
+        assert_eq!(decide(&rule, &[], &stored), None);
+    }
+
+    #[test]
+    fn two_rules_do_not_mix_in_one_folder() {
+        let there = [of("a", 1, Some(5))];
+        let same = rule(20_000, 100, 1);
+        assert_eq!(same_rule(Some(&same), &there), Ok(()));
+        assert_eq!(same_rule(None, &[]), Ok(()));
+        for other in [None, Some(rule(10_000, 100, 1)), Some(rule(20_000, 100, 2))] {
+            let error = same_rule(other.as_ref(), &there).unwrap_err();
+            assert!(error.contains("--width 2% --at-most 100"), "{error}");
+        }
+        let fixed = [trial(1, Outcome::Ok)];
+        let error = same_rule(Some(&same), &fixed).unwrap_err();
+        assert!(error.contains("under a number of repeats that was typed"), "{error}");
+    }
+}
