@@ -159,6 +159,51 @@ fn journals_on_a_device_of_their_own_and_memory_as_a_medium() {
     assert!(html.contains("--on ram:512M") && html.contains("--journal-size 64M"));
 }
 
+/// What a FUSE command may do beside serving, and what is then told. That one goes to the background is among
+/// the specs of the lab.
+#[test]
+fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
+    if !can_mount() {
+        return;
+    }
+    let fuse2fs = fsdyno_filesystem::catalog::get("fuse2fs").unwrap();
+    if !prerequisites::has_filesystem(fuse2fs) || !tools::missing(fuse2fs).is_empty() {
+        return println!("skipped: no fuse2fs here");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = tempfile::tempdir().unwrap();
+    let command = |name: &str, script: &str| {
+        let path = scripts.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let mount = format!("{} {{device}} {{mount}}", path.display());
+        format!("{name}=fuse: mke2fs -q -F -t ext2 -U {{uuid}} {{device}} ; {mount}")
+    };
+    let dies = command("dies", "echo last words; (sleep 1; kill -9 $$) & exec fuse2fs $1 $2 -f");
+    let refuses = command("refuses", "echo no such option >&2; exit 3");
+    let hangs = command("hangs", "fuse2fs $1 $2 -f; exec sleep 1000");
+    let killed = "the file system's process ended with killed by signal 9: last words";
+    let mut told = vec![(dies, "40000", killed), (refuses, "10", "(exit code 3): no such option")];
+    // It is waited for a minute.
+    told.extend(common::full().then_some((
+        hangs,
+        "10",
+        "hangs: it has not ended after its unmount",
+    )));
+    for (spec, files, words) in told {
+        let files = format!("files={files}");
+        let output = run_and_look(
+            folder.path(),
+            &["dirops", "--on", "loop:256M", "--set", &files, "--fs", &spec],
+        );
+        assert_eq!(code(&output), 4, "{}", stderr(&output));
+        let reason = records(&folder.path().join("r"))[0]["reason"].to_string();
+        assert!(reason.contains(words), "{reason}");
+        std::fs::remove_dir_all(folder.path().join("r")).unwrap();
+    }
+}
+
 #[test]
 fn a_file_system_is_aged_anew_in_each_trial_and_that_is_in_no_figure() {
     if !can_mount() {

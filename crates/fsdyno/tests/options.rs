@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::lab::{lab, run, runnable, skipped, trials};
-use common::specs::{Effect, ROWS, Row, clean};
+use common::specs::{Effect, KERNELS, ROWS, Row, clean};
 use common::{code, full, stderr};
 use serde_json::Value;
 
@@ -170,7 +170,10 @@ fn every_option_holds_under_three_workloads() {
         }
     }
     if write {
-        std::fs::write(docs(), format!("{HEAD}{}\n", lines.join("\n"))).unwrap();
+        let text = std::fs::read_to_string(docs()).unwrap();
+        let kernels = text.split_once(KERNELS).map(|(_, rest)| format!("\n{KERNELS}{rest}"));
+        let kernels = kernels.unwrap_or_default();
+        std::fs::write(docs(), format!("{HEAD}{}\n{kernels}", lines.join("\n"))).unwrap();
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

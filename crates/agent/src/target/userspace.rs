@@ -25,6 +25,9 @@ const STILL: Nanos = Nanos(60 * 1_000_000_000);
 /// A command that goes to the background has mounted before, or will soon after.
 const AFTER_ITS_END: Nanos = Nanos(10_000_000_000);
 
+/// How long the end of a process may take from when it serves no more.
+const A_MOMENT: Nanos = Nanos(500_000_000);
+
 const PERIOD: Duration = Duration::from_millis(1);
 
 /// How many of the command's last lines are kept.
@@ -116,11 +119,21 @@ impl Workers {
         self.living().unwrap_or_default().into_iter().map(|child| child.pid).collect()
     }
 
-    /// Of those that were seen at work, how the first ended that should still be there; none while all are.
+    /// Of those that were seen at work, how the first ended that should still be there; none while all are. To
+    /// be asked after a call has failed: that is known a moment before the end of who should have served it.
     pub fn died(&self) -> Option<String> {
         let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
-        let how = self.pids.iter().filter(|_| self.said.is_some()).find_map(ended)?;
-        Some(format!("the file system's process ended with {how}: {}", self.words()))
+        let started = clock::now();
+        while self.said.is_some() && clock::now().since(started) < A_MOMENT {
+            if let Some(how) = self.pids.iter().find_map(ended) {
+                return Some(format!(
+                    "the file system's process ended with {how}: {}",
+                    self.words()
+                ));
+            }
+            std::thread::sleep(PERIOD);
+        }
+        None
     }
 
     /// Takes down who works, once the file system has answered.

@@ -57,6 +57,9 @@ pub fn clean(trial: &Value) -> Option<bool> {
     trial["measured"]["check"]["clean"].as_bool().or((!excused).then_some(false))
 }
 
+/// Where docs/filesystems.md says what was seen on other kernels: behind the table of all specs.
+pub const KERNELS: &str = "## Other kernels";
+
 const EXT: &str = "Filesystem features";
 const JOURNAL: &str = "journal bytes";
 

@@ -1,0 +1,84 @@
+//! Each kind of file system on the kernels beside the usual one (Debian's 5.10 and 6.12), in the lab: made,
+//! mounted, used, verified and checked. With FSDYNO_WRITE_DOCS=1 its table in docs/filesystems.md is written
+//! from the records. `FSDYNO_TEST=full` (`make test-full`) runs it; kernels that cannot be had are said.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::lab::{self, runnable, skipped, trials};
+use common::specs::{KERNELS, ROWS, Row, clean};
+use common::{code, full, stderr};
+use serde_json::Value;
+
+/// The kernels, as `--kernel` takes them.
+const OTHERS: [&str; 2] = ["5.10", "6.12"];
+
+/// Of each kind what is made if nothing is said, and what CI runs of its options.
+fn rows() -> Vec<&'static Row> {
+    let plain = |row: &&Row| row.spec == row.kind() || row.spec.starts_with("overlayfs");
+    runnable(ROWS.iter().filter(|row| plain(row) || row.ci || row.kind() == "fuse"))
+}
+
+#[test]
+fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
+    if !full() {
+        skipped("it runs every kind of file system on two more kernels (make test-full)");
+        return;
+    }
+    let Some(folder) = lab::lab() else { return };
+    let rows = rows();
+    let specs: Vec<String> = rows.iter().map(|row| format!("--fs '{}'", row.spec)).collect();
+    let mut columns = Vec::new();
+    for kernel in OTHERS {
+        let words =
+            format!("dirops --set files=100 --size 2G --jobs 2 --kernel {kernel} --out {kernel}");
+        let output = lab::run(folder.path(), &format!("{words} {}", specs.join(" ")));
+        if code(&output) == 3 {
+            skipped(&format!("kernel {kernel}: {}", stderr(&output)));
+            continue;
+        }
+        assert_eq!(code(&output), 0, "{kernel}: {}", stderr(&output));
+        let trials = trials(&folder.path().join(kernel));
+        assert_eq!(trials.len(), rows.len());
+        for trial in &trials {
+            assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
+            assert_eq!(trial["measured"]["verify"]["problems"], 0, "{trial}");
+            assert_ne!(clean(trial), Some(false), "{trial}");
+        }
+        columns.push(trials);
+    }
+    if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
+        assert_eq!(columns.len(), OTHERS.len(), "the table is of all or of none");
+        write(&rows, &columns);
+    }
+}
+
+/// Puts the table behind the one that the test of options writes.
+fn write(rows: &[&Row], columns: &[Vec<Value>]) {
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/filesystems.md");
+    let text = std::fs::read_to_string(&docs).unwrap();
+    let first = text.split(KERNELS).next().unwrap().trim_end();
+    let releases = columns.iter().map(|trials| {
+        let release = trials[0]["plan"]["medium"]["kernel"].as_str().unwrap();
+        release.to_string()
+    });
+    let releases: Vec<String> = releases.collect();
+    let mut table =
+        format!("| spec | {} |\n|---|{}\n", releases.join(" | "), "---|".repeat(releases.len()));
+    for row in rows {
+        let said = columns.iter().map(|trials| {
+            let trial = trials.iter().find(|trial| trial["plan"]["label"] == row.label().as_str());
+            match clean(trial.unwrap()) {
+                Some(true) => "verified, clean",
+                _ => "verified, no check",
+            }
+        });
+        table.push_str(&format!("| {} | {} |\n", row.spec, said.collect::<Vec<_>>().join(" | ")));
+    }
+    let head = "dirops with 100 files, its tree read back and compared, and the file system's own check, on Debian's kernels \
+                beside\nthe usual one. Written from the records:\n\n    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test \
+                --release --locked -p fsdyno --test kernels\n";
+    std::fs::write(&docs, format!("{first}\n\n{KERNELS}\n\n{head}\n{table}")).unwrap();
+}
