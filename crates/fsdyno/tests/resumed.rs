@@ -41,20 +41,30 @@ fn lines(folder: &Path, out: &str) -> Vec<String> {
     text.lines().map(upto).collect()
 }
 
+/// Starts a run so often, and kills it each time, within so many milliseconds.
+fn kill(folder: &Path, words: &str, out: &str, kills: u32, most: u64, dice: &mut SplitMix64) {
+    for _ in 0..kills {
+        let mut child = start(folder, words, out);
+        std::thread::sleep(Duration::from_millis(dice.below(most)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
 /// Runs once through and once with so many kills, each within the time that a trial takes or so.
 fn compare(words: &str, trials: u32, kills: u32, dice: &mut SplitMix64) {
     let folder = tempfile::tempdir().unwrap();
     let took = to_the_end(folder.path(), words, "through");
     // A kill before anything was stored and kills after some of it was, whatever the host's speed.
     let most = (took.as_millis() as u64 * 2 / u64::from(trials)).max(1);
-    for _ in 0..kills {
-        let mut child = start(folder.path(), words, "killed");
-        std::thread::sleep(Duration::from_millis(dice.below(most)));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    kill(folder.path(), words, "killed", kills, most, dice);
     to_the_end(folder.path(), words, "killed");
-    let (through, killed) = (lines(folder.path(), "through"), lines(folder.path(), "killed"));
+    let [mut through, mut killed] = ["through", "killed"].map(|out| lines(folder.path(), out));
+    if words.contains("--jobs") {
+        // Two that run side by side end in any order.
+        through.sort();
+        killed.sort();
+    }
     assert_eq!(through.len(), trials as usize);
     assert_eq!(through, killed);
     assert!(through.iter().all(|line| line.contains("\"outcome\":\"ok\"")), "{through:?}");
@@ -75,4 +85,29 @@ fn a_run_that_is_killed_and_goes_on_stores_the_same_bytes_in_the_same_order() {
             "dirops tarball --fs ext4 --fs btrfs --disk hdd-7200 --set files=300 --repeat 2";
         compare(words, 8, 8, &mut dice);
     }
+}
+
+#[test]
+fn shares_and_pairs_of_trials_that_are_killed_come_to_the_same_bytes_too() {
+    if !full() || !can_run_the_lab() {
+        return eprintln!("skipped: it runs in the lab for long (make test-full)");
+    }
+    let mut dice = stream(2, "resumed");
+    let words = "dirops --fs ext4 --fs xfs --disk hdd-7200 --set files=100 --size 1G --repeat 3";
+    compare(&format!("{words} --jobs 2"), 6, 6, &mut dice);
+    let folder = tempfile::tempdir().unwrap();
+    let took = to_the_end(folder.path(), words, "through");
+    let most = (took.as_millis() as u64 / 3).max(1);
+    for share in ["1/2", "2/2"] {
+        let (words, out) = (format!("{words} --shard {share}"), share.replace('/', "-"));
+        kill(folder.path(), &words, &out, 4, most, &mut dice);
+        to_the_end(folder.path(), &words, &out);
+    }
+    let merged = Command::new(as_built())
+        .current_dir(folder.path())
+        .args(["merge", "whole", "1-2", "2-2"])
+        .output()
+        .unwrap();
+    assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
+    assert_eq!(lines(folder.path(), "through"), lines(folder.path(), "whole"));
 }
