@@ -34,7 +34,8 @@ pub enum Command {
     Compare(Compare),
     /// List what there is: workloads, file systems, disks, kernels, periods
     List(List),
-    /// Show one workload, file system, disk or period with all its parameters, or a log of requests
+    /// Show one workload, file system, disk or period with all its parameters, a log of requests, or phases
+    /// over time
     Show(Show),
     /// Learn a real disk's law by reading it, and write a disk's file for the lab
     Fit(Fit),
@@ -323,16 +324,18 @@ Examples:
   fsdyno show disk hdd-7200
   fsdyno show period 2008
   fsdyno show disk ./my-disk.toml
+  fsdyno show series fsdyno-results/demo
+  fsdyno show series fsdyno-results/demo --format csv > series.csv
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
     /// What kind of thing
     #[arg(value_enum)]
     pub kind: Showable,
-    /// Its name; of a disk also the path of its file; of a log its file
+    /// Its name; of a disk also the path of its file; of a log its file; of series a result folder
     pub name: String,
     /// How it is written; a log in JSON is one line a request
-    #[arg(long, value_enum, default_value_t = DataFormat::Text)]
-    pub format: DataFormat,
+    #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
+    pub format: ShowFormat,
 }
 
 /// `fsdyno fit`
@@ -418,6 +421,17 @@ pub enum DataFormat {
     Json,
 }
 
+/// Formats of what can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShowFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// Series only: one line for each trial, phase and interval
+    Csv,
+}
+
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Listable {
@@ -448,6 +462,8 @@ pub enum Showable {
     Kernel,
     /// A log of requests, by its file (`run --keep-log` writes them to logs/)
     Log,
+    /// The phases of a result over time: ops, what was dirty, what was written
+    Series,
 }
 
 /// A parser of the names in a table of `(name, what it means, value)`: such a table stands beside

@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::exit::{Exit, Failure};
 
 /// Writes data to stdout. A broken pipe ends it in peace: the reader has what it wanted.
@@ -58,30 +60,55 @@ pub fn colour() -> bool {
     std::io::stdout().is_terminal() && !refused
 }
 
-/// Columns of the terminal on stdout; 100 where there is none.
+/// Columns that a table may take: what COLUMNS says (POSIX.1-2017, 8.3), else what the terminal on stdout
+/// says of itself, else 100.
 pub fn width() -> usize {
-    let known = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    known.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(100)
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let own = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    told.or_else(|| own().map(|size| usize::from(size.ws_col)))
+        .filter(|width| *width > 0)
+        .unwrap_or(100)
 }
 
-/// Columns of a text table, two spaces between them, the last one as long as it is.
+/// Columns of a text table, two spaces between them, the last one as long as it is. On a terminal that is
+/// too narrow for a row, its cells stand below each other; in a pipe each row stays one line.
 pub fn columns(rows: &[Vec<String>]) -> String {
+    rows_of(rows).concat()
+}
+
+/// The rows of such a table, each with its newlines.
+pub fn rows_of(rows: &[Vec<String>]) -> Vec<String> {
+    rows_within(rows, std::io::stdout().is_terminal().then(width))
+}
+
+fn rows_within(rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max()
     };
     let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
+    let text = |row: &Vec<String>| {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:<width$}  "));
+            let pad = " ".repeat(width.saturating_sub(cell.width()) + 2);
+            line.push_str(&format!("{cell}{pad}"));
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+        let line = line.trim_end();
+        match (room, row.split_first()) {
+            (Some(room), Some((first, rest))) if line.width() > room => {
+                let cells = rest.iter().filter(|cell| !cell.is_empty());
+                let below = cells.map(|cell| paragraph(cell, STACKED, room)).collect::<String>();
+                paragraph(first.trim_start(), first.width() - first.trim_start().width(), room)
+                    + &below
+            }
+            _ => format!("{line}\n"),
+        }
+    };
+    rows.iter().map(text).collect()
 }
+
+/// How far cells that stand below the first are from the left.
+const STACKED: usize = 4;
 
 /// Prose as wide as the terminal, but not wider than is read with ease.
 pub fn wrapped(text: &str) -> String {
@@ -91,11 +118,14 @@ pub fn wrapped(text: &str) -> String {
 /// One paragraph, so far from the left; its further lines a little farther.
 pub fn indented(text: &str, by: usize) -> String {
     const EASE: usize = 100;
-    let room = width().min(EASE);
+    paragraph(text, by, width().min(EASE))
+}
+
+fn paragraph(text: &str, by: usize, room: usize) -> String {
     let mut out = String::new();
     let mut line = " ".repeat(by);
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        if !line.trim().is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+        if !line.trim().is_empty() && line.width() + 1 + word.width() > room {
             out.push_str(&line);
             out.push('\n');
             line = " ".repeat(by + if by > 0 { 2 } else { 0 });
@@ -114,6 +144,24 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_nothing_trails() {
         let rows = [vec!["a".into(), "x".into()], vec!["long".into(), "y".into()]];
-        assert_eq!(columns(&rows), "a     x\nlong  y\n");
+        assert_eq!(rows_within(&rows, None).concat(), "a     x\nlong  y\n");
+    }
+
+    #[test]
+    fn wide_letters_take_two_columns() {
+        let rows = [vec!["日本".into(), "x".into()], vec!["ab".into(), "y".into()]];
+        assert_eq!(rows_within(&rows, None).concat(), "日本  x\nab    y\n");
+    }
+
+    #[test]
+    fn a_row_that_is_too_wide_is_stacked_and_the_others_are_not() {
+        let rows = [
+            vec!["hdd-7200".into(), "a disk of 7200 revolutions a minute".into()],
+            vec!["instant".into(), "no time".into()],
+        ];
+        let stacked =
+            "hdd-7200\n    a disk of 7200\n      revolutions a\n      minute\ninstant   no time\n";
+        assert_eq!(rows_within(&rows, Some(20)).concat(), stacked);
+        assert_eq!(rows_within(&rows, Some(80)).concat().lines().count(), 2);
     }
 }

@@ -75,6 +75,8 @@ fn two_shares_merged_are_the_unshared_run_to_the_last_digit() {
     let path = |name: &str| folder.path().join(name);
     assert_eq!(without_host(&path("whole")).len(), 4);
     assert_eq!(without_host(&path("merged")), without_host(&path("whole")));
+    let series = |out: &str| text(&path(out).join("series.ndjson"));
+    assert_eq!(series("merged"), series("whole"));
     assert_eq!(report(&path("merged")), report(&path("whole")));
 
     // One digit of one trial changed, as a broken machine would: a finding, and nothing is merged.

@@ -34,6 +34,46 @@ fn measured(results: &Path) -> Vec<(String, String)> {
     all
 }
 
+/// The lines of the phases over time, sorted; each has to agree with its trial's record.
+fn over_time(results: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(results.join("series.ndjson")).unwrap();
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    let trials = trials(results);
+    for line in &lines {
+        let series: Value = serde_json::from_str(line).unwrap();
+        let alike = |trial: &&Value| {
+            trial["trial_id"] == series["trial_id"] && trial["plan"]["label"] == series["label"]
+        };
+        let trial = trials.iter().find(alike).unwrap();
+        for phase in series["phases"].as_array().unwrap() {
+            let phases = trial["measured"]["phases"].as_array().unwrap();
+            let whole = phases.iter().find(|whole| whole["name"] == phase["name"]).unwrap();
+            agrees(phase, whole);
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// A phase in intervals against the whole of it.
+fn agrees(phase: &Value, whole: &Value) {
+    let list = |name: &str| -> Option<Vec<u64>> {
+        Some(phase.get(name)?.as_array()?.iter().map(|n| n.as_u64().unwrap()).collect())
+    };
+    let name = &phase["name"];
+    let (ops, written) = (list("ops").unwrap(), list("device_written_bytes"));
+    assert!((2..=256).contains(&ops.len()), "{name}");
+    for other in ["dirty_bytes", "writeback_bytes", "device_written_bytes"] {
+        assert!(list(other).is_none_or(|other| other.len() == ops.len()), "{name} {other}");
+    }
+    let counts = whole["ops"].as_object().unwrap().values();
+    let count: u64 = counts.map(|op| op["count"].as_u64().unwrap()).sum();
+    assert_eq!(ops.iter().sum::<u64>(), count, "{name}");
+    if let Some(written) = written {
+        assert_eq!(written.iter().sum::<u64>(), whole["device"]["bytes_written"], "{name}");
+    }
+}
+
 /// Processes below `root` that run QEMU.
 fn guests(root: u32) -> Vec<u32> {
     let mut found = Vec::new();
@@ -126,6 +166,10 @@ fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
     let first = measured(&folder.path().join("quiet"));
     assert_eq!(first.len(), 6);
     assert_eq!(first, measured(&folder.path().join("busy")));
+    let series = over_time(&folder.path().join("quiet"));
+    assert_eq!(series.len(), 6);
+    assert!(series.iter().all(|line| line.contains("\"dirty_bytes\"")), "{series:?}");
+    assert_eq!(series, over_time(&folder.path().join("busy")));
 
     let elsewhere = other_checkout(folder.path());
     let words = format!("run {SAME} --out elsewhere");
@@ -167,6 +211,7 @@ fn every_workload_is_verified_in_the_lab_and_repeats_to_the_last_digit() {
             assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
         }
         assert_eq!(measured(&folder.path().join("one")), measured(&folder.path().join("two")));
+        assert_eq!(over_time(&folder.path().join("one")), over_time(&folder.path().join("two")));
         std::fs::remove_dir_all(folder.path().join("one")).unwrap();
         std::fs::remove_dir_all(folder.path().join("two")).unwrap();
     }

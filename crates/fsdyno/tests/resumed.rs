@@ -67,6 +67,10 @@ fn compare(words: &str, trials: u32, kills: u32, dice: &mut SplitMix64) {
     }
     assert_eq!(through.len(), trials as usize);
     assert_eq!(through, killed);
+    let series = |out: &str| std::fs::read_to_string(folder.path().join(out).join("series.ndjson"));
+    let (through_time, killed_time) = (series("through").unwrap(), series("killed").unwrap());
+    assert!(!through_time.is_empty());
+    assert_eq!(through_time, killed_time);
     assert!(through.iter().all(|line| line.contains("\"outcome\":\"ok\"")), "{through:?}");
 }
 

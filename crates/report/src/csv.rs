@@ -3,10 +3,10 @@
 use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Nanos, Trial};
 
-const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,disk,phase,\
+pub const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,age,disk,kernel,phase,\
     returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,books,device_reads,\
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
-    server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,\
+    server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,sampler_cpu_ns,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,\
     repeats_wanted,repeats_at_most";
 
@@ -38,7 +38,7 @@ pub fn csv(trials: &[Trial]) -> String {
     out
 }
 
-const COLUMNS: usize = 42;
+const COLUMNS: usize = 45;
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;
@@ -61,7 +61,9 @@ fn trial_fields(trial: &Trial) -> Vec<String> {
         plan.issuer.to_string(),
         plan.label.clone(),
         plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default(),
+        plan.age().map(ToString::to_string).unwrap_or_default(),
         plan.disk_name().unwrap_or_default().into(),
+        trial.conditions.kernel.split(' ').next().unwrap_or_default().into(),
     ]
 }
 
@@ -94,6 +96,7 @@ fn phase_fields(trial: &Trial, phase: &Phase) -> Vec<String> {
         phase.instrument.driver_cpu_ns.0.to_string(),
         phase.instrument.late_ns.0.to_string(),
         phase.instrument.engine_ns.0.to_string(),
+        phase.instrument.sampler_cpu_ns.0.to_string(),
     ]
 }
 

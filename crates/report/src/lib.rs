@@ -33,6 +33,7 @@ mod promise;
 mod repeats;
 #[cfg(test)]
 mod schema;
+mod series;
 mod statistics;
 mod subject;
 mod svg;
@@ -44,4 +45,5 @@ mod wrap;
 pub use error::ReportError;
 pub use html::html;
 pub use load::{LoadError, Loaded, Torn, load};
+pub use series::{load_series, series_csv, series_text};
 pub use table::{Format, Style, table};

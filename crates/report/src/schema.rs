@@ -1,12 +1,13 @@
 //! The published schemas, docs/schema/*.schema.json, held against real records and what is made of them.
 
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_record::{OpKind, Repeats, Trial};
+use fsdyno_record::series::{PhaseSeries, Series};
+use fsdyno_record::{Nanos, OpKind, Repeats, Trial};
 use fsdyno_stats::validity::Flag;
 use serde_json::{Value, json};
 
-use crate::compare::{self, Format, Metric, Wanted};
-use crate::table::Style;
+use crate::compare::{self, Metric, Wanted};
+use crate::table::{Format, Style, table};
 use crate::{fixture, statistics};
 
 fn schema() -> Value {
@@ -18,6 +19,10 @@ fn problems(record: &Value) -> Vec<String> {
     validator.iter_errors(record).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
+fn series_schema() -> Value {
+    serde_json::from_str(include_str!("../../../docs/schema/series.schema.json")).unwrap()
+}
+
 fn record(trial: &Trial) -> Value {
     serde_json::to_value(trial).unwrap()
 }
@@ -25,6 +30,7 @@ fn record(trial: &Trial) -> Value {
 #[test]
 fn the_schema_is_itself_a_schema() {
     assert!(jsonschema::meta::is_valid(&schema()));
+    assert!(jsonschema::meta::is_valid(&series_schema()));
 }
 
 #[test]
@@ -110,7 +116,7 @@ fn comparisons_of_all_kinds_fit_their_schema() {
             let wanted = Wanted { metric, threshold: 0.03 };
             let compared = compare::compare(&fixture::with_failures(), &new, wanted);
             let Ok(compared) = compared else { continue };
-            let text = compare::print(&compared, Format::Json, Style::default());
+            let text = compare::print(&compared, compare::Format::Json, Style::default());
             assert_eq!(misfits(schema, &text), Vec::<String>::new());
         }
     }
@@ -127,5 +133,103 @@ fn the_schemas_know_every_flag() {
         let schema: Value = serde_json::from_str(schema).unwrap();
         let row = &schema["properties"]["rows"]["items"]["properties"];
         assert_eq!(row["flags"]["items"]["enum"], json!(names));
+    }
+}
+
+#[test]
+fn what_the_report_prints_as_json_fits_its_schema_which_is_an_array_of_records() {
+    let text = include_str!("../../../docs/schema/report.schema.json");
+    let mut all: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(all["items"], json!({"$ref": "trial.schema.json"}));
+    // Bundled with the file that it refers to, as the standard has it (2020-12, 9.3).
+    let mut trial = schema();
+    trial["$id"] = json!("https://fsdyno.invalid/trial.schema.json");
+    all["items"] = json!({"$ref": "https://fsdyno.invalid/trial.schema.json"});
+    all["$defs"] = json!({"trial": trial});
+    let validator = jsonschema::draft202012::new(&all).unwrap();
+    let trials = [fixture::trials(), fixture::with_failures()].concat();
+    let printed = table(&trials, None, Format::Json, Style::default()).unwrap();
+    let mut printed: Value = serde_json::from_str(&printed).unwrap();
+    let problems: Vec<String> = validator.iter_errors(&printed).map(|e| e.to_string()).collect();
+    assert_eq!(problems, Vec::<String>::new());
+    printed[0]["seed"] = json!("one");
+    assert!(!validator.is_valid(&printed));
+}
+
+#[test]
+fn phases_over_time_fit_their_schema_and_others_do_not() {
+    let validator = jsonschema::draft202012::new(&series_schema()).unwrap();
+    let phase = PhaseSeries {
+        name: "create".into(),
+        interval_ns: Nanos(40_000_000),
+        length_ns: Nanos(100_000_000),
+        ops: vec![5, 6, 0],
+        dirty_bytes: vec![4096, 8192, 0],
+        ..PhaseSeries::default()
+    };
+    let of = |trial: &Trial| {
+        serde_json::to_value(Series::of(trial, vec![phase.clone()]).unwrap()).unwrap()
+    };
+    let (lab, host) = (of(&fixture::trials()[0]), of(&fixture::on_a_host()[0]));
+    assert!(lab["lab_id"].is_string() && host["lab_id"].is_null());
+    assert!(validator.is_valid(&lab) && validator.is_valid(&host));
+    for (key, value) in [
+        ("surprise", json!(1)),
+        ("ops", json!([1])),
+        ("interval_ns", json!(0)),
+        ("ops", json!([-1, 2])),
+    ] {
+        let mut bad = lab.clone();
+        bad["phases"][0][key] = value;
+        assert_eq!(validator.iter_errors(&bad).count(), 1, "{key}");
+    }
+}
+
+/// What a path of names leads to in a schema, through its references.
+fn resolve<'a>(root: &'a Value, mut at: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    for name in path {
+        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
+            at = root.pointer(reference.strip_prefix('#')?)?;
+        }
+        // What may be null is one of two.
+        at = at.get("oneOf").or_else(|| at.get("anyOf")).and_then(|all| all.get(0)).unwrap_or(at);
+        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
+            at = root.pointer(reference.strip_prefix('#')?)?;
+        }
+        at = at.get("properties")?.get(name)?;
+    }
+    Some(at)
+}
+
+#[test]
+fn the_examples_of_analysis_name_fields_and_columns_that_there_are() {
+    let schema = schema();
+    let sql = include_str!("../../../examples/analysis/phases.sql");
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let words = sql.lines().filter(|line| !line.starts_with("--"));
+    let words = words.flat_map(|line| line.split(|c| !is_name(c)));
+    let mut named = 0;
+    for word in words {
+        let mut path = word.split('.');
+        let root = match path.next() {
+            Some("trial") => &schema,
+            Some("phase") => &schema["$defs"]["phase"],
+            _ => continue,
+        };
+        let path: Vec<&str> = path.collect();
+        assert!(resolve(&schema, root, &path).is_some(), "{word} is no field of a record");
+        named += usize::from(!path.is_empty());
+    }
+    assert!(named >= 6, "{named}");
+    let scripts = [
+        (include_str!("../../../examples/analysis/latency.py"), crate::csv::HEAD),
+        (include_str!("../../../examples/analysis/over_time.py"), crate::series::HEAD),
+    ];
+    for (script, head) in scripts {
+        let list = script.lines().find_map(|line| line.strip_prefix("COLUMNS = "));
+        let columns: Vec<String> = serde_json::from_str(list.unwrap()).unwrap();
+        let known: Vec<&str> = head.split(',').collect();
+        assert!(columns.len() > 5);
+        assert!(columns.iter().all(|column| known.contains(&column.as_str())), "{columns:?}");
     }
 }

@@ -191,6 +191,9 @@ impl Writer {
         for (name, meaning) in legend::legend(sections, &heads) {
             self.paragraph(&format!("{name}: {meaning}"), "  ");
         }
+        if let Some(sentence) = left_out(tables, shown).filter(|_| !self.ascii) {
+            self.paragraph(&sentence, "  ");
+        }
         if let Some(sentence) = instrument::sentence(sections) {
             self.paragraph(&sentence, "  ");
         }
@@ -252,6 +255,19 @@ impl Writer {
         let text = if self.ascii { plain(text) } else { text.to_string() };
         wrap(&text, indent, self.style.width).iter().for_each(|line| self.line(line));
     }
+}
+
+/// Which columns found no room, in a sentence.
+fn left_out(tables: &[Vec<Column>], shown: &[u8]) -> Option<String> {
+    let mut heads: Vec<&str> = Vec::new();
+    for column in tables.iter().flatten().filter(|column| !shown.contains(&column.drop)) {
+        let head = if column.head == "±" { "their spread (±)" } else { column.head.as_str() };
+        if !heads.contains(&head) {
+            heads.push(head);
+        }
+    }
+    let heads = heads.join(", ");
+    (!heads.is_empty()).then(|| format!("left out for want of columns: {heads}"))
 }
 
 /// A column in plain ASCII.

@@ -15,6 +15,7 @@ mod show;
 mod show_log;
 mod show_model;
 mod show_period;
+mod show_series;
 
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use fsdyno_record::series::Series;
 use fsdyno_record::{Plan, Trial};
-use fsdyno_report::{Format, Style};
+use fsdyno_report::{Format, Style, load_series};
 
 use crate::cli::Report;
 use crate::exit::{Exit, Failure};
@@ -20,7 +21,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
     in_order(&mut trials, &[]);
     if let Some(path) = &report.html {
-        write_html(path, &trials, baseline)?;
+        write_html(path, &trials, &over_time(&report.results, &trials)?, baseline)?;
         say(&format!("report: {}", path.display()));
     }
     print(&trials, baseline, report.format)?;
@@ -70,8 +71,20 @@ pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result
     output::data(&fsdyno_report::table(trials, baseline, format, style)?)
 }
 
+/// The phases over time of these trials, which lie in these results.
+pub fn over_time<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Series>, Failure> {
+    let (series, torn) = load_series(results, trials)?;
+    torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
+    Ok(series)
+}
+
 /// Writes the report as one HTML file.
-pub fn write_html(path: &Path, trials: &[Trial], baseline: Option<&str>) -> Result<(), Failure> {
+pub fn write_html(
+    path: &Path,
+    trials: &[Trial],
+    _series: &[Series],
+    baseline: Option<&str>,
+) -> Result<(), Failure> {
     let html = fsdyno_report::html(trials, baseline)?;
     fsdyno_media::file::create(path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, html.as_bytes()))

@@ -8,15 +8,21 @@ use fsdyno_record::suggest;
 use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
-use crate::cli::{DataFormat, Show, Showable};
-use crate::commands::{show_log, show_model, show_period};
+use crate::cli::{Show, ShowFormat, Showable};
+use crate::commands::{show_log, show_model, show_period, show_series};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Shows what was asked for.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
+    if show.format == ShowFormat::Csv && show.kind != Showable::Series {
+        return Err(Failure::wrong(
+            "--format csv is for `fsdyno show series`; take text or json".to_string(),
+        ));
+    }
     let (text, value) = match show.kind {
         Showable::Log => return show_log::run(show),
+        Showable::Series => return show_series::run(show),
         Showable::Workload => workload(&show.name)?,
         Showable::Filesystem => filesystem(&show.name)?,
         Showable::Disk => disk(&show.name)?,
@@ -24,8 +30,8 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Kernel => kernel(&show.name)?,
     };
     match show.format {
-        DataFormat::Text => output::data(&text)?,
-        DataFormat::Json => output::json(&value)?,
+        ShowFormat::Json => output::json(&value)?,
+        ShowFormat::Text | ShowFormat::Csv => output::data(&text)?,
     }
     Ok(Exit::Good)
 }
@@ -102,11 +108,10 @@ fn workload(name: &str) -> Result<(String, Value), Failure> {
 /// A parameter's own line is a row of columns; its explanation below it is not.
 fn parameter_lines(rows: &[Vec<String>]) -> String {
     let heads: Vec<Vec<String>> = rows.iter().filter(|row| row.len() > 1).cloned().collect();
-    let aligned = output::columns(&heads);
-    let mut heads = aligned.lines();
+    let mut heads = output::rows_of(&heads).into_iter();
     let lines = rows.iter().map(|row| match row.as_slice() {
         [explanation] => explanation.clone(),
-        _ => heads.next().unwrap_or_default().to_string(),
+        _ => heads.next().unwrap_or_default().trim_end().to_string(),
     });
     lines.map(|line| line + "\n").collect()
 }

@@ -5,7 +5,7 @@ use fsdyno_disk::log::{Entry, file};
 use fsdyno_record::mailbox::Stage;
 use serde_json::json;
 
-use crate::cli::{DataFormat, Show};
+use crate::cli::{Show, ShowFormat};
 use crate::exit::{Exit, Failure};
 use crate::output::{lines, say};
 
@@ -24,10 +24,10 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         ));
     }
     let line = match show.format {
-        DataFormat::Text => text,
-        DataFormat::Json => json_line,
+        ShowFormat::Json => json_line,
+        ShowFormat::Text | ShowFormat::Csv => text,
     };
-    let head = (show.format == DataFormat::Text).then(|| Ok(HEAD.to_string()));
+    let head = (show.format == ShowFormat::Text).then(|| Ok(HEAD.to_string()));
     let rows =
         log.map(|entry| entry.map(|entry| line(&entry)).map_err(|error| wrong(error.to_string())));
     lines(head.into_iter().chain(rows))?;

@@ -1,0 +1,272 @@
+//! Phases over time: read from beside the trials, as CSV, and as lines of text for a terminal.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::lines::{self, BadLine, Fault, LinesOf};
+use fsdyno_record::series::{FILE, PhaseSeries, Series};
+use fsdyno_record::trial::{Outcome, Trial};
+use unicode_width::UnicodeWidthStr;
+
+use crate::columns::cut;
+use crate::csv::push_line;
+use crate::load::{LoadError, Torn};
+use crate::number;
+use crate::table::Style;
+
+pub const HEAD: &str = "trial_id,lab_id,seed,workload,label,phase,from_ns,to_ns,ops,dirty_bytes,\
+    writeback_bytes,device_written_bytes";
+
+/// The heights of a line of text, from nothing to the most.
+const HEIGHTS: [char; 9] = ['_', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Columns of the names before a line, and of what is its most behind it.
+const NAMES: usize = 12;
+const MOST: usize = 14;
+
+/// Reads the series of result folders, or of the folders of records; those of other trials than these
+/// (superseded ones, say) are left out. A folder without any has none. Of each file one torn last line is
+/// left out too, and told.
+///
+/// # Errors
+/// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
+pub fn load_series<P: AsRef<Path>>(
+    paths: impl IntoIterator<Item = P>,
+    trials: &[Trial],
+) -> Result<(Vec<Series>, Vec<Torn>), LoadError> {
+    let known = by_trial(trials);
+    let (mut all, mut torn) = (Vec::new(), Vec::new());
+    for path in paths {
+        let path = path.as_ref();
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let file = folder.join(FILE);
+        let bytes = match fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(source) => return Err(LoadError::Unreadable { file, source }),
+        };
+        let lines: LinesOf<Series> =
+            lines::read(&bytes).map_err(|BadLine { line, fault }| match fault {
+                Fault::Newer(found) => LoadError::Newer { file: file.clone(), line, found },
+                Fault::Broken(message) => LoadError::BadLine { file: file.clone(), line, message },
+            })?;
+        all.extend(lines.records.into_iter().filter(|series| known.contains_key(&key(series))));
+        torn.extend(lines.torn.map(|line| Torn { file, line }));
+    }
+    Ok((all, torn))
+}
+
+type Key<'a> = (&'a str, &'a str, Option<&'a str>);
+
+fn key(series: &Series) -> Key<'_> {
+    (&series.trial_id, &series.label, series.lab_id.as_deref())
+}
+
+fn key_of(trial: &Trial) -> Key<'_> {
+    (&trial.trial_id, &trial.plan.label, trial.lab_id.as_deref())
+}
+
+/// The trials that ended well, by what series are of them.
+fn by_trial(trials: &[Trial]) -> BTreeMap<Key<'_>, &Trial> {
+    let good = trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
+    good.map(|trial| (key_of(trial), trial)).collect()
+}
+
+/// Each trial that has series, with them, in the order of the trials.
+fn paired<'a>(series: &'a [Series], trials: &'a [Trial]) -> Vec<(&'a Trial, &'a Series)> {
+    let known: BTreeMap<Key<'_>, &Series> = series.iter().map(|one| (key(one), one)).collect();
+    let of = |trial: &'a Trial| {
+        known
+            .get(&key_of(trial))
+            .filter(|_| trial.outcome == Outcome::Ok)
+            .map(|series| (trial, *series))
+    };
+    trials.iter().filter_map(of).collect()
+}
+
+/// One line for each trial, phase and interval. What is unknown is empty.
+pub fn series_csv(series: &[Series], trials: &[Trial]) -> String {
+    let mut out = format!("{HEAD}\n");
+    for (trial, series) in paired(series, trials) {
+        for phase in &series.phases {
+            for at in 0..phase.ops.len() {
+                let value = |of: &[u64]| of.get(at).map(u64::to_string).unwrap_or_default();
+                let fields = [
+                    trial.trial_id.clone(),
+                    trial.lab_id.clone().unwrap_or_default(),
+                    trial.seed.to_string(),
+                    trial.plan.workload.name.clone(),
+                    trial.plan.label.clone(),
+                    phase.name.clone(),
+                    (phase.interval_ns.0 * at as u64).to_string(),
+                    phase.end(at).0.to_string(),
+                    value(&phase.ops),
+                    value(&phase.dirty_bytes),
+                    value(&phase.writeback_bytes),
+                    value(&phase.device_written_bytes),
+                ];
+                push_line(&mut out, fields.iter());
+            }
+        }
+    }
+    out
+}
+
+/// A line for each quantity of each phase, from zero up, as wide as the terminal allows.
+pub fn series_text(series: &[Series], trials: &[Trial], style: Style) -> String {
+    let mut out = String::new();
+    for (trial, series) in paired(series, trials) {
+        let (workload, label) = (&trial.plan.workload.name, number::clean(&trial.plan.label));
+        let head = format!("{workload}, {label}, seed {}", trial.seed);
+        out.push_str(&cut(&head, style.width.max(NAMES), "…"));
+        out.push('\n');
+        for phase in &series.phases {
+            out.push_str(&phase_text(phase, style.width));
+        }
+        out.push('\n');
+    }
+    if out.is_empty() {
+        out.push_str(
+            "No phase over time: none was kept, or each was too short for two intervals.\n",
+        );
+    }
+    out
+}
+
+fn phase_text(phase: &PhaseSeries, width: usize) -> String {
+    let count = phase.ops.len();
+    let (name, length) = (number::clean(&phase.name), phase.length_ns);
+    let head = format!("  {name}: {length}, {count} x {}", phase.interval_ns);
+    let mut out = cut(&head, width.max(NAMES), "…") + "\n";
+    let room = width.saturating_sub(NAMES + MOST).clamp(8, count.max(8));
+    let ops = |value: f64| number::short(value);
+    let bytes = |value: f64| Bytes(value as u64).to_string();
+    let rate = |value: f64| format!("{}/s", Bytes(value as u64));
+    let mut line = |name: &str, values: &[f64], shown: &dyn Fn(f64) -> String| {
+        if !values.is_empty() {
+            let most = values.iter().copied().fold(0.0, f64::max);
+            let pad = " ".repeat(NAMES.saturating_sub(name.width() + 4));
+            out.push_str(&format!("    {name}{pad}{}  {}\n", heights(values, most), shown(most)));
+        }
+    };
+    line("ops/s", &rates(phase, &phase.ops, room), &ops);
+    line("dirty", &levels(&phase.dirty_bytes, room), &bytes);
+    line("w-back", &levels(&phase.writeback_bytes, room), &bytes);
+    line("written", &rates(phase, &phase.device_written_bytes, room), &rate);
+    out
+}
+
+fn heights(values: &[f64], most: f64) -> String {
+    let height = |value: &f64| {
+        let part = if most > 0.0 { (value / most * 8.0).ceil() } else { 0.0 };
+        HEIGHTS[(part as usize).min(8)]
+    };
+    values.iter().map(height).collect()
+}
+
+/// Which intervals share one column of so many, in order.
+fn columns(count: usize, room: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let room = room.min(count);
+    (0..room).map(move |column| column * count / room..(column + 1) * count / room)
+}
+
+/// How much a second in each column.
+fn rates(phase: &PhaseSeries, counts: &[u64], room: usize) -> Vec<f64> {
+    let rate = |range: std::ops::Range<usize>| {
+        let time: f64 = range.clone().map(|at| phase.length(at).seconds()).sum();
+        let sum: u64 = counts[range].iter().sum();
+        if time > 0.0 { sum as f64 / time } else { 0.0 }
+    };
+    columns(counts.len(), room).map(rate).collect()
+}
+
+/// The most in each column.
+fn levels(values: &[u64], room: usize) -> Vec<f64> {
+    let most =
+        |range: std::ops::Range<usize>| values[range].iter().copied().max().unwrap_or(0) as f64;
+    columns(values.len(), room).map(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Nanos;
+
+    use super::*;
+    use crate::fixture;
+
+    /// A phase of 75 ms in intervals of 10 ms, of each trial that ended well.
+    fn series(trials: &[Trial]) -> Vec<Series> {
+        let phase = PhaseSeries {
+            name: "create".into(),
+            interval_ns: Nanos(10_000_000),
+            length_ns: Nanos(75_000_000),
+            ops: vec![100, 200, 400, 800, 0, 0, 0, 0],
+            dirty_bytes: vec![4096, 8192, 16384, 32768, 16384, 8192, 0, 0],
+            writeback_bytes: vec![0, 0, 0, 0, 4096, 4096, 4096, 0],
+            device_written_bytes: Vec::new(),
+        };
+        trials.iter().filter_map(|trial| Series::of(trial, vec![phase.clone()])).collect()
+    }
+
+    fn folder(trials: &[Trial], cut_by: usize) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let lines: Vec<String> =
+            series(trials).iter().map(|s| serde_json::to_string(s).unwrap() + "\n").collect();
+        let text = lines.concat();
+        fs::write(folder.path().join(FILE), &text[..text.len() - cut_by]).unwrap();
+        folder
+    }
+
+    #[test]
+    fn series_are_read_beside_trials_and_a_torn_last_line_is_told() {
+        let trials = fixture::trials();
+        let whole = folder(&trials, 0);
+        let (read, torn) = load_series([whole.path()], &trials).unwrap();
+        assert_eq!((read, torn), (series(&trials), vec![]));
+        let of_file = load_series([whole.path().join("trials.ndjson")], &trials).unwrap();
+        assert_eq!(of_file.0.len(), trials.len());
+        let cut = folder(&trials, 20);
+        let (read, torn) = load_series([cut.path()], &trials).unwrap();
+        assert_eq!((read.len(), torn[0].line), (trials.len() - 1, trials.len()));
+        let (none, _) = load_series([whole.path()], &trials[..0]).unwrap();
+        assert!(none.is_empty(), "of no trial that is asked for");
+        let nothing = tempfile::tempdir().unwrap();
+        assert_eq!(load_series([nothing.path()], &trials).unwrap(), (vec![], vec![]));
+    }
+
+    #[test]
+    fn every_trial_phase_and_interval_has_a_line() {
+        let trials = fixture::trials();
+        let text = series_csv(&series(&trials), &trials);
+        let mut lines = text.lines();
+        let heads: Vec<&str> = lines.next().unwrap().split(',').collect();
+        assert_eq!(text.lines().count(), 1 + 8 * trials.len());
+        let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+        assert!(rows.iter().all(|row| row.len() == heads.len()));
+        assert_eq!(rows[7][5..], ["create", "70000000", "75000000", "0", "0", "0", ""]);
+    }
+
+    #[test]
+    fn a_line_of_text_begins_at_zero_and_fits_the_terminal() {
+        let trials = &fixture::trials()[..1];
+        let series = series(trials);
+        for width in [40, 80] {
+            let text = series_text(&series, trials, Style { width, color: false });
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+            assert!(text.contains("ops/s   ▁▂▄█____  80.0k"), "{text}");
+            assert!(text.contains("w-back  ____███_  4 KiB"), "{text}");
+            assert!(!text.contains("written"), "nobody knows: {text}");
+        }
+        assert!(series_text(&[], trials, Style::default()).starts_with("No phase over time"));
+    }
+
+    #[test]
+    fn many_intervals_share_columns_and_nothing_is_lost() {
+        let columns: Vec<_> = columns(250, 60).collect();
+        assert_eq!((columns.len(), columns[0].start, columns[59].end), (60, 0, 250));
+        assert!(columns.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+}
