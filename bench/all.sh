@@ -19,6 +19,10 @@ trap 'rm -f "$FSDYNO_BENCH_SUMMARY"' EXIT
 for bench in first_op jobs dir_index instructions demo lab_vs_host; do
     "$here/$bench.sh" "$fsdyno" || printf '%-48s could not be measured\n' "$bench" >>"$FSDYNO_BENCH_SUMMARY"
 done
+# A small form: docs/statistics.md says how many it takes for the promise, and what came of them.
+honest=$(mktemp -d)
+"$here/honesty.sh" "$fsdyno" "$honest" 12 4 20 || printf '%-48s could not be measured\n' honesty >>"$FSDYNO_BENCH_SUMMARY"
+rm -rf "$honest"
 echo
 echo "summary"
 cat "$FSDYNO_BENCH_SUMMARY"

@@ -14,7 +14,8 @@ use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::view::{self, Row, Section};
 use crate::{
-    answer, books, calls, command, disks, instrument, legend, number, promise, subject, svg,
+    answer, books, calls, command, described, disks, instrument, legend, number, promise, subject,
+    svg,
 };
 
 /// The page, with ratios to the label of the baseline or to the best. It needs no network, no
@@ -206,7 +207,11 @@ fn section((index, section): (usize, &Section<'_>), looks: &Looks) -> SectionVie
         space: section.rows.iter().any(|row| used(row).is_some()),
         moved: section.rows.iter().any(|row| moved(row).is_some()),
         rows: section.rows.iter().map(|row| row_view(row, looks)).collect(),
-        books: books::lines(section).into_iter().chain(disks::lines(section)).collect(),
+        books: books::lines(section)
+            .into_iter()
+            .chain(disks::lines(section))
+            .chain(described::lines(section))
+            .collect(),
         id,
     }
 }
