@@ -4,6 +4,7 @@ use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 use fsdyno_stats::measure;
 use fsdyno_stats::validity::Flag;
 
+use crate::capacity;
 use crate::pairing::Pairing;
 use crate::view::{Row, Run, Section};
 
@@ -76,9 +77,13 @@ fn log_mean(row: &Row<'_>, by_durable: bool) -> Option<f64> {
     fsdyno_stats::Summary::of(&logs?).map(|summary| summary.mean)
 }
 
-/// Seed and seconds of each trial of a row.
+/// Seed and seconds of each trial of a row; in place of seconds the room for a file, of trials that filled
+/// their file system.
 fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
-    let time = |(trial, phase): &Run<'_>| (trial.seed, measure::seconds(phase, by_durable));
+    // What was filled is measured by what it held.
+    let time = |(trial, phase): &Run<'_>| {
+        (trial.seed, capacity::room(trial).unwrap_or_else(|| measure::seconds(phase, by_durable)))
+    };
     row.trials.iter().map(time).collect()
 }
 

@@ -26,9 +26,10 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     }
     if contested.iter().all(|section| section.rows.iter().all(|row| row.returned.n < 2)) {
         return vec![
-            "There is one trial of each, so their spread is unknown and no file system is called \
-             faster."
-                .into(),
+            format!(
+                "There is one trial of each, so their spread is unknown and no file system is called {}.",
+                if best_of(&contested) == "fastest" { "faster" } else { "roomier" }
+            ),
             "Repeat with at least 3 seeds (--repeat 3) to learn which differences are real.".into(),
         ];
     }
@@ -41,7 +42,7 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
 }
 
 fn winners(sections: &[&Section<'_>]) -> String {
-    let mut wins: Lists<'_> = Vec::new();
+    let (mut wins, mut fullest): (Lists, Lists) = Default::default();
     let mut open = Vec::new();
     for section in sections {
         let Some(best) = best(&section.rows, section.by_durable) else {
@@ -50,22 +51,34 @@ fn winners(sections: &[&Section<'_>]) -> String {
         };
         let rivals = rivals(section, best);
         if rivals.is_empty() {
-            put(&mut wins, &best.name, place(section, &[best]));
+            let wins = if section.filled { &mut fullest } else { &mut wins };
+            put(wins, best.spoken(), place(section, &[best]));
         } else {
-            let names: Vec<String> =
-                [best].iter().chain(&rivals).map(|row| row.name.clone()).collect();
+            let names: Vec<String> = [best].iter().chain(&rivals).map(|row| row.spoken()).collect();
             open.push(format!("{} is open between {}", section.title(), listed(&names)));
         }
     }
-    let mut parts: Vec<String> = wins
-        .into_iter()
-        .map(|(name, places)| format!("{name} is fastest in {}", listed(&places)))
-        .collect();
+    let said = |wins: Lists, what: &str| -> Vec<String> {
+        wins.into_iter()
+            .map(|(name, places)| format!("{name} {what} {}", listed(&places)))
+            .collect()
+    };
+    let mut parts = said(wins, "is fastest in");
+    parts.extend(said(fullest, "holds the most files in"));
     if parts.is_empty() {
-        return format!("No file system is fastest beyond doubt: {}.", open.join("; "));
+        return format!(
+            "No file system is {} beyond doubt: {}.",
+            best_of(sections),
+            open.join("; ")
+        );
     }
     parts.extend(open);
     format!("{}.", parts.join("; "))
+}
+
+/// What nobody is, where nobody is it: all that was measured may be how much they hold.
+fn best_of(sections: &[&Section<'_>]) -> &'static str {
+    if sections.iter().all(|section| section.filled) { "roomiest" } else { "fastest" }
 }
 
 /// The rows that the best one does not beat beyond chance, by their intervals and with Holm's correction for
@@ -76,33 +89,38 @@ fn rivals<'a, 'b>(section: &'a Section<'b>, best: &Row<'b>) -> Vec<&'a Row<'b>> 
     section.rows.iter().filter(|row| !std::ptr::eq(*row, best) && !beaten(row)).collect()
 }
 
+/// How a file system may stand against the baseline, in the order in which it is told.
+const WORDS: [&str; 5] = ["faster in", "roomier in", "slower in", "less roomy in", "open in"];
+
 /// One sentence for each file system: where it is faster than the baseline, where slower.
 fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
-    let mut names: Vec<(&str, Lists<'_>)> = Vec::new();
+    let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
         for row in section.rows.iter().filter(|row| row.label() != label) {
             let base = base_of(row, &section.rows, label);
             let word = match row.comparison.map(|comparison| comparison.verdict) {
+                Some(Verdict::Faster) if section.filled => WORDS[1],
+                Some(Verdict::Slower) if section.filled => WORDS[3],
                 Some(Verdict::Faster) => "faster in",
                 Some(Verdict::Slower) => "slower in",
                 _ => "open in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
-            let at = match names.iter().position(|(name, _)| *name == row.name) {
+            let at = match names.iter().position(|(name, _)| *name == row.spoken()) {
                 Some(at) => at,
                 None => {
-                    names.push((&row.name, Vec::new()));
+                    names.push((row.spoken(), Vec::new()));
                     names.len() - 1
                 }
             };
-            put(&mut names[at].1, word, place(section, &rows));
+            put(&mut names[at].1, word.to_string(), place(section, &rows));
         }
     }
     if names.is_empty() {
         return vec![format!("Only {label} was measured.")];
     }
-    let sentence = |(name, verdicts): (&str, Lists<'_>)| {
-        let parts: Vec<String> = ["faster in", "slower in", "open in"]
+    let sentence = |(name, verdicts): (String, Lists)| {
+        let parts: Vec<String> = WORDS
             .iter()
             .filter_map(|word| verdicts.iter().find(|(at, _)| at == word))
             .map(|(word, places)| format!("{word} {}", listed(places)))
@@ -113,9 +131,9 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
 }
 
 /// Items under headings, both in the order in which they came.
-type Lists<'a> = Vec<(&'a str, Vec<String>)>;
+type Lists = Vec<(String, Vec<String>)>;
 
-fn put<'a>(lists: &mut Lists<'a>, name: &'a str, item: String) {
+fn put(lists: &mut Lists, name: String, item: String) {
     match lists.iter_mut().find(|(at, _)| *at == name) {
         Some((_, items)) => items.push(item),
         None => lists.push((name, vec![item])),
@@ -150,8 +168,12 @@ fn widest(sections: &[&Section<'_>], baseline: Option<&str>) -> String {
                     true => "to be durable",
                     false => "to return",
                 };
-                let start = format!("in {}, {} took", section.title(), row.name);
-                gaps.push((gap, start, format!("times as long as {} {until}", base.name)));
+                let start = format!("in {}, {} took", section.title(), row.spoken());
+                let end = match section.filled {
+                    true => format!("times as much of the device for a file as {}", base.spoken()),
+                    false => format!("times as long as {} {until}", base.spoken()),
+                };
+                gaps.push((gap, start, end));
             }
         }
     }

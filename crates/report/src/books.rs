@@ -48,8 +48,8 @@ fn rate(row: &Row<'_>, unit: &str) -> Option<String> {
         Some(*phase.books.get(unit)? as f64 / seconds).filter(|rate| rate.is_finite())
     })?;
     Some(match bytes(unit) {
-        true => format!("{} {} MiB/s", row.name, number::short(mean / 1048576.0)),
-        false => format!("{} {}/s", row.name, number::short(mean)),
+        true => format!("{} {} MiB/s", row.spoken(), number::short(mean / 1048576.0)),
+        false => format!("{} {}/s", row.spoken(), number::short(mean)),
     })
 }
 

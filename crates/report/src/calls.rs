@@ -48,22 +48,27 @@ pub fn of(row: &Row<'_>) -> Vec<Calls> {
     calls
 }
 
-/// A line for each row whose time is not that of one kind of call alone: `ext4: fsync 95 % of the
-/// calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
+/// A line for each row, unless the time of every one is that of the one kind of call whose latencies the
+/// table has: `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
+    let said = |row: &Row<'_>| {
+        of(row).first().is_none_or(|first| {
+            first.share >= ALL && section.latency_op == Some(first.kind) && section.unit.is_none()
+        })
+    };
+    if section.rows.iter().all(said) {
+        return Vec::new();
+    }
     let line = |row: &Row<'_>| {
         let calls = of(row);
-        let first = calls.first()?;
-        if first.share >= ALL && section.latency_op == Some(first.kind) && section.unit.is_none() {
-            return None;
-        }
+        calls.first()?;
         let part = |calls: &Calls| {
             let share = number::percent(calls.share);
             format!("{} {share} (p50 {}, p99 {})", calls.kind, calls.p50, calls.p99)
         };
         let parts: Vec<String> =
             calls.iter().filter(|calls| calls.share >= LEAST).take(4).map(part).collect();
-        Some(format!("time of {}'s calls: {}", number::clean(&row.name), parts.join(", ")))
+        Some(format!("time of {}'s calls: {}", number::clean(&row.spoken()), parts.join(", ")))
     };
     section.rows.iter().filter_map(line).collect()
 }
@@ -94,5 +99,16 @@ mod tests {
         assert!((calls.iter().map(|calls| calls.share).sum::<f64>() - 1.0).abs() < 1e-9);
         assert!(lines(create).iter().all(|line| line.contains("calls: fsync 9")), "{create:?}");
         assert!(lines(&sections[1]).is_empty(), "unlink is all there is");
+    }
+
+    #[test]
+    fn beside_a_row_that_needs_its_line_every_row_has_one() {
+        let mut trials = fixture::single();
+        let ops = &mut trials[0].measured.phases[0].ops;
+        let mut slow = ops[&OpKind::Create].clone();
+        slow.total_ns = Nanos(slow.total_ns.0 * 19);
+        ops.insert(OpKind::Fsync, slow);
+        let sections = view::sections(&trials, None);
+        assert_eq!(lines(&sections[0]).len(), 3, "{:?}", lines(&sections[0]));
     }
 }

@@ -1,5 +1,6 @@
 //! What file systems held when they were full.
 
+use fsdyno_record::Trial;
 use fsdyno_record::trial::Capacity;
 use fsdyno_stats::Summary;
 
@@ -14,7 +15,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
 
 fn line(row: &Row<'_>) -> Option<String> {
     let mean = |of: &dyn Fn(&Capacity) -> Option<f64>| {
-        let one = |trial: &fsdyno_record::Trial| of(trial.measured.capacity.as_ref()?);
+        let one = |trial: &Trial| of(trial.measured.capacity.as_ref()?);
         let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| one(trial)).collect();
         Summary::of(&values?).map(|summary| summary.mean)
     };
@@ -39,7 +40,21 @@ fn line(row: &Row<'_>) -> Option<String> {
         parts.push(format!("{mib} MiB lost to mkfs ({})", number::percent(share)));
         parts.push(format!("data on {} of the device", number::percent(full)));
     }
-    Some(number::clean(&format!("full, {}: {}", row.name, parts.join("; "))))
+    Some(number::clean(&format!("full, {}: {}", row.spoken(), parts.join("; "))))
+}
+
+/// How many files it held.
+pub fn files(row: &Row<'_>) -> Option<f64> {
+    let files = |trial: &Trial| Some(trial.measured.capacity.as_ref()?.files as f64);
+    let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| files(trial)).collect();
+    Summary::of(&values?).map(|summary| summary.mean).filter(|files| *files > 0.0)
+}
+
+/// Bytes of the device for each file that a full file system held, mkfs's part of it too: what such trials
+/// are ranked by. On devices of one size the least is the most files. None for a trial that filled nothing.
+pub fn room(trial: &Trial) -> Option<f64> {
+    let held = trial.measured.capacity.as_ref().filter(|held| held.files > 0)?;
+    Some(held.device.unwrap_or(held.total).0 as f64 / held.files as f64)
 }
 
 /// Free space that was taken.
@@ -84,5 +99,38 @@ mod tests {
                 "full, xfs: 50,000 files, 4,194 bytes a file (2,684 of them data); no limit of inodes",
             ]
         );
+    }
+
+    #[test]
+    fn the_most_files_are_the_best_however_long_they_took() {
+        let mut trials = fixture::trials();
+        trials.retain(|trial| trial.plan.workload.name == "dirops" && trial.plan.label != "far");
+        for trial in &mut trials {
+            let (files, seconds) =
+                if trial.plan.label == "ext4" { (40_000, 9) } else { (50_000, 90) };
+            trial.measured.phases.truncate(1);
+            trial.measured.phases[0].durable_ns =
+                Some(fsdyno_record::Nanos(seconds * 1_000_000_000));
+            let (device, files) = (Some(Bytes(256 << 20)), files + trial.seed);
+            trial.measured.capacity = Some(Capacity { device, files, ..Capacity::default() });
+        }
+        let sections = view::sections(&trials, None);
+        let [ext4, xfs] = sections[0].rows.as_slice() else { panic!("two rows") };
+        assert!(xfs.best && !ext4.best && sections[0].filled);
+        assert_eq!(xfs.ratio.unwrap().value, 1.0);
+        assert!((ext4.ratio.unwrap().value - 1.25).abs() < 1e-3, "{ext4:?}");
+        let text = crate::answer::sentences(&sections, None).join(" ");
+        assert!(text.starts_with("xfs holds the most files in dirops create."), "{text}");
+        assert!(
+            text.contains("ext4 took 1.25 times as much of the device for a file as xfs"),
+            "{text}"
+        );
+        let text = crate::answer::sentences(&sections, Some("ext4")).join(" ");
+        assert!(text.starts_with("Against ext4, xfs is roomier in dirops create."), "{text}");
+        let columns = crate::columns::columns(&sections[0]);
+        let files = columns.iter().find(|column| column.head == "files").unwrap();
+        assert_eq!(files.cells, ["40,002", "50,002"]);
+        let legend = crate::legend::legend(&sections, &["vs best"]);
+        assert!(legend[0].1.starts_with("the device's bytes for each file"), "{legend:?}");
     }
 }

@@ -3,6 +3,7 @@
 use fsdyno_stats::Summary;
 use unicode_width::UnicodeWidthStr;
 
+use crate::capacity;
 use crate::number;
 use crate::view::{Row, Section};
 
@@ -17,6 +18,9 @@ pub struct Column {
     /// One for each row.
     pub cells: Vec<String>,
 }
+
+/// The unit of books that is a workload's bytes.
+pub const BYTES: &str = "bytes";
 
 /// Every column that has something to say of a section.
 pub fn columns(section: &Section<'_>) -> Vec<Column> {
@@ -34,6 +38,9 @@ pub fn columns(section: &Section<'_>) -> Vec<Column> {
     let mut columns = vec![
         column("file system", 0, true, &|row| row.name.clone()),
         column("n", 2, false, &|row| row.returned.n.to_string()),
+        column("files", 0, false, &|row| {
+            dash(capacity::files(row).map(|files| number::count(files.round() as u64)))
+        }),
         column("returned", 1, false, &|row| mean(&row.returned)),
         column("±", 5, false, &|row| spread(&row.returned)),
         column("durable", 0, false, &|row| dash(row.durable.as_ref().map(mean))),
@@ -54,10 +61,13 @@ pub fn columns(section: &Section<'_>) -> Vec<Column> {
     columns
 }
 
-/// Bytes written and read over the time to returned; none where no byte was.
+/// Bytes over the time to returned; none where no byte was moved. Those of the workload's own books where it
+/// keeps them, for it knows what counts once (Bonnie's rewrite reads and writes each byte); else all that
+/// were written and read.
 pub fn moved(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
-        let bytes = (phase.bytes_written.0 + phase.bytes_read.0) as f64;
+        let moved = phase.bytes_written.0 + phase.bytes_read.0;
+        let bytes = phase.books.get(BYTES).copied().unwrap_or(moved) as f64;
         Some(bytes / phase.returned_ns.seconds() / 1048576.0).filter(|rate| rate.is_finite())
     })?;
     (rate > 0.0).then(|| number::short(rate))
@@ -78,10 +88,11 @@ pub fn slots(columns: &[&Column], shown: &[u8]) -> Vec<usize> {
     columns.iter().filter_map(|column| slot(column, shown)).collect()
 }
 
-/// Columns in the order of [`columns`], by what they drop at; 0 is shared by three of them.
+/// Columns in the order of [`columns`], by what they drop at; 0 is shared by four of them.
 const ORDER: &[(&str, u8)] = &[
     ("file system", 0),
     ("", 2),
+    ("files", 0),
     ("", 1),
     ("", 5),
     ("durable", 0),
@@ -101,14 +112,42 @@ fn slot(column: &Column, shown: &[u8]) -> Option<usize> {
     })
 }
 
-/// The width of every slot over all sections; 0 for a slot that nobody uses.
-pub fn widths(tables: &[Vec<Column>], shown: &[u8]) -> Vec<usize> {
+/// A name in lines of so many columns, broken behind its commas; what goes on is set in by two.
+pub fn broken(name: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in name.split_inclusive(", ") {
+        match lines.last_mut() {
+            Some(line) if line.width() + part.trim_end().width() <= width => line.push_str(part),
+            Some(_) => lines.push(format!("  {part}")),
+            None => lines.push(part.to_string()),
+        }
+    }
+    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+    lines
+}
+
+/// Names broken into shorter lines than this would be hard to read.
+const SHORTEST_NAME: usize = 16;
+
+/// How wide broken names are at least.
+pub fn longest_part(tables: &[Vec<Column>]) -> usize {
+    let names = tables.iter().filter_map(|table| table.first()).flat_map(|column| &column.cells);
+    let parts =
+        names.flat_map(|name| name.split_inclusive(", ")).map(|part| part.trim_end().width() + 2);
+    parts.max().unwrap_or(0).max(SHORTEST_NAME)
+}
+
+/// The width of every slot over all sections; 0 for a slot that nobody uses. Names have `names` at most.
+pub fn widths(tables: &[Vec<Column>], shown: &[u8], names: usize) -> Vec<usize> {
     let mut widths = vec![0; ORDER.len()];
     for column in tables.iter().flatten() {
         if let Some(slot) = slot(column, shown) {
             let cells = column.cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
             widths[slot] = widths[slot].max(cells).max(column.head.width());
         }
+    }
+    if let Some(first) = widths.first_mut() {
+        *first = (*first).min(names);
     }
     widths
 }
@@ -163,17 +202,46 @@ pub fn cut(text: &str, width: usize, mark: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::Bytes;
+
     use super::*;
     use crate::{fixture, view};
 
     #[test]
     fn every_column_has_a_slot_of_its_own() {
-        let trials = fixture::trials();
+        let mut trials = fixture::trials();
+        let held = fsdyno_record::trial::Capacity {
+            device: Some(Bytes(1 << 20)),
+            files: 7,
+            ..Default::default()
+        };
+        trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(held));
         let sections = view::sections(&trials, None);
         let columns = columns(&sections[0]);
         let all: Vec<u8> = (0..=9).collect();
         let slots: Vec<Option<usize>> = columns.iter().map(|c| slot(c, &all)).collect();
         assert_eq!(slots, (0..ORDER.len()).map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_rewrite_has_one_rate_wherever_it_is_told() {
+        let mut trials = fixture::single();
+        let phase = &mut trials[0].measured.phases[0];
+        (phase.bytes_read, phase.bytes_written) = (Bytes(64 << 20), Bytes(64 << 20));
+        phase.returned_ns = fsdyno_record::Nanos(2_000_000_000);
+        phase.books = [(BYTES.to_string(), 64 << 20)].into();
+        let sections = view::sections(&trials[..1], None);
+        assert_eq!(moved(&sections[0].rows[0]).as_deref(), Some("32"));
+        let told = crate::books::lines(&sections[0]).concat();
+        assert!(told.contains("ext4 32 MiB/s"), "{told}");
+    }
+
+    #[test]
+    fn a_long_name_is_broken_behind_its_commas_and_loses_nothing() {
+        let name = "ext4, RAID 5x3, file system of 8 GiB, 6.12";
+        assert_eq!(broken(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
+        assert_eq!(broken(name, 80), [name]);
+        assert_eq!(broken("", 80), [""; 0]);
     }
 
     #[test]

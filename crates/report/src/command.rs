@@ -1,34 +1,72 @@
 //! The command that repeats what was measured, worked out from the plans of the trials.
 
-use fsdyno_record::plan::{DevicePlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode};
+use std::collections::BTreeMap;
+
+use fsdyno_record::plan::{DevicePlan, DiskPlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode};
 use fsdyno_record::shell::quote;
 use fsdyno_record::{Bytes, Trial};
 
-/// A `fsdyno run` with every choice spelled out, quoted for a shell; empty without trials.
+/// A `fsdyno run` with every choice spelled out, quoted for a shell; several where one command line cannot
+/// say it all (two places, two numbers of threads); empty without trials.
 ///
 /// One command repeats trials that crossed every workload with every file system; where they did
 /// not, it repeats more than was measured, never less.
 pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
-    if trials.is_empty() {
-        return String::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for trial in trials {
+        let choices = choices(trial);
+        match groups.iter_mut().find(|group| group.takes(&choices)) {
+            Some(group) => group.put(trial, choices),
+            None => groups.push(Group { trials: vec![trial], choices }),
     }
+    }
+    groups.iter().map(|group| group.command(baseline)).collect::<Vec<_>>().join("\n")
+}
+
+/// What a command line says once, by what it says it of: the options, none where all is as usual.
+type Choices = BTreeMap<String, Vec<String>>;
+
+/// What a label stands for is said by `--fs`, and only held against what it stands for elsewhere.
+const LABEL: &str = "label ";
+
+/// Trials that one command line can ask for.
+struct Group<'a> {
+    trials: Vec<&'a Trial>,
+    choices: Choices,
+}
+
+impl<'a> Group<'a> {
+    /// Whether nothing is said in two ways.
+    fn takes(&self, choices: &Choices) -> bool {
+        choices.iter().all(|(what, said)| self.choices.get(what).is_none_or(|known| known == said))
+    }
+
+    fn put(&mut self, trial: &'a Trial, choices: Choices) {
+        self.trials.push(trial);
+        self.choices.extend(choices);
+    }
+
+    fn command(&self, baseline: Option<&str>) -> String {
+        let trials = || self.trials.iter().copied();
+        let device = trials().find_map(|trial| trial.plan.device());
+        let drive = device.map(|device| &device.on).filter(|on| on.starts_with('/'));
     let mut words = vec!["fsdyno".to_string(), "run".to_string()];
-    words.extend(distinct(trials.iter().map(|t| t.plan.workload.name.clone())));
+        if device.is_some() {
+            // Only root can make and mount what is not there.
+            words.insert(0, "sudo".into());
+        }
+        words.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
     let mut options = Vec::new();
-    options.extend(distinct(trials.iter().filter_map(file_system)));
-    options.extend(distinct(trials.iter().flat_map(medium)));
-    options.extend(distinct(trials.iter().filter_map(period)));
-    options.extend(ages(trials));
-    options.extend(distinct(trials.iter().flat_map(settings)));
-    let sysctls = trials.iter().flat_map(|t| &t.plan.sysctls);
-    options
-        .extend(distinct(sysctls.map(|(key, value)| option("sysctl", &format!("{key}={value}")))));
-    let threads = distinct(trials.iter().map(|t| t.plan.threads));
-    options.extend(threads.iter().map(|n| option("threads", &n.to_string())));
-    options.extend(distinct(trials.iter().filter_map(issuer)));
-    options.extend(distinct(trials.iter().filter_map(verify)));
+        options.extend(distinct(trials().filter_map(file_system)));
+        options.extend(distinct(trials().flat_map(axes)));
+        options.extend(ages(&self.trials));
+        let said = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
+        options.extend(said.flat_map(|(_, said)| said).cloned());
+        let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
+        let baseline = baseline.filter(|label| labels.contains(label));
     options.extend(baseline.map(|label| option("baseline", label)));
-    let seeds = || trials.iter().map(|t| t.seed);
+        options.extend(drive.map(|_| "--erase SERIAL".to_string()));
+        let seeds = || trials().map(|t| t.seed);
     let first = seeds().min().unwrap_or(0);
     let repeat = seeds().max().unwrap_or(0) - first + 1;
     let rule = trials.iter().find_map(|trial| trial.repeats);
@@ -36,7 +74,16 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
     options.push(format!("--seed {first} {number}"));
     let indent = " \\\n    ";
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
-    format!("{}{indent}{}", words.join(" "), options.join(indent))
+        let command = format!("{}{indent}{}", words.join(" "), options.join(indent));
+        match drive {
+            None => command,
+            Some(drive) => format!(
+                "# destroys all that is on {}; SERIAL is that drive's serial number, which the command says \
+                 without --erase\n{command}",
+                quote(drive)
+            ),
+        }
+    }
 }
 
 fn file_system(trial: &Trial) -> Option<String> {
@@ -45,58 +92,90 @@ fn file_system(trial: &Trial) -> Option<String> {
     Some(option("fs", &text))
 }
 
-fn period(trial: &Trial) -> Option<String> {
-    Some(option("period", trial.plan.filesystem.as_ref()?.period.as_ref()?))
-}
-
 /// Every age, that of the fresh ones too, where there is one at all.
-fn ages(trials: &[Trial]) -> Vec<String> {
+fn ages(trials: &[&Trial]) -> Vec<String> {
     if trials.iter().all(|trial| trial.plan.age().is_none()) {
         return Vec::new();
     }
-    let age =
-        |trial: &Trial| option("age", &trial.plan.age().map_or("none".into(), ToString::to_string));
+    let age = |trial: &&Trial| {
+        option("age", &trial.plan.age().map_or("none".into(), ToString::to_string))
+    };
     distinct(trials.iter().map(age))
 }
 
-fn medium(trial: &Trial) -> Vec<String> {
-    match &trial.plan.medium {
-        MediumPlan::Directory { path } => vec![option("on", path)],
-        MediumPlan::Device(device) => on_device(device),
-        MediumPlan::Lab(lab) => in_lab(lab),
-        MediumPlan::Model(model) => vec![
-            option("on", "model"),
-            option("disk", &model.disk.name),
-            option("size", &bytes(model.size)),
-        ],
+/// What a command line may say several times, and then means all of: disks and kernels.
+fn axes(trial: &Trial) -> Vec<String> {
+    let disk = trial.plan.disk_name().filter(|name| *name != DiskPlan::MEMORY);
+    let kernel = trial
+        .plan
+        .lab()
+        .map(|lab| lab.kernel.split_once('@').map_or(lab.kernel.as_str(), |(_, typed)| typed));
+    let (disk, kernel) =
+        (disk.map(|name| option("disk", name)), kernel.map(|it| option("kernel", it)));
+    disk.into_iter().chain(kernel).collect()
+}
+
+/// What a trial needs said in one way only.
+fn choices(trial: &Trial) -> Choices {
+    let plan = &trial.plan;
+    let mut choices = Choices::new();
+    let mut say = |what: &str, said: Vec<String>| drop(choices.insert(what.to_string(), said));
+    // The names sort as they are to be read.
+    match &plan.medium {
+        MediumPlan::Directory { path } => say("0 on", vec![option("on", path)]),
+        MediumPlan::Device(device) => on_device(device, &mut say),
+        MediumPlan::Lab(lab) => in_lab(lab, &mut say),
+        MediumPlan::Model(model) => {
+            say("0 on", vec![option("on", "model")]);
+            say("1 size", vec![option("size", &bytes(model.size))]);
+        }
+    }
+    let filesystem = plan.filesystem.as_ref();
+    if let Some(filesystem) = filesystem {
+        // Two specs under one label are two commands.
+        say(&format!("{LABEL}{}", plan.label), vec![filesystem.spec.clone()]);
+        let period = filesystem.period.iter().map(|period| option("period", period));
+        say("1 period", period.collect());
+    }
+    say(&format!("2 set {}", plan.workload.name), settings(trial));
+    let sysctls =
+        plan.sysctls.iter().map(|(key, value)| option("sysctl", &format!("{key}={value}")));
+    say("3 sysctls", sysctls.collect());
+    say("4 threads", vec![option("threads", &plan.threads.to_string())]);
+    say("5 issuer", issuer(trial).into_iter().collect());
+    say("6 verify", verify(trial).into_iter().collect());
+    choices
+}
+
+fn on_device(device: &DevicePlan, say: &mut impl FnMut(&str, Vec<String>)) {
+    say("0 on", vec![option("on", &device.on)]);
+    say("1 raid", device.raid.iter().map(|raid| option("raid", &raid.to_string())).collect());
+    if let Some(size) = device.journal_size {
+        say("1 journal-size", vec![option("journal-size", &bytes(size))]);
     }
 }
 
-fn on_device(device: &DevicePlan) -> Vec<String> {
-    let mut options = vec![option("on", &device.on)];
-    options.extend(device.raid.map(|raid| option("raid", &raid.to_string())));
-    options.extend(device.journal_size.map(|size| option("journal-size", &bytes(size))));
-    options
-}
-
 /// The options of a lab; what is as usual is left out.
-fn in_lab(lab: &LabPlan) -> Vec<String> {
-    let kernel = lab.kernel.split_once('@').map_or(lab.kernel.as_str(), |(_, typed)| typed);
+fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
+    say("0 on", Vec::new());
+    say("1 ram", vec![option("ram", &bytes(lab.ram))]);
+    let some = |name: &str, value: Option<String>| {
+        value.iter().map(|value| option(name, value)).collect::<Vec<_>>()
+    };
     // What lies in memory has no disk, and its size stands in its spec or is that of its neighbours.
-    let on_disk = !lab.in_memory();
-    let mut options = Vec::new();
-    options.extend(on_disk.then(|| option("disk", &lab.disk.name)));
-    options.extend([option("kernel", kernel), option("ram", &bytes(lab.ram))]);
-    options.extend(on_disk.then(|| option("size", &lab.size.map_or("whole".into(), bytes))));
-    options.extend(lab.raid.map(|raid| option("raid", &raid.to_string())));
-    options.extend(lab.journal.iter().map(|disk| option("journal-disk", &disk.name)));
-    options.extend(lab.journal_size.map(|size| option("journal-size", &bytes(size))));
-    options.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
-    options.extend(lab.scheduler.iter().map(|s| option("scheduler", s)));
-    options.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));
-    options.extend((!lab.accel.is_exact()).then(|| option("accel", lab.accel.name())));
-    options.extend((!lab.boot.is_cold()).then(|| option("boot", lab.boot.name())));
-    options
+    if !lab.in_memory() {
+        say("1 size", vec![option("size", &lab.size.map_or("whole".into(), bytes))]);
+        say("1 raid", some("raid", lab.raid.map(|raid| raid.to_string())));
+        say("1 scheduler", some("scheduler", lab.scheduler.clone()));
+    }
+    if let Some(journal) = &lab.journal {
+        say("1 journal-disk", vec![option("journal-disk", &journal.name)]);
+        say("1 journal-size", some("journal-size", lab.journal_size.map(bytes)));
+    }
+    say("1 cacheable", some("cacheable", lab.cacheable.map(bytes)));
+    say("1 cpu", some("cpu", (!lab.cpu.is_usual()).then(|| lab.cpu.to_string())));
+    say("1 accel", some("accel", (!lab.accel.is_exact()).then(|| lab.accel.name().into())));
+    say("1 boot", some("boot", (!lab.boot.is_cold()).then(|| lab.boot.name().into())));
 }
 
 /// Exactly as many bytes, in the largest unit that is whole.
@@ -146,8 +225,6 @@ fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::plan::DiskPlan;
-
     use super::*;
     use crate::fixture;
 
@@ -173,6 +250,49 @@ mod tests {
         for part in ["--on loop:8G", "--raid 5x3", "--journal-size 64M"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
         }
+    }
+
+    fn on(mut trials: Vec<Trial>, typed: &str) -> Vec<Trial> {
+        for trial in &mut trials {
+            let (on, raid, journal_size) = (typed.to_string(), None, None);
+            trial.plan.medium = MediumPlan::Device(DevicePlan { on, raid, journal_size });
+        }
+        trials
+    }
+
+    #[test]
+    fn what_one_command_line_cannot_say_is_several() {
+        let mut several = on(fixture::trials(), "loop:8G");
+        several.extend(on(fixture::trials(), "ram:1G"));
+        several.extend(fixture::trials());
+        let text = of(&several, None);
+        let commands: Vec<&str> =
+            text.split("\n").filter(|line| line.contains("fsdyno run")).collect();
+        assert_eq!(commands.len(), 3, "{text}");
+        assert!(
+            commands[0].starts_with("sudo fsdyno run") && commands[2].starts_with("fsdyno run")
+        );
+        for part in ["--on loop:8G", "--on ram:1G", "--disk hdd-7200"] {
+            assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
+        }
+        let mut threads = fixture::trials();
+        threads[0].plan.threads = 4;
+        assert_eq!(of(&threads, None).matches("fsdyno run").count(), 2);
+        let mut specs = [fixture::trials(), fixture::trials()].concat();
+        specs[0].plan.filesystem.as_mut().unwrap().spec = "ext4 -I 128".into();
+        assert_eq!(of(&specs, None).matches("fsdyno run").count(), 2);
+        // Two disks and two kernels are one command.
+        let mut disks = [fixture::trials(), fixture::trials()].concat();
+        fixture::set_disk(&mut disks[0], "instant");
+        assert_eq!(of(&disks, None).matches("fsdyno run").count(), 1, "{}", of(&disks, None));
+    }
+
+    #[test]
+    fn a_drive_is_erased_by_whoever_types_its_serial_number_and_is_told_so() {
+        let text = of(&on(fixture::trials(), "/dev/disk/by-id/ata-X"), None);
+        assert!(text.starts_with("# destroys all that is on /dev/disk/by-id/ata-X"), "{text}");
+        assert!(text.contains("--erase SERIAL"), "{text}");
+        assert!(!of(&on(fixture::trials(), "loop:8G"), None).contains("--erase"));
     }
 
     #[test]

@@ -102,21 +102,12 @@ fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) ->
     let rows = sections.iter().map(|s| s.rows.len()).chain(curves.iter().map(|c| c.lines.len()));
     let rows = rows.max().unwrap_or(0);
     let phases = plural(sections.len() + curves.len(), "phase");
-    let mut media: Vec<String> = trials
-        .iter()
-        .map(|trial| match trial.plan.disk_name() {
-            Some(disk) => format!("the modelled disk {disk} in the lab (virtual time)"),
-            None => "a directory of this host".into(),
-        })
-        .collect();
-    media.sort();
-    media.dedup();
     format!(
         "{} of {} succeeded{skipped}: {} in {phases}, on {}.",
         ok,
         plural(trials.len(), "trial"),
         plural(rows, "file system"),
-        media.join(" and ")
+        subject::media(trials).join(" and ")
     )
 }
 

@@ -64,7 +64,7 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
         "instrument: server and engine took at most {} of the time ({}, {})",
         number::percent(share(worst)),
         section.title(),
-        row.name,
+        row.spoken(),
     );
     if requests > 0 && late > 0.0 {
         let each = number::seconds(late / requests as f64);

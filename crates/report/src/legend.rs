@@ -1,6 +1,7 @@
 //! What the columns of the tables mean, for whoever reads them without the manual.
 
-use crate::view::{self, Section};
+use crate::columns::BYTES;
+use crate::view::{self, Run, Section};
 
 /// The columns among `heads`, each with its meaning, in the order of the columns; at the end `~`,
 /// where some ratio has it.
@@ -13,12 +14,13 @@ pub fn legend(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)>
         }
     };
     entry("returned", "returned", "until the last call came back");
-    entry("durable", "durable", "until the device's own cache was empty too");
+    entry("files", "files", "how many there were when the file system was full");
+    entry("durable", "durable", &durable(sections));
     entry("±", "±", spread(sections));
     entry("CPU", "CPU", cpu(sections));
     let rate = first.rate_head();
     entry("/s", &rate, "over the time to returned");
-    entry("MiB/s", "MiB/s", "bytes written and read, over the time to returned");
+    entry("MiB/s", "MiB/s", moved(sections));
     let latency = "the time within which 50 % and 99 % of these ops came back";
     let several = heads.contains(&"p50") && heads.contains(&"p99");
     entry(if several { "p50, p99" } else { "p99" }, "p99", if several { latency } else { P99 });
@@ -31,6 +33,32 @@ pub fn legend(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)>
 }
 
 const P99: &str = "the time within which 99 % of these ops came back";
+
+/// Until when: memory below a loop has no cache that could be emptied.
+fn durable(sections: &[Section<'_>]) -> String {
+    let rows = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
+    let in_memory = |(trial, _): &Run<'_>| {
+        trial.plan.device().is_some_and(|device| device.on.starts_with("ram:"))
+    };
+    let cache = "until the device's own cache was empty too";
+    match (rows().any(in_memory), rows().all(in_memory)) {
+        (false, _) => cache.to_string(),
+        (_, true) => "until all was written to the device, which lies in memory".to_string(),
+        _ => format!("{cache}; ram:SIZE lies in memory and has none"),
+    }
+}
+
+/// What a workload's own books count once.
+fn moved(sections: &[Section<'_>]) -> &'static str {
+    let mut phases = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
+    let rewritten = |(_, phase): &Run<'_>| {
+        phase.bytes_read.0.min(phase.bytes_written.0) > 0 && phase.books.contains_key(BYTES)
+    };
+    match phases.any(rewritten) {
+        true => "bytes written and read, those of a rewrite once, over the time to returned",
+        false => "bytes written and read, over the time to returned",
+    }
+}
 
 fn spread(sections: &[Section<'_>]) -> &'static str {
     let mut rows = sections.iter().flat_map(|section| &section.rows);
@@ -54,10 +82,17 @@ const MEANS: &str = " (geometric means)";
 
 /// Of which times the ratio is, and to whom.
 fn ratio(sections: &[Section<'_>]) -> String {
+    let filled = sections.iter().filter(|section| section.filled).count();
+    let room = "the device's bytes for each file that it held";
     let time = match sections.iter().filter(|section| section.by_durable).count() {
         0 => "the time to returned",
         n if n == sections.len() => "the time to durable",
         _ => "the time to durable (to returned where a row has none)",
+    };
+    let time = match filled {
+        0 => time.to_string(),
+        n if n == sections.len() => room.to_string(),
+        _ => format!("{time}, where file systems were filled {room},"),
     };
     match sections.first().map(|section| section.versus.as_str()) {
         Some("best") | None => format!("{time} over that of the best in the table{MEANS}"),
@@ -84,6 +119,31 @@ mod tests {
         );
         let few = legend(&sections, &["returned", "p99"]);
         assert_eq!(few.len(), 2, "{few:?}");
+    }
+
+    #[test]
+    fn memory_below_a_loop_has_no_cache_to_empty() {
+        let on = |typed: &str| {
+            let mut trials = fixture::on_a_loop();
+            for trial in &mut trials {
+                let device = fsdyno_record::plan::DevicePlan {
+                    on: typed.into(),
+                    raid: None,
+                    journal_size: None,
+                };
+                trial.plan.medium = fsdyno_record::plan::MediumPlan::Device(device);
+                trial.plan = trial.plan.clone().sealed();
+                trial.trial_id = fsdyno_record::trial::trial_id(&trial.plan, trial.seed);
+            }
+            trials
+        };
+        let told = |trials: &[fsdyno_record::Trial]| {
+            legend(&view::sections(trials, None), &["durable"]).remove(0).1
+        };
+        assert_eq!(told(&on("loop:8G")), "until the device's own cache was empty too");
+        assert!(told(&on("ram:8G")).ends_with("which lies in memory"));
+        let both = told(&[on("loop:8G"), on("ram:8G")].concat());
+        assert!(both.ends_with("; ram:SIZE lies in memory and has none"), "{both}");
     }
 
     #[test]

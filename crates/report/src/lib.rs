@@ -47,3 +47,4 @@ pub use html::html;
 pub use load::{LoadError, Loaded, Torn, load};
 pub use series::{load_series, series_csv, series_text};
 pub use table::{Format, Style, table};
+pub use view::verdicts;

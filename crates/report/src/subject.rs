@@ -231,6 +231,34 @@ fn labels(trials: &[Trial]) -> Vec<String> {
     lines
 }
 
+/// On what it ran, in the words of a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
+pub fn media(trials: &[Trial]) -> Vec<String> {
+    let mut media = Vec::new();
+    for trial in trials {
+        let plan = &trial.plan;
+        let medium = match &plan.medium {
+            MediumPlan::Directory { path } => format!("the directory {path} of this host"),
+            MediumPlan::Device(device) if device.on.starts_with('/') => {
+                format!("the drive {} of this host", device.on)
+            }
+            MediumPlan::Device(device) => format!("{} of this host", device_of(device)),
+            MediumPlan::Model(model) => {
+                format!("the modelled disk {} below a model of ext2 directories", model.disk.name)
+            }
+            MediumPlan::Lab(lab) => {
+                let time = if lab.accel.is_exact() { "virtual time" } else { "KVM: host time" };
+                match lab.in_memory() {
+                    true => format!("the memory of the lab's guest ({time})"),
+                    false => format!("the modelled disk {} in the lab ({time})", disks_of(lab)),
+                }
+            }
+        };
+        put(&mut media, clean(&medium));
+    }
+    media.sort();
+    media
+}
+
 fn named(one: &str, several: &str, values: &[String]) -> Option<String> {
     let name = if values.len() == 1 { one } else { several };
     (!values.is_empty()).then(|| format!("{name} {}", values.join(", ")))
@@ -257,6 +285,35 @@ mod tests {
                 "dirops: files=10000",
                 "tarball: files=10000",
                 "far = ext4 -J device={journal}",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_medium_has_its_words() {
+        let on = |typed: &str| {
+            let mut trial = fixture::on_a_loop().remove(0);
+            let device = DevicePlan { on: typed.into(), raid: None, journal_size: None };
+            trial.plan.medium = MediumPlan::Device(device);
+            trial
+        };
+        let all = [
+            fixture::trials().remove(0),
+            fixture::on_a_host().remove(0),
+            fixture::in_a_model(),
+            on("loop:8G"),
+            on("ram:1G"),
+            on("/dev/sdb"),
+        ];
+        assert_eq!(
+            media(&all),
+            [
+                "loop:8G of this host",
+                "ram:1G of this host",
+                "the directory /srv/scratch of this host",
+                "the drive /dev/sdb of this host",
+                "the modelled disk hdd-7200 below a model of ext2 directories",
+                "the modelled disk hdd-7200 in the lab (virtual time)",
             ]
         );
     }

@@ -101,6 +101,7 @@ fn json(trials: &[Trial]) -> Result<String, ReportError> {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::plan::MediumPlan;
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
@@ -177,6 +178,61 @@ mod tests {
                 assert!(cells.iter().all(|cell| known.contains(cell)), "{narrow}");
             }
         }
+    }
+
+    #[test]
+    fn names_of_several_axes_take_no_column_away() {
+        let mut trials = fixture::trials();
+        let mut other = fixture::trials();
+        for trial in &mut other {
+            let MediumPlan::Lab(lab) = &mut trial.plan.medium else { unreachable!() };
+            lab.raid = "5x3".parse().ok();
+            (lab.ram, lab.kernel) = (fsdyno_record::Bytes(512 << 20), "6.12.94+deb12".into());
+            fixture::set_disk(trial, "hdd-7200");
+        }
+        let heads = |text: &str| {
+            let head = text.lines().find(|line| line.starts_with("file system")).unwrap();
+            head.split_whitespace().map(String::from).collect::<Vec<_>>()
+        };
+        let alone = heads(&text(&trials, 110));
+        trials.extend(other);
+        let both = text(&trials, 110);
+        assert_eq!(heads(&both), alone, "{both}");
+        for part in ["RAID 5x3", "6.12.94+deb12", "RAM 512 MiB"] {
+            assert!(both.contains(part), "{both}");
+        }
+        assert!(both.lines().all(|line| line.width() <= 110), "{both}");
+    }
+
+    #[test]
+    fn what_one_workload_measures_takes_no_column_from_another() {
+        let heads = |text: &str, of: &str| {
+            let mut lines = text.lines().skip_while(|line| *line != of).skip(1);
+            lines.next().unwrap().split_whitespace().map(String::from).collect::<Vec<_>>()
+        };
+        let mut trials = fixture::trials();
+        let alone = heads(&text(&trials, 100), "dirops create");
+        let held = fsdyno_record::trial::Capacity {
+            device: Some(fsdyno_record::Bytes(1 << 30)),
+            files: 1_234_567,
+            ..Default::default()
+        };
+        for trial in trials.iter_mut().filter(|trial| trial.plan.workload.name == "tarball") {
+            trial.measured.capacity = Some(held);
+        }
+        let both = text(&trials, 100);
+        assert_eq!(heads(&both, "dirops create"), alone, "{both}");
+        assert!(both.contains("1,234,567"), "{both}");
+    }
+
+    #[test]
+    fn a_sentence_has_no_name_that_its_commas_would_part() {
+        let mut trials = fixture::trials();
+        let mut other = fixture::trials();
+        other.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
+        trials.append(&mut other);
+        let said = text(&trials, 200);
+        assert!(said.contains("xfs (hdd-7200)") && said.contains("xfs (instant)"), "{said}");
     }
 
     #[test]

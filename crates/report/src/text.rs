@@ -47,11 +47,20 @@ impl Writer {
             // Before their widths are taken, for `±` is one column and its spelling two.
             tables.iter_mut().flatten().for_each(respell);
         }
-        let shown = self.fit(&tables);
-        let mut widths = columns::widths(&tables, &shown);
-        self.squeeze(&mut widths);
-        for (section, columns) in sections.iter().zip(&tables) {
+        let mut used = Vec::new();
+        let mut at = 0;
+        // Columns of a workload's sections are equally wide, so that the eye can run down the page; what only
+        // another workload has takes no room from them.
+        while at < sections.len() {
+            let of = |section: &Section<'_>| section.workload == sections[at].workload;
+            let end = at + sections[at..].iter().take_while(|section| of(section)).count();
+            let (shown, widths) = self.layout(&tables[at..end]);
+            for (section, columns) in sections[at..end].iter().zip(&tables[at..end]) {
             self.section(section, columns, &shown, &widths);
+                let heads = columns.iter().filter(|column| shown.contains(&column.drop));
+                used.extend(heads.map(|column| column.head.clone()));
+            }
+            at = end;
         }
         let curves = curve::curves(trials);
         curves.iter().for_each(|curve| self.curve(curve));
@@ -64,7 +73,7 @@ impl Writer {
             self.paragraph(&answer::sentences(&sections, baseline).join(" "), "");
             self.line("");
         }
-        self.legend(&sections, &tables, &shown);
+        self.legend(&sections, &used);
         self.explain(&sections, &curves);
         self.unfinished(trials);
         self.labs(trials);
@@ -74,14 +83,29 @@ impl Writer {
         self.out
     }
 
-    /// The heads that fit, dropped alike from all sections. A head names the same column in every
+    /// The columns that fit and how wide they are.
+    fn layout(&self, tables: &[Vec<Column>]) -> (Vec<u8>, Vec<usize>) {
+        // Long names go on below, before a column is left out for them.
+        let (whole, broken) = (self.fit(tables, usize::MAX), columns::longest_part(tables));
+        let shown = self.fit(tables, broken);
+        let (shown, most) = match shown.len() > whole.len() {
+            true => (shown, broken),
+            false => (whole, usize::MAX),
+        };
+        let mut widths = columns::widths(tables, &shown, most);
+        self.squeeze(&mut widths);
+        (shown, widths)
+    }
+
+    /// The heads that fit beside names of so many columns at most, dropped alike from all sections. A head names the same column in every
     /// section but for the rate's, so columns are told apart by the order in which they drop.
-    fn fit(&self, tables: &[Vec<Column>]) -> Vec<u8> {
+    fn fit(&self, tables: &[Vec<Column>], names: usize) -> Vec<u8> {
         let mut drops: Vec<u8> = tables.iter().flatten().map(|column| column.drop).collect();
         drops.sort_unstable();
         drops.dedup();
         while drops.len() > 1 {
-            let total: usize = columns::widths(tables, &drops).iter().map(|width| width + 2).sum();
+            let total: usize =
+                columns::widths(tables, &drops, names).iter().map(|width| width + 2).sum();
             if total <= self.style.width + 2 {
                 break;
             }
@@ -120,20 +144,22 @@ impl Writer {
         let head = self.paint("2", &head);
         self.line(&head);
         for (index, row) in section.rows.iter().enumerate() {
-            let cells = columns.iter().map(|c| (c.cells[index].as_str(), c.left));
+            let mut name = columns::broken(&columns[0].cells[index], widths[0]).into_iter();
+            let first = name.next().unwrap_or_default();
+            let cells = columns.iter().skip(1).map(|c| (c.cells[index].as_str(), c.left));
+            let cells = std::iter::once((first.as_str(), true)).chain(cells);
             let text = columns::join(cells, &slots, widths, mark);
             let flags = flags(row);
             let fits = text.width() + 2 + flags.width() <= self.style.width;
             let text = if row.best { self.paint("32", &text) } else { text };
-            if flags.is_empty() {
-                self.line(&text);
-            } else if fits {
-                let flags = self.paint("33", &flags);
-                self.line(&format!("{text}  {flags}"));
-            } else {
-                self.line(&text);
-                let flags = self.paint("33", &flags);
-                self.line(&format!("    {flags}"));
+            let painted = self.paint("33", &flags);
+            match fits && !flags.is_empty() {
+                true => self.line(&format!("{text}  {painted}")),
+                false => self.line(&text),
+            }
+            name.for_each(|part| self.line(&columns::cut(&part, widths[0], mark)));
+            if !fits && !flags.is_empty() {
+                self.line(&format!("    {painted}"));
             }
         }
         let told = books::lines(section).into_iter().chain(calls::lines(section));
@@ -184,10 +210,9 @@ impl Writer {
     }
 
     /// What the columns that are shown mean, a line for each.
-    fn legend(&mut self, sections: &[Section<'_>], tables: &[Vec<Column>], shown: &[u8]) {
-        let columns = tables.iter().flatten().filter(|column| shown.contains(&column.drop));
+    fn legend(&mut self, sections: &[Section<'_>], used: &[String]) {
         let heads: Vec<&str> =
-            columns.map(|c| if c.head == "+-" { "±" } else { c.head.as_str() }).collect();
+            used.iter().map(|head| if head == "+-" { "±" } else { head.as_str() }).collect();
         for (name, meaning) in legend::legend(sections, &heads) {
             self.paragraph(&format!("{name}: {meaning}"), "  ");
         }

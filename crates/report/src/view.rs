@@ -11,6 +11,7 @@ use fsdyno_stats::validity::{self, Flag};
 use fsdyno_stats::{Histogram, Summary};
 
 use crate::against::{self, Ratio};
+use crate::capacity;
 use crate::curve::Curve;
 use crate::device;
 use crate::number::clean;
@@ -37,6 +38,9 @@ pub struct Section<'a> {
     pub latency_op: Option<OpKind>,
     /// Whether every row has a time to durable, so that ratios are taken of it.
     pub by_durable: bool,
+    /// Whether its trials filled their file systems: ratios are then of the device's bytes for each file,
+    /// and the best is who held the most.
+    pub filled: bool,
     /// What ratios are taken to: `best`, or the label of the baseline.
     pub versus: String,
     /// In the order of the trials.
@@ -82,6 +86,14 @@ impl<'a> Row<'a> {
     /// The label that the user gave or that its spec has.
     pub fn label(&self) -> &'a str {
         self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
+    }
+
+    /// The name in a sentence, where its commas would part it: `ext4 (ssd-sata, 4 threads)`.
+    pub fn spoken(&self) -> String {
+        match self.variant.strip_prefix(", ") {
+            Some(variant) => format!("{} ({variant})", clean(self.label())),
+            None => self.name.clone(),
+        }
     }
 
     /// The time that ratios and claims are about.
@@ -205,10 +217,11 @@ fn section<'a>(
         (row.ratio, row.comparison) = (ratio, comparison);
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
+    let filled = rows.iter().all(|row| capacity::files(row).is_some());
     let versus = clean(baseline.unwrap_or("best"));
     let phase = clean(phase);
     let unit = unit.map(|unit| clean(&unit));
-    Some(Section { workload, phase, main_op, unit, latency_op, by_durable, versus, rows })
+    Some(Section { workload, phase, main_op, unit, latency_op, by_durable, filled, versus, rows })
 }
 
 /// One op in so many must be on names for a phase to be metadata work.
@@ -406,6 +419,22 @@ pub fn labs(trials: &[Trial]) -> Vec<(&str, Vec<String>)> {
     labs
 }
 
+/// The flags of every row that has some, and what failed, a line each: for forms that have no place for them.
+pub fn verdicts(trials: &[Trial]) -> Vec<String> {
+    let sections = sections_of(trials.iter(), None);
+    let rows =
+        sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
+    let flagged = rows.filter(|(_, row)| !row.flags.is_empty());
+    let lines = flagged.map(|(section, row)| {
+        let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
+        format!("{} on {}: {}", section.title(), row.name, flags.join(", "))
+    });
+    let failed = unfinished(trials)
+        .into_iter()
+        .map(|it| clean(&format!("{}: {}: {}", it.outcome, it.what, it.reason.replace('\n', " "))));
+    lines.chain(failed).collect()
+}
+
 /// What `~` before a ratio says.
 pub const OPEN: &str = "The 95 % interval of this ratio includes 1, or chance may have made it among so many (Holm), so \
      these trials do not tell the two apart; more seeds (--repeat N) narrow it.";
@@ -514,6 +543,20 @@ mod tests {
         let listed = unfinished(&trials);
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].what, "dirops on reiserfs, seeds 1, 2, 3");
+    }
+
+    #[test]
+    fn verdicts_are_told_beside_a_form_that_has_no_place_for_them() {
+        let mut trials = fixture::with_failures();
+        trials[0].measured.phases[0].instrument.server_cpu_ns =
+            trials[0].measured.phases[0].returned_ns;
+        let said = verdicts(&trials);
+        assert_eq!(said[0], "dirops create on ext4: INSTRUMENT-BOUND");
+        assert!(
+            said.iter().any(|line| line.starts_with("failed: dirops on ext4, seed 1: ")),
+            "{said:?}"
+        );
+        assert_eq!(verdicts(&fixture::trials()), [""; 0]);
     }
 
     #[test]
