@@ -273,7 +273,47 @@ pub fn get(kind: &str) -> Result<&'static Filesystem, Unknown> {
 }
 
 fn unknown(kind: &str) -> Unknown {
-    Unknown { name: kind.to_string(), hint: suggest::hint(kind, names()) }
+    let hint = foreign(kind).unwrap_or_else(|| suggest::hint(kind, names()));
+    Unknown { name: kind.to_string(), hint }
+}
+
+/// File systems that there are and that are not in the catalog, with a spec that makes one by FUSE, where
+/// there is one: no slip of the finger, and none of the names that look alike would be meant.
+const FOREIGN: &[(&str, &str)] = &[
+    ("ntfs", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
+    ("ntfs3", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
+    ("ntfs-3g", "fuse: mkfs.ntfs -Q -F {device} ; ntfs-3g {device} {mount}"),
+    ("exfat", "fuse: mkfs.exfat {device} ; mount.exfat-fuse {device} {mount}"),
+    ("zfs", ""),
+    ("bcachefs", ""),
+    ("ufs", ""),
+    ("hfs", ""),
+    ("hfsplus", ""),
+    ("apfs", ""),
+    ("udf", ""),
+    ("gfs2", ""),
+    ("ocfs2", ""),
+    ("erofs", ""),
+    ("squashfs", ""),
+    ("nfs", ""),
+    ("cifs", ""),
+    ("smb", ""),
+    ("ceph", ""),
+    ("lustre", ""),
+    ("glusterfs", ""),
+    ("9p", ""),
+    ("virtiofs", ""),
+    ("ubifs", ""),
+    ("minix", ""),
+];
+
+/// What to do about a file system that there is elsewhere.
+pub fn foreign(kind: &str) -> Option<String> {
+    let (name, fuse) = FOREIGN.iter().find(|(name, _)| *name == kind)?;
+    Some(match *fuse {
+        "" => format!("fsdyno does not make {name}; where one is mounted, --on DIR runs on it"),
+        spec => format!("by FUSE there is: --fs '{spec}' (or --on DIR, where one is mounted)"),
+    })
 }
 
 impl Filesystem {

@@ -240,7 +240,12 @@ fn confirm(path: &Path, what: &str, known: bool, given: Option<&str>, serial: &s
         false => "it has no signature and no partition table, and fsdyno has not used it before",
     };
     let wrong = given.map_or_else(String::new, |given| {
-        format!("; --erase {} is not its serial number", quote(given))
+        // A loop device is confirmed by a path.
+        let what = match serial.starts_with('/') {
+            true => "the path of its backing file",
+            false => "its serial number",
+        };
+        format!("; --erase {} is not {what}", quote(given))
     });
     format!(
         "'{}' is {what}; {holds}{wrong}; all that is on it will be lost: if that is meant, add \
