@@ -156,6 +156,12 @@ pub fn is_direct(path: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
 }
 
+/// What the kernel calls the file below a loop; none once it has been cleared.
+pub fn backing(path: &Path) -> Option<String> {
+    let file = Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file");
+    fs::read_to_string(file).ok()
+}
+
 /// The loops that bear fsdyno's mark, whoever's they are; none where they cannot be looked at.
 pub fn marked() -> Vec<MarkedLoop> {
     let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
@@ -228,6 +234,7 @@ mod tests {
         };
         let ours = MarkedLoop { path: device.path.clone(), mark: Mark::mine() };
         assert!(marked().contains(&ours));
+        assert!(backing(&ours.path).is_some() && backing(Path::new("/dev/null")).is_none());
         let other = MarkedLoop { mark: Mark { pid: 4_194_305, ..ours.mark }, ..ours.clone() };
         assert!(matches!(clear(&other), Err(MediaError::NotOurs { .. })));
         drop(device);

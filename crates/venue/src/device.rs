@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fsdyno_child::SharedMailbox;
 use fsdyno_disk::partition;
@@ -26,6 +26,32 @@ struct Devices {
     array: Option<Array>,
     data: Vec<Device>,
     journal: Option<Device>,
+    /// Dropped last: the others have been closed by then.
+    _gone: Gone,
+}
+
+/// Loops with the names of the files below them, waited for when this is dropped: the kernel clears a loop a
+/// moment after its last user has ended, once what was written to it is written out.
+struct Gone(Vec<(PathBuf, String)>);
+
+/// So long at most: what still holds the loop then is no trial of ours.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Gone {
+    fn of<'a>(devices: impl Iterator<Item = &'a Device>) -> Gone {
+        let loops = devices.filter_map(|it| Some((it.path.clone(), loops::backing(&it.path)?)));
+        Gone(loops.collect())
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        let there = |(path, file): &(PathBuf, String)| loops::backing(path).as_ref() == Some(file);
+        while self.0.iter().any(there) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 impl Devices {
@@ -40,7 +66,7 @@ impl Devices {
         let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
         drive.blank(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
         let data = vec![drive.device().map_err(MediaError::from)?];
-        Ok(Devices { array: None, data, journal: None })
+        Ok(Devices { array: None, data, journal: None, _gone: Gone(Vec::new()) })
     }
 
     fn make(plan: &DevicePlan, folder: &Path) -> Result<Devices, VenueError> {
@@ -51,7 +77,8 @@ impl Devices {
         let journal = plan.journal_size.map(|size| made.make(folder, size)).transpose()?;
         let members = || data.iter().map(|device| device.path.clone()).collect();
         let array = plan.raid.map(|_| Array::free(members())).transpose()?;
-        Ok(Devices { array, data, journal })
+        let gone = Gone::of(data.iter().chain(&journal));
+        Ok(Devices { array, data, journal, _gone: gone })
     }
 
     /// What the file system lies on.
@@ -83,20 +110,9 @@ impl Devices {
         self.all().map(|device| device.held.as_fd()).collect()
     }
 
-    /// What a reader must know of them.
-    fn notes(&self) -> Vec<String> {
-        let mut notes =
-            vec!["kernel threads and dirty pages are those of the whole machine".to_string()];
-        let by_cache =
-            |device: &Device| loops::is_loop(&device.path) && !loops::is_direct(&device.path);
-        if self.all().any(by_cache) {
-            notes.push(
-                "the loop reads and writes its file through the page cache: what a cold phase reads \
-                 may come from memory"
-                    .to_string(),
-            );
-        }
-        notes
+    /// Whether the page cache keeps what lies on them, so that an unmount leaves it warm.
+    fn are_cached(&self) -> bool {
+        self.all().any(|it| loops::is_loop(&it.path) && !loops::is_direct(&it.path))
     }
 }
 
@@ -104,6 +120,31 @@ impl Devices {
 fn never_again() -> u64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64)
 }
+
+/// What a reader must know of devices of a plan.
+fn notes(plan: &DevicePlan, cached: bool) -> Vec<String> {
+    let whole = "kernel threads and dirty pages are those of the whole machine";
+    let memory =
+        "the file below the loop lies in memory: nothing is read from a disk or written to one";
+    let warm = "the loop reads and writes its file through the page cache: what a cold phase reads may come \
+                from memory";
+    let of_file = if in_memory(plan) { Some(memory) } else { cached.then_some(warm) };
+    std::iter::once(whole).chain(of_file).map(String::from).collect()
+}
+
+fn in_memory(plan: &DevicePlan) -> bool {
+    plan.on.starts_with("ram:")
+}
+
+/// A remount leaves warm what lies below a loop that does not go past the page cache: the gap was not what the
+/// workload wanted. Memory is what was asked for with `ram:`.
+fn tell_warm(report: &mut AgentReport) {
+    for gap in report.measured.gaps.iter_mut().filter(|gap| gap.done == REMOUNT) {
+        gap.done = format!("{REMOUNT}, the loop's file still cached");
+    }
+}
+
+const REMOUNT: &str = "remount";
 
 fn made(plan: &DevicePlan) -> Result<Made, VenueError> {
     let unknown = || Err(format!("'{}' is no medium that is made here", plan.on));
@@ -127,7 +168,8 @@ fn room(made: &Made, plan: &DevicePlan) -> Bytes {
 /// What is missing.
 pub fn can_run(venue: &HostVenue, plan: &Plan, device: &DevicePlan) -> Result<(), VenueError> {
     let Some(filesystem) = &plan.filesystem else { return Err(no_filesystem()) };
-    if venue.drive().is_none() {
+    // A drive is not made, and has been looked at.
+    if Made::parse(&device.on).is_some() {
         let made = made(device)?;
         made.check(venue.folder(), room(&made, device))?;
     }
@@ -146,6 +188,8 @@ pub fn ground(
     let mut ground = ground::of_kernel();
     let what = match venue.drive() {
         Some(drive) => drive.what(),
+        // A drive that is only looked at is not held.
+        None if Made::parse(&plan.on).is_none() => return Ok(ground),
         None => (made(plan)?.kind.what)(venue.folder())?,
     };
     ground.insert("device".into(), what);
@@ -176,7 +220,10 @@ pub fn run(
     let what = devices.data.first().map(|device| device.what.clone());
     report.conditions.device = what.unwrap_or_default();
     report.conditions.tools = tools::of_plan(&job.plan);
-    report.conditions.notes.extend(devices.notes());
+    report.conditions.notes.extend(notes(plan, devices.are_cached()));
+    if devices.are_cached() && !in_memory(plan) {
+        tell_warm(report);
+    }
     let check_ns = checked(job, &devices, &mailbox.progress(), report, watch)?;
     let host = Host { check_ns, ..followed.host(started, begin) };
     Ok(Ran { report: followed.report, host, identity: None })
@@ -209,6 +256,25 @@ fn checked(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remount_over_a_cached_file_is_not_called_cold_and_memory_is_no_disk() {
+        let gap = |done: &str| fsdyno_record::trial::Gap {
+            before: "read".into(),
+            wanted: REMOUNT.into(),
+            done: done.into(),
+            elapsed_ns: Nanos(1),
+        };
+        let mut report = AgentReport::default();
+        report.measured.gaps = vec![gap(REMOUNT), gap("none")];
+        tell_warm(&mut report);
+        let done: Vec<&str> = report.measured.gaps.iter().map(|gap| gap.done.as_str()).collect();
+        assert_eq!(done, ["remount, the loop's file still cached", "none"]);
+        let plan = |on: &str| DevicePlan { on: on.into(), raid: None, journal_size: None };
+        assert!(notes(&plan("loop:1G"), true)[1].contains("page cache"));
+        assert!(notes(&plan("ram:1G"), true)[1].contains("lies in memory"));
+        assert_eq!(notes(&plan("loop:1G"), false).len(), 1);
+    }
 
     #[test]
     fn room_is_asked_for_all_that_is_made() {
