@@ -28,6 +28,21 @@ pub fn kernel(
     cache: &Path,
     say: &dyn Fn(&str),
 ) -> Result<(String, TempDir), LabError> {
+    let (apt, release) = find(wish, cache, say)?;
+    let unpacked = apt.unpack(&release, cache, say)?;
+    Ok((release, unpacked))
+}
+
+/// The release that [`kernel`] would bring.
+///
+/// # Errors
+/// [`LabError::NoKernel`] where no list has one.
+pub fn release(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<String, LabError> {
+    Ok(find(wish, cache, say)?.1)
+}
+
+/// The lists that have the kernel, and its release.
+fn find(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<(Apt, String), LabError> {
     let system = Apt { options: Vec::new() };
     let (apt, image) = match wish {
         None => {
@@ -50,9 +65,7 @@ pub fn kernel(
             }
         },
     };
-    let release = image.trim_start_matches("linux-image-").to_string();
-    let unpacked = apt.unpack(&release, cache, say)?;
-    Ok((release, unpacked))
+    Ok((apt, image.trim_start_matches("linux-image-").to_string()))
 }
 
 /// apt with a set of package lists.

@@ -47,6 +47,19 @@ pub fn find(
     }
 }
 
+/// The release of the kernel that [`find`] would take, where it may have to bring it: that is looked up in
+/// package lists, and nothing is downloaded but those.
+///
+/// # Errors
+/// What [`find`] would say.
+pub fn would_be(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<String, LabError> {
+    match find(wish, cache, true, say) {
+        Ok(kernel) => Ok(kernel.release),
+        Err(LabError::NoKernel(_)) => fetch::release(wish, cache, say),
+        Err(error) => Err(error),
+    }
+}
+
 /// The kernels that need no download: installed ones and those in the cache, newest first.
 pub fn here(cache: &Path) -> Vec<Kernel> {
     let mut kernels = in_root(Path::new("/"));

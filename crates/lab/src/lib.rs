@@ -44,7 +44,9 @@ pub use error::{LabError, RunError};
 pub use identity::lab_id;
 pub use image::{Image, Made};
 pub use kept::{Kept, KeptUse};
-pub use kernel::{Kernel, here as kernels_here, user_cache, usual as usual_kernel};
+pub use kernel::{
+    Kernel, here as kernels_here, user_cache, usual as usual_kernel, would_be as kernel_would_be,
+};
 pub use modules::Modules;
 pub use probe::{Qemu, probe_qemu};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
