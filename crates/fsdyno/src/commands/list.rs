@@ -30,6 +30,8 @@ struct Table {
     rows: Vec<Vec<String>>,
     /// What to say where there is no row.
     empty: &'static str,
+    /// What has to be known of its words, below it.
+    note: &'static str,
 }
 
 impl Table {
@@ -39,7 +41,7 @@ impl Table {
         }
         let heads = self.heads.iter().map(|head| head.to_uppercase()).collect();
         let rows: Vec<Vec<String>> = std::iter::once(heads).chain(self.rows.clone()).collect();
-        output::columns(&rows)
+        output::columns(&rows) + self.note
     }
 
     fn json(&self) -> Value {
@@ -55,8 +57,13 @@ fn workloads() -> Table {
         .iter()
         .map(|kind| vec![kind.name.to_string(), threads(kind).into(), kind.about.to_string()])
         .collect();
-    Table { heads: &["name", "threads", "about"], rows, empty: "" }
+    Table { heads: &["name", "threads", "about"], rows, empty: "", note: THREADS }
 }
+
+const THREADS: &str = "
+threads: 'any' takes --threads N; 'fixed' has as many as its own parameters say, with these defaults
+(fsdyno show workload NAME tells each phase's)
+";
 
 /// `any` if it takes --threads N with its default parameters; `fixed` if it has as many as its own parameters say.
 fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
@@ -140,11 +147,21 @@ impl Listed {
     }
 }
 
+/// The releases of Linux that have it: `2.4.1 to 6.12`.
+fn releases(kind: &Filesystem) -> String {
+    match &kind.until {
+        Some(until) => format!("{} to {until}", kind.since),
+        None => format!("{} on", kind.since),
+    }
+}
+
 fn text(here: &Here, listed: &[Listed]) -> String {
-    let mut rows = vec![["NAME", "LAB", "HOST", "LIES ON", "ABOUT"].map(String::from).to_vec()];
+    let mut rows =
+        vec![["NAME", "LAB", "HOST", "LIES ON", "LINUX", "ABOUT"].map(String::from).to_vec()];
     let word = |place: &CanRun| if place.can { "yes" } else { "no" };
     rows.extend(listed.iter().map(|row| {
-        [row.name, word(&row.lab), word(&row.host), row.ground, row.about]
+        let linux = row.kind.map_or("-".to_string(), releases);
+        [row.name, word(&row.lab), word(&row.host), row.ground, &linux, row.about]
             .map(String::from)
             .to_vec()
     }));
@@ -168,7 +185,7 @@ fn disks() -> Result<Table, Failure> {
             .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
         rows.push(vec![name.to_string(), spec.capacity.to_string(), spec.about]);
     }
-    Ok(Table { heads: &["name", "capacity", "about"], rows, empty: "" })
+    Ok(Table { heads: &["name", "capacity", "about"], rows, empty: "", note: "" })
 }
 
 fn periods() -> Table {
@@ -176,7 +193,12 @@ fn periods() -> Table {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
         vec![period.name.clone(), period.disk.clone(), kinds.join(" "), period.about.clone()]
     });
-    Table { heads: &["name", "disk", "file systems", "about"], rows: rows.collect(), empty: "" }
+    Table {
+        heads: &["name", "disk", "file systems", "about"],
+        rows: rows.collect(),
+        empty: "",
+        note: "",
+    }
 }
 
 fn kernels() -> Table {
@@ -191,5 +213,5 @@ fn kernels() -> Table {
         })
         .collect();
     let empty = "no kernel is here yet; fsdyno run brings the distribution's with apt-get download";
-    Table { heads: &["release", "image", "modules"], rows, empty }
+    Table { heads: &["release", "image", "modules"], rows, empty, note: "" }
 }

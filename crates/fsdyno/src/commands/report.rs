@@ -48,7 +48,10 @@ pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
         let workload = |other: &&Plan| other.workload.name == plan.workload.name;
         // Rows of one label differ in disk or kernel, and both are part of the medium.
         let label = |other: &&Plan| other.label == plan.label && other.medium == plan.medium;
-        (named.iter().position(workload), named.iter().position(label))
+        // Ages and periods are part of neither.
+        let same = |other: &&Plan| other.hash == plan.hash && other.label == plan.label;
+        let place = |same: &dyn Fn(&&Plan) -> bool| named.iter().position(|it| same(it));
+        (place(&workload), place(&label), place(&same))
     };
     let listed = |plan: &Plan| {
         let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
@@ -68,7 +71,12 @@ pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
 /// Prints the table in the format that was asked for.
 pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result<(), Failure> {
     let style = Style { color: output::colour(), width: output::width() };
-    output::data(&fsdyno_report::table(trials, baseline, format, style)?)
+    output::data(&fsdyno_report::table(trials, baseline, format, style)?)?;
+    if format == Format::Original {
+        // A form of another program has no place for them.
+        fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
+    }
+    Ok(())
 }
 
 /// The phases over time of these trials, which lie in these results.
