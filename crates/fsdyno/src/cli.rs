@@ -14,11 +14,39 @@ use fsdyno_study::{Shard, Size};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
 #[derive(Debug, Parser)]
-#[command(name = "fsdyno", version, max_term_width = 100, after_help = crate::exit::HELP)]
+#[command(name = "fsdyno", version, max_term_width = 100, after_help = after_help())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// What to type first, and the exit codes.
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", crate::exit::HELP)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fsdyno run dirops --fs ext4 --fs xfs --repeat 3     # in the lab, without root
+  fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of yours
+  fsdyno list filesystems                             # what can run here, and what brings the rest
+  fsdyno show workload tarball                        # what it does, and its parameters
+  fsdyno doctor                                       # what works here, and what is missing";
+
+/// The command that a misspelt one is nearest to, where clap itself has no suggestion.
+pub fn meant(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    if error.kind() != ErrorKind::InvalidSubcommand || error.to_string().contains("tip:") {
+        return None;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let command = <Cli as clap::CommandFactory>::command();
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+    let names: Vec<&str> = shown.map(|it| it.get_name()).collect();
+    fsdyno_record::suggest::nearest(typed, names).map(String::from)
 }
 
 /// The commands.
@@ -54,11 +82,12 @@ Examples:
   fsdyno run tarball --set files=20000 --fs ext4 --fs 'small=ext4 -I 128' --repeat 5
   fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
   fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
-  fsdyno run tarball --fs ext3 --fs ext4 --period 2008 --disk ide-2008
+  fsdyno run tarball --fs ext3 --fs ext4 --period today --period 2008 --disk ide-2008
   fsdyno run dirops --fs ext4 --fs 'overlayfs:ext4 @ noatime' --fs 'tmpfs @ size=256m' --fs fuse2fs
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
   fsdyno run dirops --fs ext4 --fs xfs --width 2% --at-most 50
   sudo fsdyno run dirops --on loop:8G --fs ext4 --fs xfs --repeat 10
+  sudo fsdyno run dirops --on loop:2G --on ram:2G --fs ext4 --repeat 10
   sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --fs ext4 --fs xfs --dry-run
   fsdyno run dirops tarball --fs ext4 --dry-run
 
@@ -79,9 +108,9 @@ pub struct Run {
     /// device over a file in memory), made for each trial and gone after it, or a whole drive, such as
     /// /dev/disk/by-id/..., which is formatted anew for each trial (with --erase); or 'model' (ext2
     /// directories of 2001 as a model in this program, without a kernel: classic-ext2, cached-ext2,
-    /// indexed-ext2)
+    /// indexed-ext2); may be repeated
     #[arg(long, value_name = "lab|DIR|loop:SIZE|ram:SIZE|DRIVE|model", default_value = "lab")]
-    pub on: String,
+    pub on: Vec<String>,
     /// The serial number of the drive after --on, which says that all that is on it may go; of a loop
     /// device, which has none, the path of its backing file
     #[arg(long, value_name = "SERIAL")]
@@ -101,13 +130,13 @@ pub struct Run {
     #[arg(long, value_name = "SIZE")]
     pub journal_size: Option<Bytes>,
     /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
-    /// repeated [default: what `fsdyno doctor` shows]
+    /// repeated; elsewhere it is the host's own [default: what `fsdyno doctor` shows]
     #[arg(long = "kernel", value_name = "WHICH")]
     pub kernels: Vec<String>,
-    /// As in a year: the options of mkfs and mount, the sysctls and the disk's cache of then, under what
-    /// you type, which wins; see `fsdyno list periods`
-    #[arg(long, value_name = "YEAR")]
-    pub period: Option<String>,
+    /// As in a year, in the lab: the options of mkfs and mount, the sysctls and the disk's cache of then,
+    /// under what you type, which wins; 'today' is as without it; may be repeated; see `fsdyno list periods`
+    #[arg(long = "period", value_name = "YEAR|today")]
+    pub periods: Vec<String>,
     /// A parameter of a workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub sets: Vec<String>,
@@ -186,7 +215,8 @@ pub struct Run {
     /// Run only the I-th of N equal shares of the trials; `fsdyno merge` puts the shares together
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Say what would be run, with exact op counts, and touch nothing
+    /// Say what would be run, with exact op counts, and touch nothing; what a run would refuse is refused
+    /// in the same words, and where this host lacks something it ends with code 3
     #[arg(long)]
     pub dry_run: bool,
     /// Folder for the results [default: fsdyno-results/<time>-<workloads>]
@@ -507,6 +537,33 @@ mod tests {
         let parse = |typed: &str| typed.parse().ok().map(|super::Percent(part)| part);
         assert_eq!(["3%", "0.5 %", "0%"].map(parse), [Some(0.03), Some(0.005), Some(0.0)]);
         assert_eq!(["3", "0.03", "-1%", "101%", "nan%", "%", ""].map(parse), [None; 7]);
+    }
+
+    #[test]
+    fn every_command_has_an_example_and_a_misspelt_one_its_right_name() {
+        use clap::Parser;
+        let command = super::Cli::command();
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let name = sub.get_name();
+            let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(
+                after.contains(&format!("  fsdyno {name}"))
+                    || after.contains(&format!("fsdyno {name} ")),
+                "{name}: {after}"
+            );
+        }
+        let meant = |typed: &str| {
+            let error = super::Cli::try_parse_from(["fsdyno", typed]).unwrap_err();
+            let text = error.to_string();
+            let tip = text.contains("tip:").then(|| text.split('\'').nth(3).map(String::from));
+            super::meant(&error).or(tip.flatten())
+        };
+        for (typed, right) in
+            [("rnu", "run"), ("runn", "run"), ("lst", "list"), ("repot", "report")]
+        {
+            assert_eq!(meant(typed).as_deref(), Some(right), "{typed}");
+        }
+        assert_eq!(meant("qwertyuiop"), None);
     }
 
     #[test]

@@ -12,34 +12,33 @@ use crate::place::refuse_for_lab;
 
 /// Whether what was typed after `--on` means a device: a name in /dev that is no folder (/dev/shm is
 /// one), or a link to a device from elsewhere.
-pub fn is_named(run: &Run) -> bool {
-    let path = Path::new(&run.on);
+pub fn is_named(on: &str) -> bool {
+    let path = Path::new(on);
     let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
     is_device || (path.starts_with("/dev/") && !path.is_dir())
 }
 
 /// The drive, if nothing speaks against erasing it and `--erase` confirms it. Nothing is written.
-pub fn look(run: &Run) -> Result<Seen, Failure> {
-    Ok(block::look(Path::new(&run.on), run.erase.as_deref())?)
+pub fn look(run: &Run, on: &str) -> Result<Seen, Failure> {
+    Ok(block::look(Path::new(on), run.erase.as_deref())?)
 }
 
 /// The drive as a place.
-pub fn place(run: &Run) -> Result<Place, Failure> {
-    refuse_for_lab(run, "a drive of this host", &["--age"])?;
+pub fn place(run: &Run, on: &str) -> Result<Place, Failure> {
+    refuse_for_lab(run, on, "a drive of this host", &["--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
-            "--jobs {} is not possible with --on {}: there is one drive; leave --jobs out",
-            run.jobs, run.on
+            "--jobs {} is not possible with --on {on}: there is one drive; leave --jobs out",
+            run.jobs
         )));
     }
     if let Some(spec) = run.filesystems.iter().find(|spec| spec.contains("{journal}")) {
         return Err(Failure::wrong(format!(
-            "--fs '{spec}' takes a second disk, and --on {} is one drive; leave the journal inside, \
-             or use --on lab or --on loop:SIZE",
-            run.on
+            "--fs '{spec}' takes a second disk, and --on {on} is one drive; leave the journal inside, \
+             or use --on lab or --on loop:SIZE"
         )));
     }
-    let seen = look(run)?;
+    let seen = look(run, on)?;
     let (raid, journal_size) = (None, None);
-    Ok(Place::Device(DevicePlace { on: run.on.clone(), size: seen.size(), raid, journal_size }))
+    Ok(Place::Device(DevicePlace { on: on.to_string(), size: seen.size(), raid, journal_size }))
 }

@@ -143,9 +143,10 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         let exit = match error {
             RunError::Missing(_) => Exit::Missing,
-            RunError::Store(_) | RunError::OtherLab { .. } | RunError::OtherGround { .. } => {
-                Exit::WrongUse
-            }
+            RunError::Store(_)
+            | RunError::OtherLab { .. }
+            | RunError::OtherGround { .. }
+            | RunError::OtherClock { .. } => Exit::WrongUse,
         };
         Failure { exit, message: error.to_string() }
     }
@@ -156,7 +157,7 @@ impl From<VenueError> for Failure {
         let exit = match error {
             VenueError::Missing(_) => Exit::Missing,
             VenueError::Stopped => Exit::Stopped,
-            VenueError::Medium(_) => Exit::WrongUse,
+            VenueError::Medium(error) => return error.into(),
             VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,
         };
         Failure { exit, message: error.to_string() }

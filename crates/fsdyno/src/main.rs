@@ -8,6 +8,7 @@ mod output;
 mod place;
 mod progress;
 mod stop;
+mod venues;
 
 use std::process::ExitCode;
 
@@ -25,7 +26,13 @@ fn main() -> ExitCode {
             let _ = error.print();
             return exit::Exit::CannotTell.into();
         }
-        Err(error) => error.exit(),
+        Err(error) => {
+            let _ = error.print();
+            if let Some(meant) = cli::meant(&error) {
+                output::say(&format!("fsdyno: did you mean 'fsdyno {meant}'?"));
+            }
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
     };
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),

@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_lab::{Lab, LabOptions, user_cache};
+use fsdyno_lab::{Lab, LabError, LabOptions, user_cache};
 use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_study::{Cell, DevicePlace, LabPlace, ModelPlace, Place, Question, USUAL_RAM};
+use fsdyno_study::{
+    Cell, DevicePlace, LabPlace, ModelPlace, Place, Question, TODAY, USUAL_RAM, matrix,
+};
 use fsdyno_venue::{Attention, HostVenue, Inputs, LabVenue, ModelVenue, Venue, tools};
 
 use crate::cli::Run;
 use crate::drive;
 use crate::exit::Failure;
 use crate::output::say;
+use crate::venues::Venues;
 
 /// The disk of the lab if none is named.
 const DISK: &str = "hdd-7200";
@@ -25,12 +28,49 @@ const FILESYSTEM: &str = "ext4";
 /// The kernel's name in plans that are only looked at, where it is not known which one it will be.
 const ANY_KERNEL: &str = "default";
 
+/// One place of a command, and what is asked there.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The question, with the file systems that are made there.
+    pub question: Question,
+    /// The place.
+    pub place: Place,
+}
+
+/// What is asked at each place that was named, before anything is looked for: enough to check it.
+///
+/// # Errors
+/// What cannot be meant.
+pub fn asked(run: &Run) -> Result<Vec<Asked>, Failure> {
+    if let Some((at, on)) = run.on.iter().enumerate().find(|(at, on)| run.on[..*at].contains(on)) {
+        return Err(Failure::wrong(format!("--on {on} is there {} times; name it once", at + 1)));
+    }
+    if run.erase.is_some() && !run.on.iter().any(|on| drive::is_named(on)) {
+        return Err(Failure::wrong(format!(
+            "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is none; leave it out",
+            run.on.join(" --on ")
+        )));
+    }
+    let place = |on: &String| Ok(Asked { place: typed(run, on)?, question: question(run, on) });
+    run.on.iter().map(place).collect()
+}
+
+/// The cells of all places, in the order in which they were named.
+///
+/// # Errors
+/// What cannot be meant.
+pub fn cells(asked: &[Asked]) -> Result<Vec<Cell>, Failure> {
+    let mut cells = Vec::new();
+    for Asked { question, place } in asked {
+        cells.extend(matrix(question, place)?);
+    }
+    Ok(cells)
+}
+
 /// What is asked, in the words of the study.
-pub fn question(run: &Run) -> Question {
+fn question(run: &Run, on: &str) -> Question {
     let mut filesystems = run.filesystems.clone();
-    if filesystems.is_empty()
-        && (is_lab(run) || Made::parse(&run.on).is_some() || drive::is_named(run))
-    {
+    if filesystems.is_empty() && (on == LAB || Made::parse(on).is_some() || drive::is_named(on)) {
         filesystems.push(FILESYSTEM.to_string());
     }
     let tool_versions = filesystems
@@ -40,6 +80,7 @@ pub fn question(run: &Run) -> Question {
         .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
+    let period = |typed: &String| (typed != TODAY).then(|| typed.clone());
     Question {
         deadline: run.deadline.map_or(fsdyno_study::USUAL_DEADLINE, seconds),
         workloads: run.workloads.clone(),
@@ -52,20 +93,16 @@ pub fn question(run: &Run) -> Question {
         verify: run.verify,
         tool_versions,
         inputs: Inputs::default(),
-        period: run.period.clone(),
+        periods: run.periods.iter().map(period).collect(),
         ages: run.ages.clone(),
     }
 }
 
-/// Whether it is to run in the lab.
-pub fn is_lab(run: &Run) -> bool {
-    run.on == "lab"
-}
+/// The lab, as `--on` takes it.
+const LAB: &str = "lab";
 
-/// Whether it is to run in a model of a file system.
-fn is_model(run: &Run) -> bool {
-    run.on == "model"
-}
+/// A model of a file system, as `--on` takes it.
+const MODEL: &str = "model";
 
 /// The disk of a model if none is named: one of the year that it is a model of.
 const MODEL_DISK: &str = "ide-2001";
@@ -83,19 +120,9 @@ fn model(run: &Run) -> Result<Place, Failure> {
     Ok(Place::Model(ModelPlace { disks, size: run.size.unwrap_or_default() }))
 }
 
-/// The place as typed, before anything is looked for: enough to check a question.
-pub fn typed(run: &Run) -> Result<Place, Failure> {
-    let is_drive = !is_lab(run) && drive::is_named(run);
-    if run.erase.is_some() && !is_drive {
-        return Err(Failure::wrong(format!(
-            "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is none; leave it out",
-            run.on
-        )));
-    }
-    if is_drive {
-        return drive::place(run);
-    }
-    if is_lab(run) {
+/// The place as typed.
+fn typed(run: &Run, on: &str) -> Result<Place, Failure> {
+    if on == LAB {
         check_ram(run.ram.unwrap_or(USUAL_RAM))?;
         let kernels = match run.kernels.is_empty() {
             true => vec![ANY_KERNEL.to_string()],
@@ -103,20 +130,23 @@ pub fn typed(run: &Run) -> Result<Place, Failure> {
         };
         return Ok(Place::Lab(lab_place(run, kernels, false)));
     }
-    if is_model(run) {
+    if on == MODEL {
         return model(run);
     }
-    match Made::parse(&run.on) {
+    if drive::is_named(on) {
+        return drive::place(run, on);
+    }
+    match Made::parse(on) {
         Some(made) => {
-            made_place(run, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
+            made_place(run, on, made.map_err(|error| Failure::wrong(format!("--on {error}")))?)
         }
-        None => directory(run),
+        None => directory(run, on),
     }
 }
 
 /// A medium that is made on this host for each trial.
-fn made_place(run: &Run, made: Made) -> Result<Place, Failure> {
-    refuse_for_lab(run, "a device of this host", &["--raid", "--journal-size", "--age"])?;
+fn made_place(run: &Run, on: &str, made: Made) -> Result<Place, Failure> {
+    refuse_for_lab(run, on, "a device of this host", &["--raid", "--journal-size", "--age"])?;
     if run.jobs > 1 {
         return Err(Failure::wrong(format!(
             "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two \
@@ -124,16 +154,27 @@ fn made_place(run: &Run, made: Made) -> Result<Place, Failure> {
             run.jobs
         )));
     }
-    // A dry run makes nothing, and may be asked for by anybody.
-    if !run.dry_run {
-        made.allowed()?;
-    }
     Ok(Place::Device(DevicePlace {
         on: made.to_string(),
         size: made.size,
         raid: run.raid,
         journal_size: run.journal_size,
     }))
+}
+
+/// Whether this process may make the devices that were named: what needs root says so before anything is
+/// begun, a folder for the results too.
+///
+/// # Errors
+/// What is missing.
+pub fn allowed(asked: &[Asked]) -> Result<(), Failure> {
+    for asked in asked {
+        let Place::Device(device) = &asked.place else { continue };
+        if let Some(Ok(made)) = Made::parse(&device.on) {
+            made.allowed()?;
+        }
+    }
+    Ok(())
 }
 
 /// A guest touches all of its memory sooner or later, and more than this host has would be taken from
@@ -192,18 +233,17 @@ fn given(run: &Run) -> Vec<&'static str> {
         ("--age", !run.ages.is_empty()),
         ("--scheduler", run.scheduler.is_some()),
         ("--sysctl", !run.sysctls.is_empty()),
-        ("--period", run.period.is_some()),
+        ("--period", !run.periods.is_empty()),
         ("--change", !run.changes.is_empty()),
     ];
     options.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect()
 }
 
 /// Refuses the options that are for the lab, but for some that have a meaning here too.
-pub fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure> {
+pub fn refuse_for_lab(run: &Run, on: &str, what: &str, but: &[&str]) -> Result<(), Failure> {
     let Some(option) = given(run).into_iter().find(|option| !but.contains(option)) else {
         return Ok(());
     };
-    let on = &run.on;
     let why = match option {
         "--scheduler" | "--sysctl" => {
             "; what is set on this host stays the user's to set, and records say what it is"
@@ -219,9 +259,8 @@ pub fn refuse_for_lab(run: &Run, what: &str, but: &[&str]) -> Result<(), Failure
     )))
 }
 
-fn directory(run: &Run) -> Result<Place, Failure> {
-    let on = run.on.as_str();
-    refuse_for_lab(run, "a directory of this host", &[])?;
+fn directory(run: &Run, on: &str) -> Result<Place, Failure> {
+    refuse_for_lab(run, on, "a directory of this host", &[])?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
         return Err(Failure::wrong(format!(
@@ -274,77 +313,101 @@ pub fn executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// The venue for a place, and the place with what is only now known of it: the kernels' releases.
-pub fn venue(
-    run: &Run,
-    place: Place,
-    inputs: &Inputs,
-    results: &Path,
-    stop: &Arc<AtomicBool>,
-) -> Result<(Box<dyn Venue>, Place), Failure> {
-    match place {
-        Place::Model(_) => Ok((Box::new(ModelVenue), place)),
-        Place::Directory { .. } => {
-            let venue = HostVenue::new(executable()).with_inputs(inputs.clone());
-            Ok((Box::new(venue), place))
-        }
-        Place::Device(_) => {
-            let mut venue = HostVenue::new(executable()).with_folder(results);
-            if drive::is_named(run) {
-                venue = venue.with_drive(drive::look(run)?.claim()?);
-            }
-            Ok((Box::new(venue.with_inputs(inputs.clone())), place))
-        }
-        Place::Lab(_) => {
-            let mut labs = Vec::new();
-            for kernel in kernels(run) {
-                labs.push(find_lab(kernel, false)?);
-            }
-            for (at, lab) in labs.iter().enumerate() {
-                if let Some(other) = labs[..at].iter().position(|other| other.has_kernel_of(lab)) {
-                    return Err(Failure::wrong(format!(
-                        "--kernel {} and --kernel {} are one kernel, {}; name it once",
-                        run.kernels[other],
-                        run.kernels[at],
-                        lab.kernel_release()
-                    )));
-                }
-            }
-            let releases: Vec<&str> = labs.iter().map(Lab::kernel_release).collect();
-            let names = names(&releases, &run.kernels);
-            let labs = labs.into_iter().zip(&names).map(|(lab, name)| lab.named(name.clone()));
-            let labs = labs.collect();
-            let place = Place::Lab(lab_place(run, names, true));
-            let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
-            let logs = run.keep_log.then(|| results.to_path_buf());
-            let attention =
-                Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
-            let venue = venue.with_inputs(inputs.clone()).with_logs(logs).with_attention(attention);
-            let venue = venue.with_changes(run.changes.clone());
-            Ok((Box::new(venue), place))
-        }
-    }
+/// Whether a command does what it says, or is only looked at: then nothing is brought, claimed or booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It runs.
+    Run,
+    /// `--dry-run`.
+    Dry,
 }
 
-/// The place for a dry run: kernels that are here are named, and none is brought.
-pub fn dry(run: &Run, place: Place) -> Place {
-    if !matches!(place, Place::Lab(_)) {
-        return place;
-    }
-    let mut releases = Vec::new();
-    let mut found = true;
-    for kernel in kernels(run) {
-        match find_lab(kernel.clone(), true) {
-            Ok(lab) => releases.push(lab.kernel_release().to_string()),
-            Err(error) => {
-                say(&format!("fsdyno: {error}"));
-                found = false;
-                releases.push(kernel.unwrap_or_else(|| ANY_KERNEL.to_string()));
+/// The venues of all places, and the places with what is only now known of them: the kernels' releases.
+///
+/// # Errors
+/// What is missing, or cannot be used.
+pub fn venues(
+    run: &Run,
+    asked: Vec<Asked>,
+    results: &Path,
+    stop: &Arc<AtomicBool>,
+    mode: Mode,
+) -> Result<(Venues, Vec<Asked>), Failure> {
+    let (mut venues, mut known) = (Vec::new(), Vec::new());
+    for Asked { question, place } in asked {
+        let inputs = question.inputs.clone();
+        let host = || HostVenue::new(executable()).with_inputs(inputs.clone());
+        let (venue, place): (Option<Box<dyn Venue>>, Place) = match place {
+            Place::Model(_) => (Some(Box::new(ModelVenue)), place),
+            Place::Directory { .. } => (Some(Box::new(host())), place),
+            Place::Device(device) => {
+                // A folder that is still to be made lies where the one above it does.
+                let there =
+                    results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
+                let mut venue = host().with_folder(there);
+                if drive::is_named(&device.on) && mode == Mode::Run {
+                    venue = venue.with_drive(drive::look(run, &device.on)?.claim()?);
+                }
+                (Some(Box::new(venue)), Place::Device(device))
             }
+            Place::Lab(_) => {
+                let (labs, names) = labs(run, mode)?;
+                let place = Place::Lab(lab_place(run, names, true));
+                let logs = run.keep_log.then(|| results.to_path_buf());
+                let attention = Attention {
+                    say: |line| say(&format!("fsdyno: {line}")),
+                    stop: Arc::clone(stop),
+                };
+                let venue = labs.map(|labs| {
+                    let venue =
+                        LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
+                    let venue = venue.with_inputs(inputs).with_logs(logs);
+                    let venue = venue.with_changes(run.changes.clone());
+                    Box::new(venue.with_attention(attention)) as Box<dyn Venue>
+                });
+                (venue, place)
+            }
+        };
+        venues.push((place.clone(), venue));
+        known.push(Asked { question, place });
+    }
+    Ok((Venues::new(venues), known))
+}
+
+/// The labs of all kernels that were typed, and what plans call the kernels. A run brings those that are not
+/// here; otherwise they are only looked up, and there are no labs.
+fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failure> {
+    let (mut labs, mut releases) = (Vec::new(), Vec::new());
+    for kernel in kernels(run) {
+        match find_lab(kernel.clone(), mode == Mode::Dry) {
+            Ok(lab) => {
+                releases.push(lab.kernel_release().to_string());
+                labs.push(lab);
+            }
+            Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
+                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &user_cache(), &tell)?;
+                say(&format!(
+                    "fsdyno: kernel {release} is not here; the run downloads it, and only then knows what it has"
+                ));
+                releases.push(release);
+            }
+            Err(error) => return Err(error.into()),
         }
     }
-    let releases: Vec<&str> = releases.iter().map(String::as_str).collect();
-    Place::Lab(lab_place(run, names(&releases, &run.kernels), found))
+    for (at, lab) in labs.iter().enumerate() {
+        if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
+            return Err(Failure::wrong(format!(
+                "--kernel {} and --kernel {} are one kernel, {}; name it once",
+                run.kernels[other],
+                run.kernels[at],
+                lab.kernel_release()
+            )));
+        }
+    }
+    let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.kernels);
+    let all = labs.len() == releases.len();
+    let labs = labs.into_iter().zip(&names).map(|(lab, name)| lab.named(name.clone()));
+    Ok((all.then(|| labs.collect()), names))
 }
 
 /// What plans call kernels of these releases: the release, and where several have one, with it what was
@@ -367,9 +430,12 @@ fn kernels(run: &Run) -> Vec<Option<String>> {
     }
 }
 
-fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, Failure> {
-    let options = LabOptions { kernel, qemu: None, cache: user_cache(), offline };
-    Ok(Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))?)
+fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, LabError> {
+    Lab::find(&LabOptions { kernel, qemu: None, cache: user_cache(), offline }, &tell)
+}
+
+fn tell(line: &str) {
+    say(&format!("fsdyno: {line}"));
 }
 
 #[cfg(test)]

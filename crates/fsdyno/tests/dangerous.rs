@@ -49,7 +49,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     }
     let output = run(folder.path(), &words(&device, &image, "--dry-run --format json"));
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(value["drive"]["device"], format!("{device}p1"));
+    assert_eq!(value["drives"][0]["device"], format!("{device}p1"));
     assert_eq!(bench.hashes(), before);
     assert!(!Path::new(&format!("{device}p1")).exists());
 }

@@ -303,3 +303,52 @@ fn without_root_it_says_so_before_it_starts() {
     let dry = run(folder.path(), "run dirops --on loop:64M --dry-run");
     assert!(String::from_utf8_lossy(&dry.stdout).contains("made on loop:64M"));
 }
+
+#[test]
+fn two_places_are_rows_of_one_table_and_each_has_its_command() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words =
+        ["dirops", "--on", "loop:64M", "--on", "ram:64M", "--fs", "ext4", "--set", "files=10"];
+    let output = run_and_look(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = common::stdout(&output);
+    for part in ["ext4, loop:64M", "ext4, ram:64M", "ram:SIZE lies in memory and has none"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("r/report.html")).unwrap();
+    assert_eq!(page.matches("sudo fsdyno run dirops").count(), 2);
+}
+
+#[test]
+fn ctrl_c_returns_when_the_loop_is_gone() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = fsdyno(folder.path())
+        .args(["run", "capacity", "--on", "loop:300M", "--fs", "ext4", "--set", "size=8K"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id() as i32;
+    let ours = || loops::marked().into_iter().find(|it| it.mark.pid == pid);
+    common::wait_until("the loop", || ours().is_some());
+    // So much has to be written out before the kernel lets go of it.
+    let stat =
+        Path::new("/sys/block").join(ours().unwrap().path.file_name().unwrap()).join("inflight");
+    common::wait_until("a write", || {
+        let text = std::fs::read_to_string(&stat).unwrap_or_default();
+        text.split_whitespace().nth(1).is_some_and(|writes| writes != "0")
+    });
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(ours(), None);
+}

@@ -128,7 +128,7 @@ fn what_cannot_be_meant_is_told_before_any_work() {
         ("overlayfs:vfat", 2, "overlayfs refuses a file system whose names know no case"),
         ("fuse: x {device}", 2, "does not say where: {mount}"),
         ("tmpfs -I 128", 2, "is for an mkfs, and tmpfs has none"),
-        ("vfat", 0, "skipped: workload 'maildir' cannot run on vfat: names of a Maildir"),
+        ("vfat", 2, "workload 'maildir' cannot run on vfat: names of a Maildir"),
         ("overlayfs,volatile:ext4 -I 128 @ noatime", 0, "mount: -t overlay -o volatile"),
         ("fuse2fs @ kernel_cache", 0, "mount: fuse2fs {device} {mount} -f -o kernel_cache"),
     ] {

@@ -175,6 +175,24 @@ fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later()
 }
 
 #[test]
+fn what_a_folder_holds_of_other_questions_is_told_and_other_clocks_are_refused() {
+    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let on = place.path().display();
+    let first = run(out.path(), &format!("run dirops --set files=10 --on {on} --out r"));
+    assert_eq!(code(&first), 0, "{}", stderr(&first));
+    let other = run(out.path(), &format!("run dirops --set files=20 --on {on} --out r"));
+    assert_eq!(code(&other), 0, "{}", stderr(&other));
+    let said = stderr(&other);
+    assert!(said.contains("the folder holds trials of other questions too (1)"), "{said}");
+    assert!(said.contains("dirops files=10 on "), "{said}");
+    let model = run(out.path(), "run dirops --on model --size 64M --set files=10 --out r");
+    assert_eq!(code(&model), 2, "{}", stderr(&model));
+    let said = stderr(&model);
+    assert!(said.contains("ran on a host, and these would run in the model"), "{said}");
+    assert_eq!(lines(&out.path().join("r")), 2);
+}
+
+#[test]
 fn what_a_killed_run_left_is_named_and_removed_only_when_asked() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let on = place.path().display().to_string();

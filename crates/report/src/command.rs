@@ -18,7 +18,7 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
         match groups.iter_mut().find(|group| group.takes(&choices)) {
             Some(group) => group.put(trial, choices),
             None => groups.push(Group { trials: vec![trial], choices }),
-    }
+        }
     }
     groups.iter().map(|group| group.command(baseline)).collect::<Vec<_>>().join("\n")
 }
@@ -50,13 +50,13 @@ impl<'a> Group<'a> {
         let trials = || self.trials.iter().copied();
         let device = trials().find_map(|trial| trial.plan.device());
         let drive = device.map(|device| &device.on).filter(|on| on.starts_with('/'));
-    let mut words = vec!["fsdyno".to_string(), "run".to_string()];
+        let mut words = vec!["fsdyno".to_string(), "run".to_string()];
         if device.is_some() {
             // Only root can make and mount what is not there.
             words.insert(0, "sudo".into());
         }
         words.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
-    let mut options = Vec::new();
+        let mut options = Vec::new();
         options.extend(distinct(trials().filter_map(file_system)));
         options.extend(distinct(trials().flat_map(axes)));
         options.extend(ages(&self.trials));
@@ -64,16 +64,16 @@ impl<'a> Group<'a> {
         options.extend(said.flat_map(|(_, said)| said).cloned());
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
         let baseline = baseline.filter(|label| labels.contains(label));
-    options.extend(baseline.map(|label| option("baseline", label)));
+        options.extend(baseline.map(|label| option("baseline", label)));
         options.extend(drive.map(|_| "--erase SERIAL".to_string()));
         let seeds = || trials().map(|t| t.seed);
-    let first = seeds().min().unwrap_or(0);
-    let repeat = seeds().max().unwrap_or(0) - first + 1;
-    let rule = trials.iter().find_map(|trial| trial.repeats);
-    let number = rule.map_or(format!("--repeat {repeat}"), |rule| rule.typed());
-    options.push(format!("--seed {first} {number}"));
-    let indent = " \\\n    ";
-    let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        let first = seeds().min().unwrap_or(0);
+        let repeat = seeds().max().unwrap_or(0) - first + 1;
+        let rule = trials().find_map(|trial| trial.repeats);
+        let number = rule.map_or(format!("--repeat {repeat}"), |rule| rule.typed());
+        options.push(format!("--seed {first} {number}"));
+        let indent = " \\\n    ";
+        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
         let command = format!("{}{indent}{}", words.join(" "), options.join(indent));
         match drive {
             None => command,

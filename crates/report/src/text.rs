@@ -47,7 +47,7 @@ impl Writer {
             // Before their widths are taken, for `±` is one column and its spelling two.
             tables.iter_mut().flatten().for_each(respell);
         }
-        let mut used = Vec::new();
+        let (mut used, mut dropped) = (Vec::new(), Vec::new());
         let mut at = 0;
         // Columns of a workload's sections are equally wide, so that the eye can run down the page; what only
         // another workload has takes no room from them.
@@ -56,9 +56,11 @@ impl Writer {
             let end = at + sections[at..].iter().take_while(|section| of(section)).count();
             let (shown, widths) = self.layout(&tables[at..end]);
             for (section, columns) in sections[at..end].iter().zip(&tables[at..end]) {
-            self.section(section, columns, &shown, &widths);
-                let heads = columns.iter().filter(|column| shown.contains(&column.drop));
-                used.extend(heads.map(|column| column.head.clone()));
+                self.section(section, columns, &shown, &widths);
+                for column in columns {
+                    let of = if shown.contains(&column.drop) { &mut used } else { &mut dropped };
+                    of.push(column.head.clone());
+                }
             }
             at = end;
         }
@@ -73,7 +75,7 @@ impl Writer {
             self.paragraph(&answer::sentences(&sections, baseline).join(" "), "");
             self.line("");
         }
-        self.legend(&sections, &used);
+        self.legend(&sections, &used, &dropped);
         self.explain(&sections, &curves);
         self.unfinished(trials);
         self.labs(trials);
@@ -97,8 +99,9 @@ impl Writer {
         (shown, widths)
     }
 
-    /// The heads that fit beside names of so many columns at most, dropped alike from all sections. A head names the same column in every
-    /// section but for the rate's, so columns are told apart by the order in which they drop.
+    /// The heads that fit beside names of so many columns at most, dropped alike from all sections. A head
+    /// names the same column in every section but for the rate's, so columns are told apart by the order in
+    /// which they drop.
     fn fit(&self, tables: &[Vec<Column>], names: usize) -> Vec<u8> {
         let mut drops: Vec<u8> = tables.iter().flatten().map(|column| column.drop).collect();
         drops.sort_unstable();
@@ -210,13 +213,13 @@ impl Writer {
     }
 
     /// What the columns that are shown mean, a line for each.
-    fn legend(&mut self, sections: &[Section<'_>], used: &[String]) {
+    fn legend(&mut self, sections: &[Section<'_>], used: &[String], dropped: &[String]) {
         let heads: Vec<&str> =
             used.iter().map(|head| if head == "+-" { "±" } else { head.as_str() }).collect();
         for (name, meaning) in legend::legend(sections, &heads) {
             self.paragraph(&format!("{name}: {meaning}"), "  ");
         }
-        if let Some(sentence) = left_out(tables, shown).filter(|_| !self.ascii) {
+        if let Some(sentence) = left_out(dropped).filter(|_| !self.ascii) {
             self.paragraph(&sentence, "  ");
         }
         if let Some(sentence) = instrument::sentence(sections) {
@@ -283,10 +286,10 @@ impl Writer {
 }
 
 /// Which columns found no room, in a sentence.
-fn left_out(tables: &[Vec<Column>], shown: &[u8]) -> Option<String> {
+fn left_out(dropped: &[String]) -> Option<String> {
     let mut heads: Vec<&str> = Vec::new();
-    for column in tables.iter().flatten().filter(|column| !shown.contains(&column.drop)) {
-        let head = if column.head == "±" { "their spread (±)" } else { column.head.as_str() };
+    for head in dropped {
+        let head = if head == "±" { "their spread (±)" } else { head.as_str() };
         if !heads.contains(&head) {
             heads.push(head);
         }

@@ -17,6 +17,7 @@ use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUA
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
     ages::check(&question.ages)?;
+    check_periods(&question.periods)?;
     let specs = specs(&question.filesystems)?;
     let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
@@ -41,13 +42,39 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
                     continue;
                 }
                 let journal = journal.as_ref().unwrap_or(disk);
-                let row = lab_row(question, lab, known, (disk, journal), kernel)?;
-                rows.extend(ages::rows(row, &question.ages)?);
+                for period in periods(question) {
+                    let row = lab_row(question, lab, known, (disk, journal), (kernel, period))?;
+                    rows.extend(ages::rows(row, &question.ages)?);
+                }
             }
         }
     }
     Ok(rows)
 }
+
+/// Every period that is asked for, today among them.
+fn periods(question: &Question) -> Vec<Option<&str>> {
+    match question.periods.is_empty() {
+        true => vec![None],
+        false => question.periods.iter().map(Option::as_deref).collect(),
+    }
+}
+
+fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
+    for (at, typed) in periods.iter().enumerate() {
+        if periods[..at].contains(typed) {
+            let typed = typed.as_deref().unwrap_or(TODAY);
+            return Err(MatrixError::Wrong(format!("--period names {typed} twice")));
+        }
+        if let Some(name) = typed {
+            period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is typed for no period.
+pub const TODAY: &str = "today";
 
 /// Where a kind that the lab has not can be had.
 fn in_model(spec: &Spec) -> &'static str {
@@ -127,7 +154,7 @@ fn lab_row(
     lab: &LabPlace,
     (text, spec): &(String, Spec),
     (disk, journal): (&Disk, &Disk),
-    kernel: &str,
+    (kernel, period): (&str, Option<&str>),
 ) -> Result<Row, MatrixError> {
     let unknown = |error: catalog::Unknown| MatrixError::Spec {
         spec: text.clone(),
@@ -143,7 +170,7 @@ fn lab_row(
     let longest_name = Some(top.longest_name.min(filesystem.longest_name));
     let lacks = lacks(top, filesystem);
     if filesystem.lies_on == Ground::Memory {
-        then(question, spec, Bytes(0))?;
+        then(period, spec, Bytes(0))?;
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
         let (filesystem, room) = in_memory(plan, spec, lab);
         let medium = MediumPlan::Lab(LabPlan {
@@ -190,7 +217,7 @@ fn lab_row(
             spec.kind, filesystem.minimum_size
         )));
     }
-    let then = then(question, spec, room)?;
+    let then = then(period, spec, room)?;
     let plan = top
         .plan_as_then(spec, Context::Lab, version, then.as_ref())
         .map_err(MatrixError::spec(text))?;
@@ -219,13 +246,13 @@ fn lab_row(
     })
 }
 
-/// What the question's period says of a file system, where it names a period.
-fn then<'a>(
-    question: &'a Question,
+/// What a period says of a file system; nothing of today.
+fn then(
+    name: Option<&str>,
     spec: &Spec,
     size: Bytes,
-) -> Result<Option<Then<'a>>, MatrixError> {
-    let Some(name) = &question.period else { return Ok(None) };
+) -> Result<Option<Then<'static>>, MatrixError> {
+    let Some(name) = name else { return Ok(None) };
     let period = period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
     let Some(then) = period.then(&spec.kind, size) else {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();

@@ -21,6 +21,7 @@ pub mod store;
 pub mod two_stage;
 
 pub use input::read_inputs;
+pub use lab_rows::TODAY;
 pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
 pub use model_rows::BLOCK_SIZES as MODEL_BLOCK_SIZES;
@@ -29,6 +30,7 @@ pub use question::{
     USUAL_RAM,
 };
 pub use run::{Observer, RunError, Summary, is_there, run, todo};
+pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{Share, ShareError};
 pub use store::{Store, StoreError, without_superseded};

@@ -23,7 +23,6 @@ use crate::settings::{Settings, settings};
 /// The first thing that cannot be meant.
 pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixError> {
     let works = works(question)?;
-    let sysctls = sysctls(question)?;
     let rows = rows(question, place)?;
     issuers(question, place, &works)?;
     if let Place::Model(_) = place {
@@ -41,7 +40,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 threads: question.threads,
                 issuer: question.issuer,
                 verify: question.verify,
-                sysctls: sysctls.clone(),
+                sysctls: sysctls(&question.sysctls, row.period())?,
                 hash: String::new(),
             };
             cells.push(Cell {
@@ -213,6 +212,12 @@ pub struct Row {
     pub skip: Option<String>,
 }
 
+impl Row {
+    fn period(&self) -> Option<&str> {
+        self.filesystem.as_ref()?.period.as_deref()
+    }
+}
+
 fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
     match place {
         Place::Directory { path, label, longest_name } => {
@@ -332,15 +337,18 @@ fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
     }
 }
 
-/// The period's sysctls with what is typed in their place.
-fn sysctls(question: &Question) -> Result<BTreeMap<String, String>, MatrixError> {
+/// The sysctls of the row's period with what is typed in their place.
+fn sysctls(
+    typed: &[String],
+    period: Option<&str>,
+) -> Result<BTreeMap<String, String>, MatrixError> {
     let mut sysctls = BTreeMap::new();
-    if let Some(name) = &question.period {
+    if let Some(name) = period {
         let period = fsdyno_filesystem::period::get(name)
             .map_err(|error| MatrixError::Wrong(error.to_string()))?;
         sysctls.extend(period.sysctls.clone());
     }
-    for text in &question.sysctls {
+    for text in typed {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         match text.split_once('=') {
             // The key becomes a path below /proc/sys in the guest.

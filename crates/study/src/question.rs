@@ -39,8 +39,9 @@ pub struct Question {
     pub deadline: Nanos,
     /// The files that workloads work on, by [`crate::read_inputs`].
     pub inputs: Inputs,
-    /// The period whose settings stand under what is typed, by name.
-    pub period: Option<String>,
+    /// The periods whose settings stand under what is typed, each a row of its own, by name; none is
+    /// today. Empty is today alone.
+    pub periods: Vec<Option<String>>,
     /// How the fresh file systems are aged, each a row of its own; empty leaves them fresh.
     pub ages: Vec<Option<AgePlan>>,
 }

@@ -13,7 +13,7 @@ use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock};
 
 use crate::question::Cell;
 use crate::refused::Refused;
-use crate::same::{same_ground, same_lab};
+use crate::same::may_join;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
@@ -55,6 +55,17 @@ pub enum RunError {
         current: String,
         /// Names of the components that differ.
         differs: String,
+    },
+    /// The folder's trials ran elsewhere, by another clock.
+    #[error(
+        "the trials in this folder ran {stored}, and these would run {current}: their times do not \
+         belong in one table; give --out a new folder"
+    )]
+    OtherClock {
+        /// Where stored trials ran.
+        stored: &'static str,
+        /// Where these would.
+        current: &'static str,
     },
     /// The folder's trials ran in the same directory, and it is not what it was.
     #[error(
@@ -118,10 +129,7 @@ pub fn run(
     stop: &AtomicBool,
     observer: &dyn Observer,
 ) -> Result<Summary, RunError> {
-    for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
-        same_lab(venue, &cell.plan, store.trials())?;
-        same_ground(venue, &cell.plan, store.trials())?;
-    }
+    may_join(cells, venue, store.trials())?;
     let there = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
     let (steps, skipped) = steps(schedule, cells, store);
     let floor = Floor {
@@ -546,6 +554,24 @@ mod tests {
         assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().there, 6);
         let error = go(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
         assert!(error.contains("mount 'ext4 rw'") && error.contains("'tmpfs rw' now"), "{error}");
+    }
+
+    #[test]
+    fn a_host_never_joins_a_lab_and_other_questions_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        go(&Fake(good), &mut store, false).unwrap();
+        let mut cells = cells();
+        for cell in &mut cells {
+            cell.plan.medium = MediumPlan::Directory { path: "/srv".into() };
+            cell.plan = cell.plan.clone().sealed();
+        }
+        let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
+        assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");
+        let (count, rows) = crate::same::others(&cells, store.trials());
+        assert_eq!((count, rows.len()), (6, 2), "{rows:?}");
+        assert!(rows[0].contains(", lab"), "{rows:?}");
+        assert_eq!(crate::same::others(&self::cells(), store.trials()).0, 0);
     }
 
     #[test]

@@ -1,12 +1,69 @@
-//! Whether trials may stand in one folder: one lab, or one mount of one host.
+//! Whether trials may stand in one folder: one lab, or one mount of one host; and which are no part of the
+//! question.
 
 use std::collections::BTreeMap;
 
 use fsdyno_record::Plan;
+use fsdyno_record::naming::Names;
+use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, ground};
 
+use crate::question::Cell;
 use crate::run::RunError;
+
+/// Whether the trials of these cells may stand in one folder with those that are there.
+///
+/// # Errors
+/// What was measured in another lab, on another ground, or by another clock.
+pub fn may_join(cells: &[Cell], venue: &dyn Venue, stored: &[Trial]) -> Result<(), RunError> {
+    same_clock(cells, stored)?;
+    for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
+        same_lab(venue, &cell.plan, stored)?;
+        same_ground(venue, &cell.plan, stored)?;
+    }
+    Ok(())
+}
+
+/// Times of a lab, of a model and of a host stand in one table only where one command asks for all of them.
+fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
+    let asked: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan)).collect();
+    let other = stored.iter().map(|trial| clock(&trial.plan)).find(|it| !asked.contains(it));
+    match (other, asked.first()) {
+        (Some(stored), Some(current)) => Err(RunError::OtherClock { stored, current }),
+        _ => Ok(()),
+    }
+}
+
+/// Where a plan runs, as far as it decides what its times are times of.
+fn clock(plan: &Plan) -> &'static str {
+    match &plan.medium {
+        MediumPlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
+        MediumPlan::Lab(_) => "in the lab under KVM",
+        MediumPlan::Model(_) => "in the model",
+        MediumPlan::Directory { .. } | MediumPlan::Device(_) => "on a host",
+    }
+}
+
+/// What a folder holds beside the trials of these cells: how many, and what they are called.
+pub fn others(cells: &[Cell], stored: &[Trial]) -> (usize, Vec<String>) {
+    let asked = |plan: &Plan| {
+        let same = |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
+        cells.iter().any(same)
+    };
+    let plans = cells.iter().map(|cell| &cell.plan);
+    let names = Names::of(plans.chain(stored.iter().map(|trial| &trial.plan)));
+    let others: Vec<&Plan> =
+        stored.iter().map(|trial| &trial.plan).filter(|plan| !asked(plan)).collect();
+    let name = |plan: &&Plan| format!("{} on {}", names.workload(*plan), names.row(*plan));
+    let mut rows: Vec<String> = Vec::new();
+    for row in others.iter().map(name) {
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    (others.len(), rows)
+}
 
 /// Results of two labs in one folder would be taken for repeats of one.
 pub(crate) fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Result<(), RunError> {

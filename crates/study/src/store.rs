@@ -107,6 +107,26 @@ impl Store {
         Ok(store)
     }
 
+    /// The trials of a result folder, or none of one that is still to be made; nothing is made or changed.
+    ///
+    /// # Errors
+    /// Why [`Store::open`] would take no results there.
+    pub fn look(folder: &Path) -> Result<Vec<Trial>, StoreError> {
+        if missing(folder)?.is_some() {
+            let above = folder.ancestors().skip(1).find(|path| path.exists());
+            let above = above.unwrap_or(Path::new("."));
+            let access = rustix::fs::Access::WRITE_OK;
+            rustix::fs::access(above, access).map_err(|error| io("make", folder)(error.into()))?;
+            return Ok(Vec::new());
+        }
+        let path = folder.join(FILE);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(read(&path, &bytes)?.records),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(io("read", &path)(error)),
+        }
+    }
+
     /// Appends a trial, with its phases over time, and waits until it is on the disk.
     ///
     /// # Errors
@@ -225,6 +245,13 @@ fn same_slot(a: &Trial, b: &Trial) -> bool {
 
 /// Makes the folder if need be; gives the folders that it made, the innermost first.
 fn prepare(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let Some(missing) = missing(folder)? else { return Ok(Vec::new()) };
+    std::fs::create_dir_all(folder).map_err(io("make", folder))?;
+    Ok(missing)
+}
+
+/// The folders that have to be made, the innermost first; none if it is there.
+fn missing(folder: &Path) -> Result<Option<Vec<PathBuf>>, StoreError> {
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
         Ok(_) => {
@@ -232,15 +259,13 @@ fn prepare(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
             if !folder.join(FILE).exists() && entries.next().is_some() {
                 return Err(StoreError::Foreign(folder.into()));
             }
-            Ok(Vec::new())
+            Ok(None)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let missing = folder
                 .ancestors()
                 .take_while(|path| !path.as_os_str().is_empty() && !path.exists());
-            let missing: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
-            std::fs::create_dir_all(folder).map_err(io("make", folder))?;
-            Ok(missing)
+            Ok(Some(missing.map(Path::to_path_buf).collect()))
         }
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             Err(StoreError::NotAFolder(folder.into()))
@@ -307,6 +332,20 @@ pub(crate) mod tests {
             measured: Default::default(),
             host: Default::default(),
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_looked_at_is_refused_as_one_that_is_opened_and_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = folder.path().join("mine");
+        std::fs::write(&mine, "the user's").unwrap();
+        for wrong in [folder.path(), &mine, &mine.join("below")] {
+            let opened = Store::open(wrong).unwrap_err().to_string();
+            assert_eq!(Store::look(wrong).unwrap_err().to_string(), opened);
+        }
+        let new = folder.path().join("a/b");
+        assert_eq!(Store::look(&new).unwrap(), []);
+        assert!(!folder.path().join("a").exists());
     }
 
     #[test]

@@ -3,37 +3,42 @@
 use std::collections::BTreeMap;
 
 use fsdyno_media::block::Seen;
-use fsdyno_record::OpKind;
-use fsdyno_record::plan::{IssuerPlan, MediumPlan};
+use fsdyno_record::naming::Names;
+use fsdyno_record::plan::{IssuerPlan, MediumPlan, RaidPlan};
+use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::Format;
 use fsdyno_study::{Cell, Slot};
 use serde_json::json;
 
 use crate::cli::Run;
 use crate::drive;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::output;
 
-/// Prints the trials.
-pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<Exit, Failure> {
-    // A drive is asked everything that a real run asks it.
-    let drive = drive::is_named(run).then(|| drive::look(run)).transpose()?;
+/// The drives that were named, each by what was typed.
+type Drives = BTreeMap<String, Seen>;
+
+/// Refuses a form in which nothing can be said beforehand.
+pub fn check_format(run: &Run) -> Result<(), Failure> {
     match run.format {
-        Format::Text => output::data(&text(cells, schedule, drive.as_ref()))?,
-        Format::Json => output::json(&value(cells, schedule, drive.as_ref()))?,
-        Format::Mail
-        | Format::Csv
-        | Format::Statistics
-        | Format::StatisticsCsv
-        | Format::Markdown
-        | Format::Original => {
-            return Err(Failure::wrong("--dry-run takes --format text or json"));
-        }
+        Format::Text | Format::Json => Ok(()),
+        _ => Err(Failure::wrong("--dry-run takes --format text or json")),
     }
-    Ok(Exit::Good)
 }
 
-fn value(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> serde_json::Value {
+/// Prints the trials.
+pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<(), Failure> {
+    // A drive is asked everything that a real run asks it.
+    let named = run.on.iter().filter(|on| drive::is_named(on));
+    let drives: Drives =
+        named.map(|on| Ok((on.clone(), drive::look(run, on)?))).collect::<Result<_, Failure>>()?;
+    match run.format {
+        Format::Json => output::json(&value(cells, schedule, &drives)),
+        _ => output::data(&text(cells, schedule, &drives)),
+    }
+}
+
+fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::Value {
     let order: Vec<_> = schedule
         .iter()
         .map(|slot| json!({"cell": slot.cell, "seed": slot.seed, "round": slot.round}))
@@ -55,64 +60,45 @@ fn value(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> serde_json:
         })
         .collect();
     let mut value = json!({"cells": cells, "trials": order});
-    if let Some(drive) = drive {
-        value["drive"] =
-            json!({"what": drive.what(), "device": drive.data_path(), "steps": drive.steps()});
+    let drives = drives.iter().map(|(on, drive)| {
+        json!({
+            "on": on, "what": drive.what(), "device": drive.data_path(), "steps": drive.steps(),
+        })
+    });
+    let drives: Vec<_> = drives.collect();
+    if !drives.is_empty() {
+        value["drives"] = json!(drives);
     }
     value
 }
 
-fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
+fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     let mut text = String::new();
-    if let Some(drive) = drive {
+    for drive in drives.values() {
         text.push_str(&format!("{}, of which all is lost:\n", drive.what()));
         for step in drive.steps() {
             text.push_str(&format!("   {step}\n"));
         }
     }
-    let shown = |argv: &[String]| {
-        let argv = argv.join(" ");
-        let device = drive.map(|drive| drive.data_path().display().to_string());
-        device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
-    };
+    let names = Names::of(cells.iter().map(|cell| &cell.plan));
     for (at, cell) in cells.iter().enumerate() {
         let plan = &cell.plan;
-        let place = match &plan.medium {
-            MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
-            MediumPlan::Model(model) => {
-                format!("a model in this program, no kernel, on {}", model.disk.name)
-            }
-            MediumPlan::Device(device) => {
-                let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-                let journal =
-                    device.journal_size.map(|size| format!(", {{journal}} on {size} more"));
-                format!("made on {raid}{}{}", device.on, journal.unwrap_or_default())
-            }
-            MediumPlan::Lab(lab) => {
-                let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
-                let journal = lab.journal.as_ref().zip(lab.journal_size).map(|(disk, size)| {
-                    format!(", {{journal}} on {size} of another {}", disk.name)
-                });
-                let journal = journal.unwrap_or_default();
-                let (disk, ram, kernel) = (&lab.disk.name, lab.ram, &lab.kernel);
-                format!("in the lab on {raid}{disk}{journal}, {ram} of RAM, kernel {kernel}")
-            }
+        let shown = |argv: &[String]| {
+            let drive = plan.device().and_then(|device| drives.get(&device.on));
+            let device = drive.map(|drive| drive.data_path().display().to_string());
+            let argv = argv.join(" ");
+            device.map_or(argv.clone(), |device| argv.replace("{device}", &device))
         };
-        text.push_str(&format!("{}. {} on {}, {place}\n", at + 1, plan.workload.name, plan.label));
+        let place = place(plan);
+        let (workload, row) = (names.workload(plan), names.row(plan));
+        text.push_str(&format!("{}. {workload} on {row}: {place}\n", at + 1));
         if let Some(reason) = &cell.skip {
             text.push_str(&format!("   skipped: {reason}\n"));
         }
         let params: Vec<String> =
             plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         text.push_str(&format!("   parameters: {}\n", params.join(" ")));
-        let array = match &plan.medium {
-            MediumPlan::Lab(lab) => lab.raid.map(|raid| (raid, "nbd")),
-            MediumPlan::Device(device) => device.raid.map(|raid| (raid, "loop")),
-            MediumPlan::Directory { .. } | MediumPlan::Model(_) => None,
-        };
-        if let Some((raid, kind)) = array {
-            let disks: Vec<String> = (0..raid.disks).map(|at| format!("/dev/{kind}{at}")).collect();
-            let argv = fsdyno_filesystem::array::create(raid, &disks);
+        if let Some(argv) = array(plan) {
             text.push_str(&format!("   array: {}\n", argv.join(" ")));
         }
         if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.is_raw()) {
@@ -137,6 +123,9 @@ fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
             match filesystem.check.as_slice() {
                 [] => text.push_str("   check: there is none\n"),
                 check => text.push_str(&format!("   check: {}\n", shown(check))),
+            }
+            if let Some(age) = &filesystem.age {
+                text.push_str(&format!("   age:   {age}, before the first phase\n"));
             }
             if let Some(period) = &filesystem.period {
                 let cache = plan.lab().map(|lab| &lab.disk.spec["queue"]["write_cache"]);
@@ -178,6 +167,61 @@ fn text(cells: &[Cell], schedule: &[Slot], drive: Option<&Seen>) -> String {
         ));
     }
     text
+}
+
+/// Where a plan runs, in words.
+fn place(plan: &Plan) -> String {
+    let raid_of =
+        |raid: Option<RaidPlan>| raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+    match &plan.medium {
+        MediumPlan::Directory { path } => format!("in a fresh subdirectory of {path}"),
+        MediumPlan::Model(model) => {
+            format!("a model in this program, no kernel, on {}", model.disk.name)
+        }
+        MediumPlan::Device(device) => {
+            let journal = device.journal_size.map(|size| format!(", {{journal}} on {size} more"));
+            let raid = raid_of(device.raid);
+            format!("made on {raid}{}{}", device.on, journal.unwrap_or_default())
+        }
+        MediumPlan::Lab(lab) => {
+            let journal = lab
+                .journal
+                .as_ref()
+                .zip(lab.journal_size)
+                .map(|(disk, size)| format!("{{journal}} on {size} of another {}", disk.name));
+            let disk = match lab.in_memory() {
+                true => "in memory".to_string(),
+                false => format!("on {}{}", raid_of(lab.raid), lab.disk.name),
+            };
+            let mut parts = vec![format!("in the lab {disk}")];
+            parts.extend(journal);
+            parts.push(format!("{} of RAM", lab.ram));
+            parts.extend(lab.cacheable.map(|size| format!("{size} of it cacheable")));
+            parts.push(format!("kernel {}", lab.kernel));
+            parts.extend((!lab.boot.is_cold()).then(|| "from a snapshot of a booted guest".into()));
+            parts.extend(
+                (!lab.cpu.is_usual())
+                    .then(|| format!("CPU of {} instructions a nanosecond", lab.cpu)),
+            );
+            parts.extend(
+                (!lab.accel.is_exact()).then(|| {
+                    format!("by {} in host time, which no digit repeats", lab.accel.name())
+                }),
+            );
+            parts.join(", ")
+        }
+    }
+}
+
+/// The command that makes the array, where there is one. Which loops and which number of an array are free is
+/// known when they are made.
+fn array(plan: &Plan) -> Option<Vec<String>> {
+    let (raid, name): (_, fn(u32) -> String) = match &plan.medium {
+        MediumPlan::Lab(lab) => (lab.raid?, |at| format!("/dev/nbd{at}")),
+        MediumPlan::Device(device) => (device.raid?, |at| format!("{{loop {}}}", at + 1)),
+        MediumPlan::Directory { .. } | MediumPlan::Model(_) => return None,
+    };
+    Some(fsdyno_filesystem::array::create(raid, &(0..raid.disks).map(name).collect::<Vec<_>>()))
 }
 
 fn ops(counts: &BTreeMap<OpKind, u64>) -> String {

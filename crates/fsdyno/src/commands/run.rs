@@ -4,42 +4,49 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_record::plan::{BootPlan, MediumPlan};
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
-use fsdyno_study::{Cell, Place, Question, Share, Slot, Store, Summary, matrix};
+use fsdyno_record::{Repeats, Trial};
+use fsdyno_study::{Cell, Place, Share, Slot, Store, Summary};
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
 use crate::commands::{clean, dry_run, repeats, report};
 use crate::exit::{Exit, Failure};
 use crate::output::say;
+use crate::place::{Asked, Mode};
+use crate::venues::Venues;
 use crate::{place, progress, stop};
 
 /// Runs what was asked.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
     let rule = repeats::rule(run)?;
-    let mut question = place::question(run);
-    let typed = place::typed(run)?;
-    question.inputs = fsdyno_study::read_inputs(&question)?;
+    let mut asked = place::asked(run)?;
+    for asked in &mut asked {
+        asked.question.inputs = fsdyno_study::read_inputs(&asked.question)?;
+    }
     // Everything that was typed is checked before anything is looked for or brought.
-    let mut cells = matrix(&question, &typed)?;
+    let mut cells = place::cells(&asked)?;
     let labels = cells.iter().map(|cell| cell.plan.label.as_str());
     report::check_baseline(run.baseline.as_deref(), labels)?;
-    if run.dry_run {
-        let cells = matrix(&question, &place::dry(run, typed))?;
-        let first = repeats::first(run, rule.as_ref(), cells.len());
-        return dry_run::show(run, &cells, &own(run, &first));
-    }
-    if let Place::Directory { path, .. } = &typed {
-        place::check_directory(path, &cells, run.jobs.into())?;
+    for asked in &asked {
+        if let Place::Directory { path, .. } = &asked.place {
+            let of_it = place::cells(std::slice::from_ref(asked))?;
+            place::check_directory(path, &of_it, run.jobs.into())?;
+        }
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
+    if run.dry_run {
+        return dry(run, rule.as_ref(), asked, cells, &folder);
+    }
+    place::allowed(&asked)?;
     // Until here a signal ends the program as it ends any: nothing is begun that it would have to
     // clean up.
     let stop = stop::flag()?;
     let mut store = open(&folder)?;
     fsdyno_study::two_stage::same_rule(rule.as_ref(), store.trials()).map_err(Failure::wrong)?;
-    let measured = measure(run, &question, typed, &mut cells, &mut store, &stop);
+    let measured = measure(run, asked, &mut cells, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.
     let shown = match (&measured, run.shard) {
         // A share without trials is a folder too, so that a merge finds what its command names.
@@ -63,19 +70,58 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
-/// Finds what the trials need and runs them. The cells become those of the kernels that are found.
+/// Says what would be run. What a run would refuse before its first trial is refused here in the same words;
+/// where this host only lacks something, the trials are shown all the same.
+fn dry(
+    run: &Run,
+    rule: Option<&Repeats>,
+    asked: Vec<Asked>,
+    mut cells: Vec<Cell>,
+    folder: &Path,
+) -> Result<Exit, Failure> {
+    dry_run::check_format(run)?;
+    let mut look = || -> Result<(), Failure> {
+        place::allowed(&asked)?;
+        let stored = Store::look(folder)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        ready(run, asked.clone(), &mut cells, folder, &stored, (&stop, Mode::Dry)).map(drop)
+    };
+    let missing = look().err();
+    if let Some(failure) = missing.as_ref().filter(|failure| failure.exit != Exit::Missing) {
+        return Err(Failure { exit: failure.exit, message: failure.message.clone() });
+    }
+    dry_run::show(run, &cells, &own(run, &repeats::first(run, rule, cells.len())))?;
+    missing.map_or(Ok(Exit::Good), Err)
+}
+
+/// Finds what the trials need, all of it before the first one starts. The cells become those of the kernels
+/// that are found.
+fn ready(
+    run: &Run,
+    asked: Vec<Asked>,
+    cells: &mut Vec<Cell>,
+    folder: &Path,
+    stored: &[Trial],
+    (stop, mode): (&Arc<AtomicBool>, Mode),
+) -> Result<Venues, Failure> {
+    let (venues, asked) = place::venues(run, asked, folder, stop, mode)?;
+    *cells = place::cells(&asked)?;
+    prepare(&venues, cells, mode)?;
+    fsdyno_study::may_join(cells, &venues, stored)?;
+    say_others(cells, stored);
+    Ok(venues)
+}
+
+/// Runs the trials.
 fn measure(
     run: &Run,
-    question: &Question,
-    typed: Place,
+    asked: Vec<Asked>,
     cells: &mut Vec<Cell>,
     store: &mut Store,
     stop: &Arc<AtomicBool>,
 ) -> Result<Summary, Failure> {
     clean::offer();
-    let (venue, place) = place::venue(run, typed, &question.inputs, store.folder(), stop)?;
-    *cells = matrix(question, &place)?;
-    prepare(&*venue, cells)?;
+    let venues = ready(run, asked, cells, store.folder(), store.trials(), (stop, Mode::Run))?;
     let rule = repeats::rule(run)?;
     let schedule = repeats::first(run, rule.as_ref(), cells.len());
     match run.shard {
@@ -86,11 +132,25 @@ fn measure(
         None => Share::refuse(store)?,
     }
     let schedule = own(run, &schedule);
-    let pilot = go(run, &*venue, cells, &schedule, store, stop)?;
+    let pilot = go(run, &venues, cells, &schedule, store, stop)?;
     let Some(rule) = rule.filter(|_| pilot.left == 0) else { return Ok(pilot) };
     match repeats::second(&rule, cells, store) {
-        Some(more) => Ok(pilot.and(go(run, &*venue, cells, &more, store, stop)?)),
+        Some(more) => Ok(pilot.and(go(run, &venues, cells, &more, store, stop)?)),
         None => Ok(pilot),
+    }
+}
+
+/// What a folder holds beside what this command asks for stands in its report too.
+fn say_others(cells: &[Cell], stored: &[Trial]) {
+    const SHOWN: usize = 4;
+    let (count, rows) = fsdyno_study::others(cells, stored);
+    if count > 0 {
+        let more = rows.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        say(&format!(
+            "fsdyno: the folder holds trials of other questions too ({count}), and its report shows them: {}{more}",
+            rows.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ")
+        ));
     }
 }
 
@@ -106,14 +166,19 @@ fn planned(run: &Run, cells: &[Cell]) -> usize {
 
 /// Everything that the trials need is looked for before the first one starts. A file system that
 /// this kernel or this host cannot have is skipped beside others that can run; alone it is an error.
-fn prepare(venue: &dyn Venue, cells: &mut [Cell]) -> Result<(), Failure> {
+fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<(), Failure> {
     let mut first: Option<Failure> = None;
     for cell in cells.iter_mut() {
         if let Some(reason) = &cell.skip {
             first.get_or_insert_with(|| Failure::wrong(reason.clone()));
             continue;
         }
-        match venue.identity(&cell.plan) {
+        let mut plan = cell.plan.clone();
+        if let (MediumPlan::Lab(lab), Mode::Dry) = (&mut plan.medium, mode) {
+            // A snapshot would be made.
+            lab.boot = BootPlan::Cold;
+        }
+        match venue.identity(&plan) {
             Ok(_) => {}
             Err(VenueError::Missing(reason)) => {
                 cell.skip = Some(reason.clone());
@@ -243,7 +308,7 @@ fn again(folder: &Path) -> String {
 mod tests {
     use fsdyno_record::mailbox::Progress;
     use fsdyno_record::{Job, Plan};
-    use fsdyno_study::LabPlace;
+    use fsdyno_study::{LabPlace, Question, matrix};
     use fsdyno_venue::{Identity, Ran, Watch};
 
     use super::*;
@@ -279,7 +344,7 @@ mod tests {
     #[test]
     fn what_kernel_or_tools_cannot_have_is_skipped_beside_what_can_run() {
         let mut cells = cells(&["reiserfs", "ext4", "xfs"]);
-        prepare(&OnlyExt4, &mut cells).unwrap();
+        prepare(&OnlyExt4, &mut cells, Mode::Run).unwrap();
         let skips: Vec<&str> =
             cells.iter().map(|cell| cell.skip.as_deref().unwrap_or("")).collect();
         assert!(skips[0].contains("no longer has reiserfs"), "{skips:?}");
@@ -288,8 +353,9 @@ mod tests {
 
     #[test]
     fn where_all_would_be_skipped_it_is_an_error_before_any_work() {
-        let exit =
-            |filesystems: &[&str]| prepare(&OnlyExt4, &mut cells(filesystems)).unwrap_err().exit;
+        let exit = |filesystems: &[&str]| {
+            prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap_err().exit
+        };
         assert_eq!(exit(&["reiserfs"]), Exit::WrongUse);
         assert_eq!(exit(&["xfs", "btrfs"]), Exit::Missing);
     }

@@ -268,10 +268,7 @@ fn sizes_that_cannot_be_are_refused() {
 
 #[test]
 fn a_sysctl_that_could_leave_proc_sys_is_refused() {
-    let read = |typed: &str, period: Option<&str>| {
-        let (sysctls, period) = (vec![typed.to_string()], period.map(String::from));
-        super::sysctls(&Question { sysctls, period, ..Question::default() })
-    };
+    let read = |typed: &str, period: Option<&str>| super::sysctls(&[typed.to_string()], period);
     for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
         assert!(read(bad, None).is_err(), "{bad}");
     }
@@ -286,8 +283,8 @@ fn a_sysctl_that_could_leave_proc_sys_is_refused() {
 #[test]
 fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
     let then = |name: &str, filesystems: &[&str]| {
-        let question = Question { period: Some(name.into()), ..ask(&["dirops"], filesystems) };
-        matrix(&question, &Place::Lab(lab()))
+        let periods = vec![Some(name.into())];
+        matrix(&Question { periods, ..ask(&["dirops"], filesystems) }, &Place::Lab(lab()))
     };
     let cells = then("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
     let plan = |at: usize| cells[at].plan.filesystem.as_ref().unwrap();
@@ -304,4 +301,30 @@ fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
     assert!(text.contains("--period 2004 knows no btrfs; it has ext2, ext3"), "{text}");
     let text = then("2005", &["ext3"]).unwrap_err().to_string();
     assert!(text.contains("no period '2005'"), "{text}");
+}
+
+#[test]
+fn several_periods_are_rows_of_one_table_and_today_may_be_one() {
+    let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
+    let question = Question { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
+    let cells = matrix(&question, &Place::Lab(lab())).unwrap();
+    let names = fsdyno_record::naming::Names::of(cells.iter().map(|cell| &cell.plan));
+    let rows: Vec<String> = cells.iter().map(|cell| names.row(&cell.plan)).collect();
+    assert_eq!(
+        rows,
+        [
+            "ext3, of today",
+            "ext3, as in 2004",
+            "ext3, as in 2008",
+            "xfs, of today",
+            "xfs, as in 2004",
+            "xfs, as in 2008"
+        ]
+    );
+    assert!(cells[0].plan.sysctls.is_empty());
+    assert_eq!(cells[1].plan.sysctls["vm.dirty_ratio"], "40");
+    let twice = vec![Some("2004".to_string()), Some("2004".to_string())];
+    let question = Question { periods: twice, ..question };
+    let text = matrix(&question, &Place::Lab(lab())).unwrap_err().to_string();
+    assert!(text.contains("--period names 2004 twice"), "{text}");
 }
