@@ -194,7 +194,7 @@ fn size(plan: &Plan) -> Option<String> {
 
 /// The parameters of a workload by which it is told from its namesakes, and what tells whether two are
 /// alike: of an input its bytes, and not where they lie.
-fn params<'a>(plan: &'a Plan) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     let input = plan.workload.input.as_ref();
     plan.workload.params.iter().map(move |(key, value)| {
         let of_input = input.filter(|input| input.parameter == *key);

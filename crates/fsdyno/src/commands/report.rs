@@ -50,7 +50,7 @@ pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
         let label = |other: &&Plan| other.label == plan.label && other.medium == plan.medium;
         // Ages and periods are part of neither.
         let same = |other: &&Plan| other.hash == plan.hash && other.label == plan.label;
-        let place = |same: &dyn Fn(&&Plan) -> bool| named.iter().position(|it| same(it));
+        let place = |same: &dyn Fn(&&Plan) -> bool| named.iter().position(same);
         (place(&workload), place(&label), place(&same))
     };
     let listed = |plan: &Plan| {
