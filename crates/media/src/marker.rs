@@ -6,8 +6,10 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use crate::mark::namespace;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
@@ -18,6 +20,9 @@ pub const NAME: &str = "fsdyno.marker";
 
 /// The trial's tree beside the marker.
 pub const ROOT: &str = "root";
+
+/// For how long a child that was started just before its owner was killed may keep the lock.
+const A_MOMENT: Duration = Duration::from_millis(500);
 
 const TITLE: &str = "fsdyno works here; made and removed by it";
 
@@ -113,19 +118,28 @@ pub fn read(dir: BorrowedFd<'_>) -> Result<Reading, Errno> {
     if !rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_file() {
         return Ok(Reading::None);
     }
-    if flock(file.as_fd(), FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
-        return Ok(Reading::Living);
+    let begin = Instant::now();
+    while flock(file.as_fd(), FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+        let owner = text_of(&file).and_then(|text| Owner::parse(&text));
+        if owner.is_none_or(|owner| owner.lives()) || begin.elapsed() > A_MOMENT {
+            return Ok(Reading::Living);
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
-    let mut text = String::new();
-    if file.take(4096).read_to_string(&mut text).is_err() {
-        return Ok(Reading::None);
-    }
+    let Some(text) = text_of(&file) else { return Ok(Reading::None) };
     Ok(match Owner::parse(&text) {
         Some(owner) if owner.lives() => Reading::Living,
         Some(owner) => Reading::Dead(owner),
         None if TITLE.starts_with(&text) || text.starts_with(TITLE) => Reading::Torn,
         None => Reading::None,
     })
+}
+
+/// What a marker says, as far as it is text; no marker is longer.
+fn text_of(file: &File) -> Option<String> {
+    let mut bytes = [0; 4096];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    String::from_utf8(bytes[..read].to_vec()).ok()
 }
 
 /// The process number in a subdirectory's name, `.fsdyno-<pid>-<random>`.
@@ -177,6 +191,25 @@ mod tests {
         let older = Owner { namespace: None, ..gone };
         assert_eq!(Owner::parse(&older.to_text()), Some(older.clone()));
         assert!(!older.lives());
+    }
+
+    #[test]
+    fn a_child_that_outlives_its_owner_for_a_moment_is_waited_for_and_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = File::open(folder.path()).unwrap();
+        let mut held = make(dir.as_fd()).unwrap();
+        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living);
+        let gone = Owner { pid: 4_194_305, ..Owner::me() };
+        held.set_len(0).unwrap();
+        std::io::Seek::rewind(&mut held).unwrap();
+        held.write_all(gone.to_text().as_bytes()).unwrap();
+        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living, "it does not let go");
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(held);
+        });
+        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Dead(gone));
+        child.join().unwrap();
     }
 
     #[test]
