@@ -173,6 +173,9 @@ pub struct Mount {
     /// The options that this command knows, where they are not those of `known`.
     #[serde(default)]
     pub known: Vec<String>,
+    /// Whether the first mount of its life does work that no later one does, which a trial is spared.
+    #[serde(default)]
+    pub settles: bool,
 }
 
 /// How a file system is checked without repairing it.

@@ -71,6 +71,7 @@ impl Filesystem {
             mount_options: self.mount_options(spec, outer, then)?,
             mount_command: self.mount_command(spec),
             below: None,
+            settles: self.mount.settles,
             check: self.check_command(outer),
             check_clean: self.check.clean.clone(),
             features: self.features.argv.clone(),

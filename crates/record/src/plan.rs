@@ -189,6 +189,10 @@ pub struct FilesystemPlan {
     /// The file system that it lies over. All the commands above are then of that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<BelowPlan>,
+    /// Whether making it takes a mount and an unmount too, untimed: the first mount of its life does work
+    /// that no later one does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settles: bool,
 }
 
 impl FilesystemPlan {

@@ -206,6 +206,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             period: None,
             mount_command: Vec::new(),
             below: None,
+            settles: false,
             age: None,
         }),
         medium: MediumPlan::Lab(LabPlan {

@@ -156,6 +156,10 @@ impl Target for Formatted {
         }
         if !self.made {
             self.format(conditions)?;
+            self.drop_devices_cache()?;
+            if self.plan.settles {
+                self.settle(conditions)?;
+            }
             self.made = true;
         }
         self.setup.mkfs_ns += clock::now().since(started);

@@ -98,6 +98,18 @@ impl Formatted {
         conditions.notes.extend(unread.into_iter().map(note));
         Ok(())
     }
+
+    /// Has the first mount of its life behind it.
+    pub(super) fn settle(&mut self, conditions: &mut Conditions) -> io::Result<()> {
+        self.mount()?;
+        self.unmount()?;
+        conditions.notes.push(format!(
+            "{} was mounted and unmounted once when it was made, untimed: the first mount of its life does \
+             work that no later one does",
+            self.plan.made_kind()
+        ));
+        Ok(())
+    }
 }
 
 /// What a file system keeps at a fixed place of its device.

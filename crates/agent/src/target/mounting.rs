@@ -229,8 +229,13 @@ impl Formatted {
                 rustix::mount::unmount(self.place_below(), UnmountFlags::empty())?;
             }
         }
-        // The driver keeps the device open, so the kernel does not drop its page cache, where file
-        // systems keep their metadata, by itself as it would after the last close.
+        self.drop_devices_cache()
+    }
+
+    /// Drops what the page cache holds of the devices: what mkfs wrote, and the metadata that file systems
+    /// keep there. The kernel does so after the last close of a device, but a driver or the keeper keeps
+    /// it open.
+    pub(super) fn drop_devices_cache(&self) -> io::Result<()> {
         for path in self.paths() {
             let device = File::open(path)?;
             // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
