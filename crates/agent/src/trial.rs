@@ -6,7 +6,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{
@@ -34,6 +33,11 @@ use crate::{books, held, machine};
 /// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
 const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
+
+/// That moment counts from a round minute of the guest's clock. However long boot, mkfs and mount took, and
+/// wherever the disk was made, the platter stands under the first phase where it stands in every trial of
+/// the seed; a shift of a millisecond turns it by 43 degrees at 7200 rpm.
+const START_GRID: Nanos = Nanos(60_000_000_000);
 
 /// What the sampler's failures are called.
 const SAMPLER: &str = "look at what is dirty";
@@ -165,6 +169,7 @@ impl Trial<'_> {
         }
         let engine_cost = calibrate();
         let empty = workload.fills().then(|| self.held()).transpose().map_err(failed("statfs"))?;
+        self.wait_for_start();
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
             self.stage(Stage::Running);
@@ -289,16 +294,20 @@ impl Trial<'_> {
             self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         }
         let plan = &self.job.plan;
-        // In virtual time it costs nothing to wait.
-        if plan.lab().is_some_and(|lab| lab.accel.is_exact()) {
-            let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
-            std::thread::sleep(Duration::from_nanos(delay));
-        }
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
             held::leave_cacheable(wanted, ram).map_err(failed("prepare"))?;
         }
         self.conditions.cacheable_memory = cacheable_memory();
         Ok(())
+    }
+
+    /// Waits for the moment at which the first phase begins, which in virtual time costs nothing.
+    fn wait_for_start(&self) {
+        if self.job.plan.lab().is_some_and(|lab| lab.accel.is_exact()) {
+            let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
+            let minute = clock::now().0.next_multiple_of(START_GRID.0);
+            clock::sleep_until(Nanos(minute + delay));
+        }
     }
 
     /// What lies before a phase, and the verification of the phase before it: after the gap, so
