@@ -33,4 +33,4 @@ pub use run::{Observer, RunError, Summary, is_there, run, todo};
 pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{Share, ShareError};
-pub use store::{Store, StoreError, without_superseded};
+pub use store::{Store, StoreError, drop_superseded, without_superseded};

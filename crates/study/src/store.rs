@@ -221,17 +221,26 @@ impl Store {
 /// The trials that count: one that failed or was skipped gives way to a good one of the same row
 /// and seed, and to a later one that fared no better.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
+    let counts = trials.iter().zip(counting(trials)).filter(|(_, counts)| *counts);
+    counts.map(|(trial, _)| trial.clone()).collect()
+}
+
+/// Drops the others where they lie: ten thousand trials need not be there twice.
+pub fn drop_superseded(trials: &mut Vec<Trial>) {
+    let mut counts = counting(trials).into_iter();
+    trials.retain(|_| counts.next().unwrap_or(true));
+}
+
+/// Of each trial, whether it counts.
+fn counting(trials: &[Trial]) -> Vec<bool> {
     let ok = |trial: &Trial| trial.outcome == Outcome::Ok;
-    let mut kept: Vec<&Trial> = Vec::new();
-    // From the end, so that of several failures the last one stays.
-    for (at, trial) in trials.iter().enumerate().rev() {
+    let counts = |(at, trial): (usize, &Trial)| {
         let better = |other: &Trial| ok(other) && same_slot(trial, other);
+        // Of several failures the last one stays.
         let later = || trials[at + 1..].iter().any(|other| same_slot(trial, other));
-        if ok(trial) || !(trials.iter().any(better) || later()) {
-            kept.push(trial);
-        }
-    }
-    kept.into_iter().rev().cloned().collect()
+        ok(trial) || !(trials.iter().any(better) || later())
+    };
+    trials.iter().enumerate().map(counts).collect()
 }
 
 /// Whether two trials fill one place of a table. One that died before its lab was known fills that
@@ -314,6 +323,7 @@ pub(crate) mod tests {
             lab_id: None,
             lab: Default::default(),
             seed: 1,
+            repeats: None,
             version: "0".into(),
             outcome,
             reason: None,
@@ -429,6 +439,9 @@ pub(crate) mod tests {
         let kept = without_superseded(&all);
         let ids: Vec<&str> = kept.iter().map(|trial| trial.trial_id.as_str()).collect();
         assert_eq!(ids, ["a", "b"]);
+        let mut in_place = all.to_vec();
+        drop_superseded(&mut in_place);
+        assert_eq!(in_place, kept);
     }
 
     #[test]

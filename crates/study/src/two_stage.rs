@@ -106,7 +106,11 @@ mod tests {
     use fsdyno_record::Nanos;
 
     use super::*;
-    use crate::store::tests::trial;
+    use crate::store::tests::trial as stored_trial;
+
+    fn trial(seed: u64, outcome: Outcome) -> Trial {
+        Trial { seed, ..stored_trial(&format!("t-{seed}"), outcome) }
+    }
 
     fn cell(label: &str) -> Cell {
         let mut plan = trial(1, Outcome::Ok).plan;

@@ -56,6 +56,7 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
         lab_id: None,
         lab: Default::default(),
         seed: slot.seed,
+        repeats: None,
         version: "1".into(),
         outcome: Outcome::Ok,
         reason: None,

@@ -50,7 +50,8 @@ fn read(path: &Path) -> Result<Vec<Trial>, Failure> {
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
     }
-    let mut trials = fsdyno_study::without_superseded(&loaded.trials);
+    let mut trials = loaded.trials;
+    fsdyno_study::drop_superseded(&mut trials);
     report::in_order(&mut trials, &[]);
     Ok(trials)
 }

@@ -16,7 +16,8 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
     }
-    let mut trials = fsdyno_study::without_superseded(&loaded.trials);
+    let mut trials = loaded.trials;
+    fsdyno_study::drop_superseded(&mut trials);
     let baseline = report.baseline.as_deref();
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
     in_order(&mut trials, &[]);
