@@ -21,7 +21,7 @@ pub const MOST_INTERVALS: usize = 256;
 /// than a hundredth of a second without need, and the end of one costs the ops nothing that shows.
 pub const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
 
-/// The shortest interval at whose end somebody looks at what is dirty. In the lab one look takes 28 to 39
+/// The shortest interval at whose end somebody looks at what is dirty. In the lab one look takes 22 to 37
 /// us of the only CPU, and is to take less than 0.1 % of the time (docs/lab.md).
 pub const SHORTEST_LOOK: Nanos = Nanos(40_000_000);
 
