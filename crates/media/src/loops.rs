@@ -234,7 +234,10 @@ mod tests {
         };
         let ours = MarkedLoop { path: device.path.clone(), mark: Mark::mine() };
         assert!(marked().contains(&ours));
-        assert!(backing(&ours.path).is_some() && backing(Path::new("/dev/null")).is_none());
+        assert!(
+            super::backing(&ours.path).is_some()
+                && super::backing(Path::new("/dev/null")).is_none()
+        );
         let other = MarkedLoop { mark: Mark { pid: 4_194_305, ..ours.mark }, ..ours.clone() };
         assert!(matches!(clear(&other), Err(MediaError::NotOurs { .. })));
         drop(device);
