@@ -3,6 +3,8 @@
 //! Whoever opens a result folder, to show it or to go on in it, reads it here, so both take the
 //! same bytes for a trial, for a torn line and for somebody else's file.
 
+use std::io::{self, BufRead};
+
 use serde::de::DeserializeOwned;
 
 use crate::{SCHEMA, Trial};
@@ -55,14 +57,40 @@ pub enum Fault {
     Broken(String),
 }
 
+/// Why lines could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The source failed.
+    Io(io::Error),
+    /// A line is no record.
+    Bad(BadLine),
+}
+
 /// Reads the bytes of a whole file of records, trials or what lies beside them.
 ///
 /// # Errors
 /// The first line that is no record; a torn last one is none.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
+    read_from(bytes).map_err(|error| match error {
+        ReadError::Bad(bad) => bad,
+        // Memory does not fail.
+        ReadError::Io(error) => BadLine { line: 0, fault: Fault::Broken(error.to_string()) },
+    })
+}
+
+/// Reads a file line by line, so that a large one is never there twice, as text and as records.
+///
+/// # Errors
+/// As [`read`], and what the source itself refused.
+pub fn read_from<T: DeserializeOwned>(mut source: impl BufRead) -> Result<LinesOf<T>, ReadError> {
     let mut lines = LinesOf::default();
-    for (index, with_end) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let line = index + 1;
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        if source.read_until(b'\n', &mut text).map_err(ReadError::Io)? == 0 {
+            break;
+        }
+        let with_end = text.as_slice();
         let ended = with_end.ends_with(b"\n");
         let blank = with_end.iter().all(u8::is_ascii_whitespace);
         if !blank {
@@ -72,14 +100,15 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
                     lines.unended = !ended;
                 }
                 Err(Wrong::Newer(schema)) => {
-                    return Err(BadLine { line, fault: Fault::Newer(schema) });
+                    return Err(ReadError::Bad(BadLine { line, fault: Fault::Newer(schema) }));
                 }
                 Err(Wrong::Json(error)) => {
                     if !ended && is_torn(with_end, &error, lines.records.is_empty()) {
                         lines.torn = Some(line);
                         return Ok(lines);
                     }
-                    return Err(BadLine { line, fault: Fault::Broken(error.to_string()) });
+                    let fault = Fault::Broken(error.to_string());
+                    return Err(ReadError::Bad(BadLine { line, fault }));
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Reads trials.ndjson: forgives one torn last line, says so, and refuses all else that is wrong.
 
-use std::fs;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault};
+use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
 use fsdyno_record::{SCHEMA, Trial};
 
 /// What was read.
@@ -86,9 +87,7 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
     for path in paths {
         let path = path.as_ref();
         let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
-        let bytes = fs::read(&file)
-            .map_err(|source| LoadError::Unreadable { file: file.clone(), source })?;
-        let torn = read(&file, &bytes, &mut loaded.trials)?;
+        let torn = read(&file, &mut loaded.trials)?;
         loaded.torn = match (loaded.torn.take(), torn) {
             (Some(first), Some(second)) => return Err(LoadError::TwoTorn { first, second }),
             (first, second) => first.or(second),
@@ -97,18 +96,30 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
     Ok(loaded)
 }
 
-fn read(file: &Path, bytes: &[u8], trials: &mut Vec<Trial>) -> Result<Option<Torn>, LoadError> {
-    let lines: lines::Lines =
-        lines::read(bytes).map_err(|BadLine { line, fault }| match fault {
-            Fault::Newer(found) => LoadError::Newer { file: file.into(), line, found },
-            Fault::Broken(message) => LoadError::BadLine { file: file.into(), line, message },
-        })?;
-    trials.extend(lines.records);
+fn read(file: &Path, trials: &mut Vec<Trial>) -> Result<Option<Torn>, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { file: file.into(), source };
+    let source = BufReader::new(File::open(file).map_err(unreadable)?);
+    let lines: lines::Lines = lines::read_from(source).map_err(|error| match error {
+        ReadError::Io(source) => unreadable(source),
+        ReadError::Bad(BadLine { line, fault: Fault::Newer(found) }) => {
+            LoadError::Newer { file: file.into(), line, found }
+        }
+        ReadError::Bad(BadLine { line, fault: Fault::Broken(message) }) => {
+            LoadError::BadLine { file: file.into(), line, message }
+        }
+    })?;
+    if trials.is_empty() {
+        *trials = lines.records;
+    } else {
+        trials.extend(lines.records);
+    }
     Ok(lines.torn.map(|line| Torn { file: file.into(), line }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::fixture;
 

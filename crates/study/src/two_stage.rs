@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(decision.by, "dirops create on wild");
         // Logs about 0.0298 apart from one to five hundredths: s = 0.0298, t = 2.776, d = 0.0198.
         assert_eq!(decision.total.n, 18);
-        assert_eq!(decide(&rule, &[calm.clone()], &stored).unwrap().total.n, 5);
+        assert_eq!(decide(&rule, std::slice::from_ref(&calm), &stored).unwrap().total.n, 5);
         stored.extend((6..30).map(|seed| of("wild", seed, Some(seed * 1_000_000_000))));
         assert_eq!(decide(&rule, &[calm, wild.clone()], &stored), Some(decision));
         let cut = Repeats { at_most: 9, ..rule };
