@@ -16,7 +16,7 @@ trap 'rm -f "$FSDYNO_BENCH_SUMMARY"' EXIT
 "$verify" --bench
 "$here/tools.sh" "$engine" || printf '%-48s could not be measured\n' tools >>"$FSDYNO_BENCH_SUMMARY"
 "$here/first_op.sh" "$fsdyno" 1 snapshot || printf '%-48s could not be measured\n' snapshot >>"$FSDYNO_BENCH_SUMMARY"
-for bench in first_op jobs dir_index instructions demo lab_vs_host; do
+for bench in first_op jobs dir_index instructions demo lab_vs_host page; do
     "$here/$bench.sh" "$fsdyno" || printf '%-48s could not be measured\n' "$bench" >>"$FSDYNO_BENCH_SUMMARY"
 done
 # A small form: docs/statistics.md says how many it takes for the promise, and what came of them.

@@ -44,6 +44,8 @@ need dosfstools mkfs.vfat "makes and checks vfat"
 need fuse2fs fuse2fs "runs ext4 in user space"
 need reiser4progs mkfs.reiser4 "makes and checks reiser4"
 need mdadm mdadm "puts the lab's disks together as a RAID"
+# Ubuntu has it only as a snap; there the page's tests are skipped, and say so.
+need chromium chromium "opens the report's page in its tests"
 
 # gcc alone has no C library to link with.
 if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |

@@ -263,7 +263,8 @@ pub struct Merge {
 Examples:
   fsdyno report fsdyno-results/demo
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
-  fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html")]
+  fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
+  fsdyno report fsdyno-results/demo --charts figures              # figures/overview.svg and more")]
 pub struct Report {
     /// Result folders, or their trials.ndjson
     #[arg(required = true, value_name = "RESULT")]
@@ -277,6 +278,10 @@ pub struct Report {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write every chart of the report as an SVG file of its own into this folder, named
+    /// workload-phase-chart.svg; what is there and no such chart is never overwritten
+    #[arg(long, value_name = "DIR")]
+    pub charts: Option<PathBuf>,
 }
 
 /// `fsdyno compare`

@@ -8,6 +8,7 @@ use fsdyno_record::plan::{
     Plan, VerifyMode, WorkloadPlan,
 };
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
+use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{
     CheckReport, Conditions, Device, DiskConditions, DiskRole, Gap, Host, Instrument, Measured,
     OpStats, Outcome, Phase, Setup, Split, VerifyReport, trial_id,
@@ -245,6 +246,49 @@ pub fn on_an_aged_one() -> Trial {
         size: Bytes(8 << 30),
     });
     trial
+}
+
+/// Every trial on a fresh file system and on an aged one, which takes longer.
+pub fn young_and_aged() -> Vec<Trial> {
+    let mut trials = trials();
+    let mut aged = trials.clone();
+    for trial in &mut aged {
+        if let Some(filesystem) = &mut trial.plan.filesystem {
+            filesystem.age = "fill=80%,churn=2,seed=1".parse().ok();
+        }
+        for phase in &mut trial.measured.phases {
+            let longer = phase.durable_ns.unwrap_or_default().0 / 100 * (25 + trial.seed);
+            phase.durable_ns = phase.durable_ns.map(|ns| ns + Nanos(longer));
+        }
+        trial.plan = trial.plan.clone().sealed();
+        trial.trial_id = trial_id(&trial.plan, trial.seed);
+    }
+    trials.append(&mut aged);
+    trials
+}
+
+/// What was recorded over time of each trial: ops at an even pace until they returned, pages that
+/// get dirty meanwhile and are written back at the end.
+pub fn series(trials: &[Trial]) -> Vec<Series> {
+    let phase = |phase: &Phase| {
+        let end = phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns);
+        let interval_ns = Nanos(end.0 / 50 + 1);
+        let all: u64 = phase.ops.values().map(|stats| stats.count).sum();
+        let busy = (phase.returned_ns.0 / interval_ns.0 + 1).min(50);
+        let ops = (0..50).map(|at| if at < busy { all / busy + at % 7 } else { 0 }).collect();
+        let dirty = |at: u64| if at < busy { (at + 1) << 18 } else { (50 - at) << 16 };
+        PhaseSeries {
+            name: phase.name.clone(),
+            interval_ns,
+            length_ns: end,
+            ops,
+            dirty_bytes: (0..50).map(dirty).collect(),
+            writeback_bytes: (0..50).map(|at| if at < busy { 0 } else { 1 << 20 }).collect(),
+            device_written_bytes: (0..50).map(|at| (at % 9) << 16).collect(),
+        }
+    };
+    let one = |trial: &Trial| Series::of(trial, trial.measured.phases.iter().map(phase).collect());
+    trials.iter().filter_map(one).collect()
 }
 
 /// A trial on a RAID of two disks, with its journal on a third.

@@ -16,12 +16,15 @@ pub struct InstrumentView {
     /// The share from which on a result is marked.
     limit: String,
     lines: Vec<Line>,
+    /// How many more rows there are than were asked for.
+    left_out: usize,
 }
 
 #[derive(Serialize)]
 struct Line {
     phase: String,
     name: String,
+    n: usize,
     server: String,
     driver: String,
     late: String,
@@ -31,18 +34,20 @@ struct Line {
     over: bool,
 }
 
-/// A line for each row of each section: means over its trials.
-pub fn view(sections: &[Section<'_>]) -> InstrumentView {
+/// A line for each row of each section, at most so many: means over its trials.
+pub fn view(sections: &[Section<'_>], most: usize) -> InstrumentView {
     let lines = |section: &Section<'_>| {
         let title = section.title();
         section.rows.iter().map(|row| line(&title, row)).collect::<Vec<_>>()
     };
+    let all: usize = sections.iter().map(|section| section.rows.len()).sum();
     let in_lab = |(trial, _): &(&Trial, &Phase)| trial.lab_id.is_some();
     let mut rows = sections.iter().flat_map(|section| &section.rows);
     InstrumentView {
         disk: rows.any(|row| row.trials.iter().any(in_lab)),
         limit: format!("{:.0} %", INSTRUMENT_LIMIT * 100.0),
-        lines: sections.iter().flat_map(lines).collect(),
+        lines: sections.iter().flat_map(lines).take(most).collect(),
+        left_out: all.saturating_sub(most),
     }
 }
 
@@ -83,6 +88,7 @@ fn line(title: &str, row: &Row<'_>) -> Line {
     Line {
         phase: title.into(),
         name: row.name.clone(),
+        n: row.returned.n,
         server: mean(|i| i.server_cpu_ns),
         driver: mean(|i| i.driver_cpu_ns),
         late: mean(|i| i.late_ns),
@@ -104,7 +110,7 @@ mod tests {
         let phase = &mut trials[0].measured.phases[0];
         phase.instrument.server_cpu_ns = phase.returned_ns;
         let sections = view::sections(&trials, None);
-        let view = super::view(&sections);
+        let view = super::view(&sections, 100);
         assert!(view.disk);
         assert_eq!(view.lines.len(), 12);
         let over: Vec<&str> =
@@ -135,6 +141,6 @@ mod tests {
     fn a_host_serves_no_disk() {
         let trials = fixture::on_a_host();
         assert_eq!(super::sentence(&view::sections(&trials, None)), None);
-        assert!(!super::view(&view::sections(&trials, None)).disk);
+        assert!(!super::view(&view::sections(&trials, None), 100).disk);
     }
 }

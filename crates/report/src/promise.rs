@@ -90,6 +90,6 @@ mod tests {
             let text = table(&trials, None, format, Style::default()).unwrap();
             assert!(text.contains("BROKEN PROMISE"), "{format:?}: {text}");
         }
-        assert!(html(&trials, None).unwrap().contains("BROKEN PROMISE"));
+        assert!(html(&trials, &[], None).unwrap().contains("BROKEN PROMISE"));
     }
 }

@@ -89,7 +89,7 @@ mod tests {
             let text = text.replace('\n', " ");
             assert!(text.contains("NOT REACHED"), "{format:?}: {text}");
         }
-        assert!(html(&trials, None).unwrap().contains("NOT REACHED"));
+        assert!(html(&trials, &[], None).unwrap().contains("NOT REACHED"));
         let csv = table(&trials, None, Format::Csv, Style::default()).unwrap();
         assert!(csv.lines().any(|line| line.ends_with(",18,7")), "{csv}");
         let csv = table(&trials, None, Format::StatisticsCsv, Style::default()).unwrap();

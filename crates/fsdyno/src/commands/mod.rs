@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod agent;
+mod charts;
 mod clean;
 mod compare;
 mod doctor;

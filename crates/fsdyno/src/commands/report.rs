@@ -25,6 +25,12 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         write_html(path, &trials, &over_time(&report.results, &trials)?, baseline)?;
         say(&format!("report: {}", path.display()));
     }
+    if let Some(folder) = &report.charts {
+        let series = over_time(&report.results, &trials)?;
+        let charts = fsdyno_report::charts(&trials, &series, baseline);
+        super::charts::write(folder, &charts)?;
+        say(&format!("charts: {} in {}", charts.len(), folder.display()));
+    }
     print(&trials, baseline, report.format)?;
     Ok(Exit::Good)
 }
@@ -91,10 +97,10 @@ pub fn over_time<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<
 pub fn write_html(
     path: &Path,
     trials: &[Trial],
-    _series: &[Series],
+    series: &[Series],
     baseline: Option<&str>,
 ) -> Result<(), Failure> {
-    let html = fsdyno_report::html(trials, baseline)?;
+    let html = fsdyno_report::html(trials, series, baseline)?;
     fsdyno_media::file::create(path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, html.as_bytes()))
         .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))

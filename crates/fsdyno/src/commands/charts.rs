@@ -1,0 +1,74 @@
+//! The charts of a report as files in a folder.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use fsdyno_report::{ChartFile, is_chart};
+
+use crate::exit::Failure;
+
+/// Writes them. A chart of an earlier report is written anew; before anything is written all names are
+/// looked at, and a file that is no chart of fsdyno is refused.
+pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::wrong(format!("failed to write '{}': {error}", path.display()))
+    };
+    for chart in charts {
+        let path = folder.join(&chart.name);
+        // What is no plain file is not even read: it may be a pipe, or a drive.
+        let ours = match fs::symlink_metadata(&path) {
+            Ok(found) => found.is_file() && fs::read(&path).is_ok_and(|bytes| is_chart(&bytes)),
+            Err(error) => error.kind() == ErrorKind::NotFound || folder.is_dir(),
+        };
+        if !ours {
+            return Err(Failure::wrong(format!(
+                "'{}' is there and is no chart of fsdyno; name another folder, or move it away",
+                path.display()
+            )));
+        }
+    }
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    for chart in charts {
+        let path = folder.join(&chart.name);
+        fsdyno_media::file::create(&path)
+            .and_then(|mut file| file.write_all(chart.svg.as_bytes()))
+            .map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charts() -> Vec<ChartFile> {
+        let svg = "<!-- a chart of fsdyno -->\n<svg/>".to_string();
+        ["a.svg", "b.svg"].map(|name| ChartFile { name: name.into(), svg: svg.clone() }).into()
+    }
+
+    #[test]
+    fn charts_are_written_anew_and_nothing_of_others_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("new/folder");
+        for _ in 0..2 {
+            assert!(write(&inner, &charts()).is_ok());
+        }
+        assert_eq!(fs::read(inner.join("b.svg")).unwrap(), charts()[1].svg.as_bytes());
+        fs::remove_file(inner.join("a.svg")).unwrap();
+        fs::write(inner.join("b.svg"), "a drawing of the user").unwrap();
+        let message = write(&inner, &charts()).unwrap_err().message;
+        assert!(message.contains("b.svg' is there and is no chart of fsdyno"), "{message}");
+        assert!(!inner.join("a.svg").exists(), "nothing was written before");
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_a_file_is_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        fs::write(&target, charts()[0].svg.as_bytes()).unwrap();
+        std::os::unix::fs::symlink(&target, folder.path().join("a.svg")).unwrap();
+        assert!(write(folder.path(), &charts()).is_err());
+        assert!(write(&target, &charts()).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! Bars that lie and begin at zero, one for each file system.
+
+use super::chart::{Anchor, Chart, Key, cut, percent};
+use super::colour::{Look, Looks};
+use super::scale::{Scale, Unit};
+use crate::view::Row;
+
+/// More bars than this are not drawn in one chart; the table beneath has all rows.
+pub const MOST: usize = 24;
+
+const ROW: f64 = 44.0;
+const BAR_AT: f64 = 21.0;
+const BAR: f64 = 14.0;
+
+/// A line more, where names and values do not fit into one.
+const LINE: f64 = 16.0;
+
+/// What a letter of a name takes and one of a value, and how wide the narrowest chart is, in pixels.
+const NAME: f64 = 9.3;
+const VALUE: f64 = 8.4;
+const NARROW: f64 = 300.0;
+
+/// Letters of a name and of a value that the narrowest chart has room for.
+const LONGEST: usize = 32;
+
+/// What a chart of bars shows.
+pub struct Bars {
+    /// In a line.
+    pub title: String,
+    /// What its axis counts.
+    pub unit: Unit,
+    /// From top to bottom.
+    pub bars: Vec<Bar>,
+    /// What the parts of a bar are, where it has several.
+    pub key: Vec<(Key, String)>,
+}
+
+/// One bar.
+pub struct Bar {
+    /// Whose it is.
+    pub name: String,
+    /// Its colour and hatch.
+    pub look: Look,
+    /// What it comes to, in words.
+    pub value: String,
+    /// Its parts from zero on.
+    pub parts: Vec<Part>,
+    /// A 95 % interval of its end.
+    pub interval: Option<(f64, f64)>,
+    /// A thin bar beneath it.
+    pub beneath: Option<f64>,
+}
+
+/// A part of a bar.
+pub struct Part {
+    /// How long it is, in the unit of the axis.
+    pub length: f64,
+    /// How it is filled.
+    pub tone: Tone,
+}
+
+/// How a part is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// With the colour of its file system.
+    Full,
+    /// With a part of it.
+    Half,
+    /// With less of it.
+    Light,
+    /// With a neutral tone, 0 the strongest.
+    Neutral(usize),
+}
+
+impl Bar {
+    /// Whether name and value fit into one line.
+    fn fits(&self) -> bool {
+        let letters = |text: &str| text.chars().count().min(LONGEST) as f64;
+        letters(&self.name) * NAME + letters(&self.value) * VALUE < NARROW
+    }
+
+    /// Where it ends, its interval included.
+    fn reach(&self) -> f64 {
+        let end = self.parts.iter().map(|part| part.length).sum::<f64>();
+        let high = self.interval.map_or(0.0, |(_, high)| high);
+        [end, high, self.beneath.unwrap_or(0.0)]
+            .into_iter()
+            .filter(|v| v.is_finite())
+            .fold(0.0, f64::max)
+    }
+}
+
+/// The class of a key's box that stands for each row's own colour: that of the first.
+pub fn own(rows: &[Row<'_>], looks: &Looks) -> String {
+    rows.first().map_or("ink".into(), |row| format!("f{}", looks.get(row).colour))
+}
+
+/// Draws them, the first [`MOST`] of them.
+pub fn draw(of: &Bars) -> Chart {
+    let bars = &of.bars[..of.bars.len().min(MOST)];
+    let described = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.value));
+    let mut chart = Chart::new(&of.title, described.collect::<Vec<_>>().join("; ") + ".");
+    chart.key(&of.key[..if of.key.len() > 1 { of.key.len() } else { 0 }]);
+    if of.key.len() < 2 {
+        chart.grow(-6.0);
+    }
+    let scale = Scale::over(bars.iter().map(Bar::reach).fold(0.0, f64::max), of.unit);
+    let top = chart.height();
+    let line = if bars.iter().all(Bar::fits) { 0.0 } else { LINE };
+    let row = ROW + line;
+    let bottom = top + row * bars.len() as f64;
+    for (at, label) in scale.ticks() {
+        chart.upright(at, top, bottom, &label);
+    }
+    for (index, bar) in bars.iter().enumerate() {
+        one(&mut chart, bar, &scale, top + row * index as f64, line);
+    }
+    chart.grow(row * bars.len() as f64 + super::chart::AXIS);
+    chart
+}
+
+/// A bar below its name and value; the value stands on a line of its own where that is wanted.
+fn one(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
+    let value = cut(&bar.value, LONGEST);
+    chart.text("name", 0.0, top + 15.0, Anchor::Start, &cut(&bar.name, LONGEST));
+    chart.text("value", 1.0, top + 15.0 + line, Anchor::End, &value);
+    let y = top + BAR_AT + line;
+    let width = |value: f64| percent(scale.at(value));
+    let mut from = 0.0;
+    let whole: f64 = bar.parts.iter().map(|part| part.length.max(0.0)).sum();
+    // Lines of the grid do not shine through.
+    chart.put(format_args!(
+        r#"<rect class="back" y="{y:.1}" width="{}" height="{BAR}"/>"#,
+        width(whole)
+    ));
+    for part in bar.parts.iter().filter(|part| part.length > 0.0) {
+        let class = match part.tone {
+            Tone::Full => format!("f{}", bar.look.colour),
+            Tone::Half => format!("f{} half", bar.look.colour),
+            Tone::Light => format!("f{} light", bar.look.colour),
+            Tone::Neutral(tone) => format!("n{tone}"),
+        };
+        chart.put(format_args!(
+            r#"<rect class="{class}" x="{}" y="{y:.1}" width="{}" height="{BAR}"/>"#,
+            width(from),
+            width(part.length),
+        ));
+        from += part.length;
+    }
+    if bar.look.hatch > 0 {
+        let own = bar.parts.iter().filter(|part| !matches!(part.tone, Tone::Neutral(_)));
+        let own: f64 = own.map(|part| part.length.max(0.0)).sum();
+        chart.put(format_args!(
+            r#"<rect y="{y:.1}" width="{}" height="{BAR}" fill="url(#hatch{})"/>"#,
+            width(own),
+            bar.look.hatch,
+        ));
+    }
+    if let Some(beneath) = bar.beneath {
+        chart.put(format_args!(
+            r#"<rect class="ink" y="{:.1}" width="{}" height="3"/>"#,
+            y + BAR + 2.0,
+            width(beneath)
+        ));
+    }
+    if let Some((low, high)) = bar.interval {
+        whisker(chart, (width(low), width(high)), y);
+    }
+}
+
+fn whisker(chart: &mut Chart, (low, high): (String, String), y: f64) {
+    let (middle, first, last) = (y + BAR / 2.0, y + 2.0, y + BAR - 2.0);
+    chart.put(format_args!(
+        r#"<g class="whisker"><line x1="{low}" x2="{high}" y1="{middle:.1}" y2="{middle:.1}"/><line x1="{low}" x2="{low}" y1="{first:.1}" y2="{last:.1}"/><line x1="{high}" x2="{high}" y1="{first:.1}" y2="{last:.1}"/></g>"#
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(name: &str, lengths: &[f64]) -> Bar {
+        let part = |length: &f64| Part { length: *length, tone: Tone::Full };
+        Bar {
+            name: name.into(),
+            look: Look { colour: 0, hatch: 1 },
+            value: "x".into(),
+            parts: lengths.iter().map(part).collect(),
+            interval: None,
+            beneath: None,
+        }
+    }
+
+    fn chart(bars: Vec<Bar>) -> String {
+        draw(&Bars { title: "t".into(), unit: Unit::Count, bars, key: Vec::new() }).inline("a")
+    }
+
+    #[test]
+    fn bars_are_as_long_as_what_they_show_and_stand_on_zero() {
+        let svg = chart(vec![bar("a", &[40.0, 10.0]), bar("b", &[100.0])]);
+        for part in [
+            r#"x="0%" y="21.0" width="40%""#,
+            r#"x="40%" y="21.0" width="10%""#,
+            r#"x="0%" y="65.0" width="100%""#,
+            r#"y="21.0" width="50%" height="14" fill="url(#hatch1)""#,
+        ] {
+            assert!(svg.contains(part), "{part} is missing in {svg}");
+        }
+    }
+
+    #[test]
+    fn zeros_and_no_numbers_are_drawn_as_nothing() {
+        let svg = chart(vec![bar("a", &[0.0]), bar("b", &[f64::NAN])]);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_chart_has_a_bounded_number_of_bars() {
+        let svg = chart((0..300).map(|_| bar("a", &[1.0])).collect());
+        assert_eq!(svg.matches("class=\"name\"").count(), MOST);
+    }
+}

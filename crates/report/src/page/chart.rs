@@ -1,0 +1,223 @@
+//! One drawing, as part of the page or as a file of its own.
+//!
+//! Places from left to right are percentages and letters have a fixed size, so one drawing serves a
+//! phone and a wide screen without scaling its text. Paths know no percentages: they lie in an inner
+//! drawing that is stretched, with strokes that are not.
+
+use std::fmt::Write;
+
+use super::colour::{self, Look};
+use crate::markup::escape;
+
+/// How wide a chart is that stands alone, in pixels.
+const WIDTH: u32 = 720;
+
+/// The first bytes of every chart that is written to a file: what begins so may be written anew.
+pub const MARK: &str = "<!-- a chart of fsdyno -->";
+
+/// A drawing that is being made.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    title: String,
+    description: String,
+    height: f64,
+    body: String,
+}
+
+/// Where a text stands from its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// To the right of it.
+    Start,
+    /// Around it.
+    Middle,
+    /// To the left of it.
+    End,
+}
+
+/// What stands before a word of the key.
+#[derive(Clone, Debug)]
+pub enum Key {
+    /// A box of these classes.
+    Box(String),
+    /// A thin bar.
+    Thin,
+    /// A line of this look.
+    Line(Look),
+}
+
+/// Letters of a name in the key that fit into half of the narrowest chart, and into all of it.
+const SHORT: usize = 18;
+const LONG: usize = 36;
+
+/// Height of a line of the key.
+const KEY: f64 = 20.0;
+
+/// How wide a tick of an axis is drawn at most, from both its sides.
+pub const AXIS: f64 = 24.0;
+
+impl Chart {
+    /// An empty drawing with what it shows in a line, and in words for those who hear it.
+    pub fn new(title: impl Into<String>, description: impl Into<String>) -> Chart {
+        let (title, description) = (title.into(), description.into());
+        Chart { title, description, height: 0.0, body: String::new() }
+    }
+
+    /// How high it is so far, in pixels.
+    pub fn height(&self) -> f64 {
+        self.height
+    }
+
+    /// Makes it higher.
+    pub fn grow(&mut self, pixels: f64) {
+        self.height += pixels;
+    }
+
+    /// Adds elements; all foreign text in them has to be escaped.
+    pub fn put(&mut self, elements: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail, so the result carries nothing.
+        let _ = self.body.write_fmt(elements);
+    }
+
+    /// A text at a percentage and a height.
+    pub fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let (x, text) = (percent(x), escape(text));
+        self.put(format_args!(r#"<text class="{class}" x="{x}" y="{y:.1}"{anchor}>{text}</text>"#));
+    }
+
+    /// A line of the grid from top to bottom, with its text below.
+    pub fn upright(&mut self, at: f64, top: f64, bottom: f64, label: &str) {
+        let x = percent(at);
+        self.put(format_args!(
+            r#"<line class="grid" x1="{x}" x2="{x}" y1="{top:.1}" y2="{bottom:.1}"/>"#
+        ));
+        let anchor = match at {
+            at if at < 0.06 => Anchor::Start,
+            at if at > 0.94 => Anchor::End,
+            _ => Anchor::Middle,
+        };
+        self.text("tick", at, bottom + 16.0, anchor, label);
+    }
+
+    /// A line of the grid from left to right, with its text on it.
+    pub fn level(&mut self, y: f64, label: &str) {
+        self.put(format_args!(r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#));
+        self.text("tick", 0.0, y - 3.0, Anchor::Start, label);
+    }
+
+    /// The key: two to a line where all are short, and a line each where the end of a name may be
+    /// what tells it from another.
+    pub fn key(&mut self, entries: &[(Key, String)]) {
+        let short = entries.iter().all(|(_, name)| name.chars().count() <= SHORT);
+        let columns = if short { 2 } else { 1 };
+        for (index, (key, name)) in entries.iter().enumerate() {
+            let left = 50 * (index % columns);
+            let y = self.height + KEY * (index / columns) as f64;
+            let middle = y + 8.0;
+            match key {
+                Key::Box(class) => self.put(format_args!(
+                    r#"<rect class="{class}" x="{left}%" y="{:.1}" width="14" height="10"/>"#,
+                    y + 3.0
+                )),
+                Key::Thin => self.put(format_args!(
+                    r#"<rect class="ink" x="{left}%" y="{:.1}" width="14" height="3"/>"#,
+                    y + 7.0
+                )),
+                Key::Line(look) => self.put(format_args!(
+                    r#"<svg x="{left}%" y="{middle:.1}" overflow="visible"><path class="line l{}" d="M0 0H20"{}/></svg>"#,
+                    look.colour,
+                    dashes(*look),
+                )),
+            }
+            let name = escape(&cut(name, if short { SHORT } else { LONG }));
+            self.put(format_args!(
+                r#"<svg x="{left}%" overflow="visible"><text class="key" x="26" y="{:.1}">{name}</text></svg>"#,
+                y + 12.0
+            ));
+        }
+        self.height += KEY * entries.len().div_ceil(columns) as f64 + 6.0;
+    }
+
+    /// Lines over the whole width between two heights; each is a path in a field of 1000 by `height`.
+    pub fn paths(&mut self, top: f64, height: f64, paths: &[(Look, String)]) {
+        self.put(format_args!(
+            r#"<svg y="{top:.1}" width="100%" height="{height:.1}" viewBox="0 0 1000 {height:.1}" preserveAspectRatio="none" overflow="visible">"#
+        ));
+        for (look, path) in paths {
+            let (colour, dash) = (look.colour, dashes(*look));
+            self.put(format_args!(r#"<path class="line l{colour}" d="{path}"{dash}/>"#));
+        }
+        self.put(format_args!("</svg>"));
+    }
+
+    /// As part of a page, under an id that is unique there.
+    pub fn inline(&self, id: &str) -> String {
+        let (height, body) = (self.height, &self.body);
+        let (title, description) = (escape(&self.title), escape(&self.description));
+        format!(
+            r#"<svg class="chart" role="img" aria-labelledby="{id}-t {id}-d" width="100%" height="{height:.0}"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>{body}</svg>"#
+        )
+    }
+
+    /// As a file of its own, with its title above and its style within, on white.
+    pub fn alone(&self) -> String {
+        let (title, description) = (escape(&self.title), escape(&self.description));
+        let style = colour::alone(include_str!("chart.css"));
+        let (patterns, body) = (colour::patterns(), &self.body);
+        let (wide, high) = (WIDTH + 40, self.height + 72.0);
+        format!(
+            r##"{MARK}
+<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-labelledby="t d" width="{wide}" height="{high:.0}" viewBox="0 0 {wide} {high:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif"><title id="t">{title}</title><desc id="d">{description}</desc><style>{style}</style>{patterns}<rect width="100%" height="100%" fill="#fff"/><text class="name" x="20" y="32">{title}</text><svg x="20" y="52" width="{WIDTH}" height="{:.0}" overflow="visible">{body}</svg></svg>
+"##,
+            self.height
+        )
+    }
+}
+
+/// From a share to what SVG wants: `12.5%`.
+pub fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn dashes(look: Look) -> String {
+    match look.dash() {
+        "" => String::new(),
+        dash => format!(" stroke-dasharray=\"{dash}\""),
+    }
+}
+
+/// A text of at most so many letters, its last one an ellipsis where there are more.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_leave_its_text_and_a_file_is_an_xml_document() {
+        let mut chart = Chart::new("a <b> \"c\"", "<script>");
+        chart.text("name", 0.25, 12.0, Anchor::End, "<script>&");
+        chart.key(&[(Key::Box("n0".into()), "</svg><script>".into())]);
+        for drawn in [chart.inline("x"), chart.alone()] {
+            assert!(!drawn.contains("<script") && drawn.contains("&lt;script&gt;&amp;"), "{drawn}");
+            assert!(drawn.contains("x=\"25%\""));
+        }
+        assert!(chart.alone().starts_with(MARK));
+    }
+
+    #[test]
+    fn shares_are_short_percentages() {
+        assert_eq!([0.0, 0.5, 1.0, 0.12345].map(percent), ["0%", "50%", "100%", "12.35%"]);
+    }
+}

@@ -1,0 +1,299 @@
+//! How a row looks in every chart and table of a page: one colour for each kind of file system,
+//! the same in every report, and a hatch that tells rows of one colour apart.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::view::Row;
+
+/// The colours on white paper and on a dark page. The first three are of the palette of Okabe and Ito
+/// ("Color Universal Design", 2008); the others keep near its hues but were moved by a search until each has
+/// a contrast of 3 with its ground (WCAG 2.1, 1.4.11) and any two stay apart for readers
+/// without red or green cones, which the palette as published does not reach on white. Both are tested below.
+const COLOURS: [[&str; 2]; 8] = [
+    ["#0072b2", "#0072b2"],
+    ["#d55e00", "#d55e00"],
+    ["#009e73", "#009e73"],
+    ["#885177", "#e6a5cd"],
+    ["#633300", "#d6b022"],
+    ["#369cc0", "#3297f8"],
+    ["#70570f", "#fae630"],
+    ["#38444b", "#e7e7e7"],
+];
+
+/// Everything else that a chart is drawn in: its name in the style sheets, on white, on a dark page.
+const OTHERS: [[&str; 3]; 8] = [
+    ["--panel", "#ffffff", "#1b1f25"],
+    ["--ink", "#1d2126", "#e6e9ed"],
+    ["--soft", "#5b636d", "#9aa4b0"],
+    ["--rule", "#dfe2e6", "#2d333b"],
+    ["--n0", "#50575f", "#b9c1ca"],
+    ["--n1", "#858d96", "#8a939d"],
+    ["--n2", "#b3b9c0", "#636b75"],
+    ["--n3", "#d3d8dd", "#454c55"],
+];
+
+/// How many neutral tones there are, from the strongest on.
+pub const NEUTRALS: usize = 4;
+
+/// Kinds with a colour of their own, as indices into the palette.
+const KINDS: &[(&str, usize)] = &[
+    ("ext4", 0),
+    ("xfs", 1),
+    ("btrfs", 2),
+    ("reiserfs", 3),
+    ("jfs", 4),
+    ("ext3", 5),
+    ("f2fs", 6),
+    ("ext2", 7),
+];
+
+/// The colour of a kind of file system; an unknown kind gets one by its name, always the same.
+fn of(kind: &str) -> usize {
+    let known = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, index)| *index);
+    let by_name = || kind.bytes().fold(7usize, |hash, byte| hash * 31 % 8191 + byte as usize);
+    known.unwrap_or_else(by_name) % COLOURS.len()
+}
+
+/// Stripes in the colour of the page, so that they show on a light and on a dark one, by their
+/// turn in degrees. The first row of a colour has none; page.css has the same for the tables.
+const HATCHES: [u32; 4] = [45, 135, 0, 90];
+
+/// The dashes of a line, in the order of the hatches, the plain one first.
+const DASHES: [&str; 5] = ["", "6 3", "2 3", "8 3 2 3", "1 2"];
+
+/// Colour and hatch of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Look {
+    /// Which colour of the palette: `f0` fills with the first, `l0` draws lines in it, `d0` is a dot of
+    /// a table.
+    pub colour: usize,
+    /// 0 is plain, others count the hatches from 1.
+    pub hatch: usize,
+}
+
+impl Look {
+    /// The dashes of its lines, as `stroke-dasharray` wants them; empty for a plain line.
+    pub fn dash(self) -> &'static str {
+        DASHES[self.hatch % DASHES.len()]
+    }
+
+    /// The classes of its dot in a table.
+    pub fn dot(self) -> String {
+        format!("d{} hatch{}", self.colour, self.hatch)
+    }
+}
+
+/// The looks of a page: a row of one name looks alike in all its sections.
+pub struct Looks(BTreeMap<String, Look>);
+
+impl Looks {
+    /// The looks of all rows. Those of one colour differ while there are hatches (five rows);
+    /// then they begin anew, for the name stands beside every bar.
+    pub fn of<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Row<'t>>) -> Looks {
+        let mut looks = BTreeMap::new();
+        let mut used = [0usize; COLOURS.len()];
+        for row in rows {
+            if !looks.contains_key(&row.name) {
+                let colour = of(&row.kind);
+                let hatch = used[colour] % (HATCHES.len() + 1);
+                used[colour] += 1;
+                looks.insert(row.name.clone(), Look { colour, hatch });
+            }
+        }
+        Looks(looks)
+    }
+
+    /// The look of a row.
+    pub fn get(&self, row: &Row<'_>) -> Look {
+        let plain = || Look { colour: of(&row.kind), hatch: 0 };
+        self.0.get(&row.name).copied().unwrap_or_else(plain)
+    }
+}
+
+/// The patterns of the hatches, `hatch1` and on, for the whole page or for a chart that stands alone.
+pub fn patterns() -> String {
+    let mut svg = String::from("<defs>");
+    for (index, turn) in HATCHES.iter().enumerate() {
+        let name = index + 1;
+        // Writing to a string cannot fail, so the result of `write!` carries nothing.
+        let _ = write!(
+            svg,
+            r#"<pattern id="hatch{name}" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate({turn})"><rect class="stripe" width="2.5" height="7"/></pattern>"#
+        );
+    }
+    svg + "</defs>"
+}
+
+/// The style of the palette for the page: light, dark where the reader wants it, light on paper.
+pub fn style() -> String {
+    let set = |dark: usize| {
+        let colours = COLOURS.iter().enumerate().map(|(i, of)| format!("--c{i}:{};", of[dark]));
+        let others = OTHERS.iter().map(|of| format!("{}:{};", of[0], of[1 + dark]));
+        format!(":root{{{}}}", colours.chain(others).collect::<String>())
+    };
+    let dots = (0..COLOURS.len()).map(|i| format!(".d{i}{{background-color:var(--c{i})}}"));
+    format!(
+        "{}\n@media (prefers-color-scheme: dark) {{{}}}\n@media print {{{}}}\n{}{}\n",
+        set(0),
+        set(1),
+        set(0),
+        rules(),
+        dots.collect::<String>()
+    )
+}
+
+/// What fills and lines of each colour are.
+fn rules() -> String {
+    let colours =
+        (0..COLOURS.len()).map(|i| format!(".f{i}{{fill:var(--c{i})}}.l{i}{{stroke:var(--c{i})}}"));
+    let neutrals = (0..NEUTRALS).map(|i| format!(".n{i}{{fill:var(--n{i})}}"));
+    colours.chain(neutrals).collect()
+}
+
+/// The style of a chart that stands alone, on white; every colour is spelled out, for programs that
+/// draw SVG know no variables.
+pub fn alone(chart: &str) -> String {
+    let mut style = format!("{chart}\n{}", rules());
+    for (index, [light, _]) in COLOURS.iter().enumerate() {
+        style = style.replace(&format!("var(--c{index})"), light);
+    }
+    for [name, light, _] in OTHERS {
+        style = style.replace(&format!("var({name})"), light);
+    }
+    style
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    type Linear = [f64; 3];
+
+    /// From sRGB as HTML writes it to linear light (IEC 61966-2-1).
+    fn linear(hex: &str) -> Linear {
+        [1, 3, 5].map(|at| {
+            let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+
+    /// The contrast of WCAG 2.1.
+    fn contrast(a: &str, b: &str) -> f64 {
+        let light = |hex: &str| {
+            let [r, g, b] = linear(hex);
+            0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05
+        };
+        let (a, b) = (light(a), light(b));
+        a.max(b) / a.min(b)
+    }
+
+    /// What eyes see: all cones, without red ones, without green ones (G. M. Machado, M. M. Oliveira,
+    /// L. A. F. Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency",
+    /// 2009, severity 1.0).
+    const EYES: [[Linear; 3]; 3] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+    ];
+
+    /// B. Ottosson's Oklab (2020), in which equal distances look about equally far.
+    fn oklab([r, g, b]: Linear) -> Linear {
+        let l = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b).cbrt();
+        let m = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b).cbrt();
+        let s = (0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b).cbrt();
+        [
+            0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+            1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+            0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+        ]
+    }
+
+    /// The nearest two of these colours, over all eyes.
+    fn nearest(colours: &[&str]) -> f64 {
+        let mut least = f64::INFINITY;
+        for eye in EYES {
+            let seen = |hex: &&str| {
+                let light = linear(hex);
+                let cone = |row: Linear| row.iter().zip(light).map(|(a, b)| a * b).sum::<f64>();
+                oklab(eye.map(cone).map(|value| value.clamp(0.0, 1.0)))
+            };
+            let seen: Vec<Linear> = colours.iter().map(seen).collect();
+            for (at, a) in seen.iter().enumerate() {
+                for b in &seen[..at] {
+                    let apart = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    least = least.min(apart);
+                }
+            }
+        }
+        least
+    }
+
+    #[test]
+    fn colours_stand_out_from_their_ground_and_from_each_other_for_every_eye() {
+        for ground in 0..2 {
+            let panel = OTHERS[0][1 + ground];
+            let colours: Vec<&str> = COLOURS.iter().map(|of| of[ground]).collect();
+            for colour in &colours {
+                assert!(contrast(colour, panel) >= 3.0, "{colour} on {panel}");
+            }
+            assert!(nearest(&colours) >= 0.09, "{}", nearest(&colours));
+        }
+        // What the search was for: the palette as published, on white.
+        let published = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+        assert!(published.iter().any(|colour| contrast(colour, "#ffffff") < 3.0));
+    }
+
+    #[test]
+    fn text_can_be_read_on_both_grounds() {
+        for ground in 1..3 {
+            for text in [OTHERS[1][ground], OTHERS[2][ground]] {
+                assert!(contrast(text, OTHERS[0][ground]) >= 4.5, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_of_the_catalog_differ_and_a_stranger_keeps_its_colour() {
+        let colours: std::collections::BTreeSet<_> = KINDS.iter().map(|(k, _)| of(k)).collect();
+        assert_eq!(colours.len(), KINDS.len());
+        assert_eq!(of("nilfs2"), of("nilfs2"));
+    }
+
+    #[test]
+    fn two_labels_of_one_kind_have_its_colour_and_differ_by_their_hatch_in_every_section() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        for section in &sections {
+            let [ext4, xfs, far] = [0, 1, 2].map(|row| looks.get(&section.rows[row]));
+            assert_eq!(ext4.colour, far.colour);
+            assert_eq!([ext4.hatch, xfs.hatch, far.hatch], [0, 0, 1]);
+            assert_ne!(ext4.dash(), far.dash());
+        }
+    }
+
+    #[test]
+    fn the_tables_know_every_hatch_of_the_charts() {
+        let css = include_str!("page.css");
+        for hatch in 1..=HATCHES.len() {
+            assert!(css.contains(&format!(".hatch{hatch} ")), "page.css lacks hatch {hatch}");
+        }
+        assert_eq!(css.matches(".hatch").count(), HATCHES.len());
+    }
+
+    #[test]
+    fn a_chart_that_stands_alone_asks_for_no_variable() {
+        let style = alone(include_str!("chart.css"));
+        assert!(!style.contains("var("), "{style}");
+    }
+}

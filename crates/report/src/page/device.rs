@@ -1,0 +1,164 @@
+//! What a phase asked of the device, and the space that it took.
+
+use fsdyno_record::Bytes;
+use fsdyno_record::trial::Device;
+
+use super::bars::{self, Bar, Bars, Part, Tone};
+use super::chart::Key;
+use super::colour::Looks;
+use super::figure::{Figure, drawn, n_of};
+use super::scale::Unit;
+use super::table::Table;
+use crate::number;
+use crate::view::{Row, Section};
+
+/// Requests and seeks; none where no device says what it did.
+pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
+    let rows: Vec<&Row<'_>> =
+        section.rows.iter().filter(|row| mean(row, |d| Some(d.reads)).is_some()).collect();
+    let count = |row: &Row<'_>, of: fn(&Device) -> Option<u64>| mean(row, of).unwrap_or(0.0);
+    let bar = |row: &&Row<'_>| {
+        let [reads, writes, flushes] = [
+            count(row, |d| Some(d.reads)),
+            count(row, |d| Some(d.writes)),
+            count(row, |d| Some(d.flushes)),
+        ];
+        Bar {
+            name: row.name.clone(),
+            look: looks.get(row),
+            value: format!("{} requests", number::short((reads + writes + flushes).round())),
+            parts: vec![
+                Part { length: reads, tone: Tone::Full },
+                Part { length: writes, tone: Tone::Light },
+                Part { length: flushes, tone: Tone::Neutral(1) },
+            ],
+            interval: None,
+            beneath: mean(row, |d| d.seeks),
+        }
+    };
+    let bars: Vec<Bar> = rows.iter().map(bar).collect();
+    if bars.iter().flat_map(|bar| &bar.parts).all(|part| part.length <= 0.0) {
+        return None;
+    }
+    let own = bars::own(&section.rows, looks);
+    let mut key = vec![
+        (Key::Box(own.clone()), "reads".to_string()),
+        (Key::Box(format!("{own} light")), "writes".to_string()),
+        (Key::Box("n1".into()), "flushes".to_string()),
+    ];
+    if bars.iter().any(|bar| bar.beneath.is_some()) {
+        key.push((Key::Thin, "seeks".to_string()));
+    }
+    let chart = bars::draw(&Bars {
+        title: format!("{}: device requests", section.title()),
+        unit: Unit::Count,
+        bars,
+        key,
+    });
+    let note = format!(
+        "Requests until durable; means, {}{}.",
+        n_of(rows.iter().map(|row| row.returned.n)),
+        drawn(bars::MOST, rows.len())
+    );
+    let table = table(&rows, looks);
+    Some(Figure { slug: "device", title: "Device requests".into(), note, chart, table })
+}
+
+/// The mean over the seeds of something that a device counts.
+fn mean(row: &Row<'_>, of: impl Fn(&Device) -> Option<u64>) -> Option<f64> {
+    row.mean(|phase| phase.device.as_ref().and_then(&of).map(|n| n as f64))
+}
+
+fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
+    let heads =
+        ["<file system", "n", "reads", "writes", "flushes", "discards", "read", "written", "seeks"];
+    let mut table = Table::new("Means over n trials, to the durable (else the last) stamp", &heads);
+    for row in rows {
+        let count = |of: fn(&Device) -> Option<u64>| {
+            mean(row, of).map_or("–".into(), |n| number::count(n.round() as u64))
+        };
+        let bytes = |of: fn(&Device) -> Option<u64>| {
+            mean(row, of).map_or("–".into(), |n| Bytes(n as u64).to_string())
+        };
+        let discards = count(|d| Some(d.discards).filter(|n| *n > 0));
+        let cells = vec![
+            row.name.clone(),
+            row.returned.n.to_string(),
+            count(|d| Some(d.reads)),
+            count(|d| Some(d.writes)),
+            count(|d| Some(d.flushes)),
+            discards,
+            bytes(|d| Some(d.bytes_read.0)),
+            bytes(|d| Some(d.bytes_written.0)),
+            count(|d| d.seeks),
+        ];
+        table.row(looks.get(row), cells);
+    }
+    table.without_empty()
+}
+
+/// Space in use at the end of the phase; none for a directory, where it is that of a whole file
+/// system with all that others keep there.
+pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
+    let rows: Vec<(&Row<'_>, f64)> =
+        section.rows.iter().filter_map(|row| Some((row, used(row)?))).collect();
+    if rows.iter().all(|(_, used)| *used <= 0.0) {
+        return None;
+    }
+    let words = |bytes: f64| Bytes(bytes as u64).to_string();
+    let bar = |(row, used): &(&Row<'_>, f64)| Bar {
+        name: row.name.clone(),
+        look: looks.get(row),
+        value: words(*used),
+        parts: vec![Part { length: *used, tone: Tone::Full }],
+        interval: None,
+        beneath: None,
+    };
+    let chart = bars::draw(&Bars {
+        title: format!("{}: space used at the end", section.title()),
+        unit: Unit::Bytes,
+        bars: rows.iter().map(bar).collect(),
+        key: Vec::new(),
+    });
+    let note = format!(
+        "By the file system's own count (statfs) at the end of the phase, with what the empty file \
+         system takes; means, {}{}.",
+        n_of(rows.iter().map(|(row, _)| row.returned.n)),
+        drawn(bars::MOST, rows.len())
+    );
+    let mut table = Table::new("Means over n trials", &["<file system", "n", "space used"]);
+    for (row, used) in &rows {
+        let cells = vec![row.name.clone(), row.returned.n.to_string(), words(*used)];
+        table.row(looks.get(row), cells);
+    }
+    Some(Figure { slug: "space", title: "Space used".into(), note, chart, table })
+}
+
+fn used(row: &Row<'_>) -> Option<f64> {
+    let own = row.trials.iter().all(|(trial, _)| trial.plan.filesystem.is_some());
+    row.mean(|phase| Some(phase.space_used.0 as f64)).filter(|_| own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn a_device_shows_its_requests_and_seeks_and_a_host_has_neither_figure() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        let svg = requests(&sections[0], &looks).unwrap().chart.inline("a");
+        for word in [">reads<", ">writes<", ">flushes<", ">seeks<"] {
+            assert!(svg.contains(word), "{word}");
+        }
+        let host = fixture::on_a_host();
+        let sections = view::sections(&host, None);
+        assert!(requests(&sections[0], &looks).is_none());
+        assert!(
+            space(&sections[0], &looks).is_none(),
+            "a directory's space is the whole file system's"
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! What was in effect in a trial, as names and values.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Trial;
+use fsdyno_record::trial::Phase;
+
+/// Everything in effect, as name and value; what is unknown is left out.
+pub fn of(trial: &Trial) -> Vec<(String, String)> {
+    let (plan, found) = (&trial.plan, &trial.conditions);
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            facts.push((name.into(), value));
+        }
+    };
+    fact("parameters", pairs(&plan.workload.params));
+    fact("asked for", plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default());
+    fact("mkfs", found.mkfs.join(" "));
+    fact("mount", found.mount.clone());
+    fact("features", lines(&found.features));
+    fact("tools", lines(&found.tools));
+    fact("kernel", found.kernel.clone());
+    fact("CPU", found.cpu.clone());
+    fact("threads", plan.threads.to_string());
+    fact("issuer", plan.issuer.to_string());
+    if let Some(lab) = plan.lab() {
+        let raid = lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+        fact("disk", format!("{raid}{}\n{}", lab.disk.name, parameters(&lab.disk.spec)));
+        let journal = lab.journal.as_ref();
+        fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
+        fact("memory of the guest", lab.ram.to_string());
+        fact("CPU speed", format!("{} instructions a nanosecond", lab.cpu));
+        fact("boot", lab.boot.name().to_string());
+    }
+    if let Some(model) = plan.model() {
+        fact("disk", format!("{}\n{}", model.disk.name, parameters(&model.disk.spec)));
+        fact("block size", model.block_size.to_string());
+    }
+    if let fsdyno_record::plan::MediumPlan::Directory { path } = &plan.medium {
+        fact("directory", path.clone());
+    }
+    if let Some(device) = plan.device() {
+        let raid = device.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
+        fact("medium", format!("{raid}{}: {}", device.on, found.device));
+        fact("journal on", device.journal_size.map(|size| size.to_string()).unwrap_or_default());
+    }
+    fact("device", found.device_size.map(|size| size.to_string()).unwrap_or_default());
+    let start = found.partition_start.map(|start| format!("at {start}"));
+    fact("partition", start.unwrap_or_default());
+    fact("cacheable memory", found.cacheable_memory.to_string());
+    fact("queue", lines(&found.queue));
+    fact("sysctls", lines(&found.sysctls));
+    let verify = &trial.measured.verify;
+    let verified = format!(
+        "{:?}: {} files, {} directories, {} compared, {} problems",
+        verify.mode, verify.files, verify.directories, verify.bytes, verify.problems
+    );
+    fact("verified", verified.to_lowercase());
+    fact("kernel threads' CPU", kernel_threads(trial));
+    if let Some(check) = &trial.measured.check {
+        let verdict = if check.clean { "clean" } else { "not clean" };
+        fact("check", format!("{}: {verdict}", check.argv.join(" ")));
+    }
+    facts
+}
+
+/// CPU time of kernel threads by work, a line for each phase. The kernel lends its pooled workers
+/// to whoever has work for them, and their time is not told apart by whose it was.
+fn kernel_threads(trial: &Trial) -> String {
+    let name = |work: &str| match work {
+        "kworker" => "kworker (pooled, unattributed)".to_string(),
+        other => other.to_string(),
+    };
+    let line = |phase: &Phase| {
+        let works = phase.kernel_cpu_ns.iter();
+        let works: Vec<String> = works.map(|(work, ns)| format!("{} {ns}", name(work))).collect();
+        (!works.is_empty()).then(|| format!("{}: {}", phase.name, works.join(", ")))
+    };
+    trial.measured.phases.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The parameters of a disk, a line for each. What it is and where each value comes from is told
+/// by `fsdyno show disk`, at a length that would bury the values here.
+fn parameters(spec: &serde_json::Value) -> String {
+    let words = |key: &str| matches!(key, "about" | "source");
+    let mut lines = Vec::new();
+    for (key, value) in spec.as_object().into_iter().flatten().filter(|(key, _)| !words(key)) {
+        match value.as_object() {
+            Some(fields) => {
+                lines.extend(fields.iter().map(|(name, value)| format!("{key}.{name}: {value}")));
+            }
+            None => lines.push(format!("{key}: {value}")),
+        }
+    }
+    lines.join("\n")
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> String {
+    map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+fn lines(map: &BTreeMap<String, String>) -> String {
+    map.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join("\n")
+}

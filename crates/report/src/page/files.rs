@@ -1,0 +1,128 @@
+//! The charts of the page as files of their own.
+
+use std::collections::BTreeSet;
+
+use fsdyno_record::Trial;
+use fsdyno_record::series::Series;
+
+use super::chart::MARK;
+use super::colour::Looks;
+use super::figure::Figure;
+use super::over_time::Index;
+use super::{figures, growth, overview};
+use crate::curve;
+use crate::view;
+
+/// A chart with the name of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChartFile {
+    /// `dirops-create-latency.svg`: small letters, digits and hyphens.
+    pub name: String,
+    /// An SVG document, readable on white, that needs nothing else.
+    pub svg: String,
+}
+
+/// Every chart of these trials, drawn as the page draws it: `overview.svg` and
+/// `workload-phase-chart.svg`.
+pub fn charts(trials: &[Trial], series: &[Series], baseline: Option<&str>) -> Vec<ChartFile> {
+    let sections = view::sections(trials, baseline);
+    let curves = curve::curves(trials);
+    let looks = Looks::of(
+        sections.iter().flat_map(|s| &s.rows).chain(curves.iter().flat_map(growth::rows)),
+    );
+    let series = Index::of(series);
+    let mut files = Names::default();
+    if let Some(figure) = overview::figure(&sections, baseline, &looks) {
+        files.add("", &figure);
+    }
+    for section in &sections {
+        for figure in figures(section, &looks, &series) {
+            files.add(&section.title(), &figure);
+        }
+    }
+    for curve in &curves {
+        files.add(&curve.title, &growth::figure(curve, &looks));
+    }
+    files.made
+}
+
+/// Whether bytes are a chart that fsdyno wrote: such a file may be written anew.
+pub fn is_chart(bytes: &[u8]) -> bool {
+    bytes.starts_with(MARK.as_bytes())
+}
+
+#[derive(Default)]
+struct Names {
+    made: Vec<ChartFile>,
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    /// Adds a chart; two titles that come out alike are told apart by a number.
+    fn add(&mut self, of: &str, figure: &Figure) {
+        let stem = match of {
+            "" => figure.slug.to_string(),
+            title => format!("{}-{}", slug(title), figure.slug),
+        };
+        let numbered = (2..).map(|n| format!("{stem}-{n}.svg"));
+        let mut names = std::iter::once(format!("{stem}.svg")).chain(numbered);
+        let Some(name) = names.find(|name| !self.taken.contains(name)) else { return };
+        self.taken.insert(name.clone());
+        self.made.push(ChartFile { name, svg: figure.chart.alone() });
+    }
+}
+
+/// Letters beyond this add nothing that tells names apart.
+const LONGEST: usize = 80;
+
+/// Small letters, digits and single hyphens: a label must not leave its folder.
+fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars().take(LONGEST) {
+        match c.to_ascii_lowercase() {
+            c if c.is_ascii_alphanumeric() => slug.push(c),
+            _ if slug.ends_with('-') || slug.is_empty() => {}
+            _ => slug.push('-'),
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "phase".into() } else { slug.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn every_chart_is_a_file_with_a_name_of_its_own() {
+        let trials = fixture::trials();
+        let files = charts(&trials, &fixture::series(&trials), None);
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names.len(), 1 + 4 * 6, "{names:?}");
+        for name in ["overview.svg", "dirops-create-times.svg", "tarball-remove-over-time.svg"] {
+            assert!(names.contains(&name), "{name} in {names:?}");
+        }
+        for file in &files {
+            assert!(is_chart(file.svg.as_bytes()) && !file.svg.contains("var("));
+            assert_eq!(file.svg.matches("<svg").count(), file.svg.matches("</svg>").count());
+        }
+    }
+
+    #[test]
+    fn hostile_titles_stay_in_their_folder_and_apart() {
+        assert_eq!(slug("../../etc/passwd create"), "etc-passwd-create");
+        assert_eq!(slug("///"), "phase");
+        assert_eq!(slug("dirops files=10000 create"), "dirops-files-10000-create");
+        let mut trials = fixture::trials();
+        for trial in trials.iter_mut().filter(|trial| trial.plan.workload.name == "tarball") {
+            trial.plan.workload.name = "dirops/".into();
+            for (phase, name) in trial.measured.phases.iter_mut().zip(["create", "delete"]) {
+                phase.name = name.into();
+            }
+        }
+        let names: Vec<String> =
+            charts(&trials, &[], None).into_iter().map(|file| file.name).collect();
+        assert!(names.contains(&"dirops-create-times-2.svg".to_string()), "{names:?}");
+    }
+}

@@ -1,0 +1,59 @@
+//! What was done between the phases, and how long it took.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::trial::Gap;
+use fsdyno_stats::Summary;
+
+use super::table::{Row, Table};
+use crate::number;
+use crate::view::Section;
+
+/// The table; none where there was nothing to do.
+pub fn table(sections: &[Section<'_>]) -> Option<Table> {
+    let heads = ["<workload", "<file system", "<where", "<what was done", "took", "n"];
+    let mut table = Table::new("Means over n trials", &heads);
+    let row = |cells| Row { cells, ..Row::default() };
+    table.rows = lines(sections).into_iter().map(row).collect();
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Workload, row, the phase that follows, what was wanted and done, and how long it took.
+fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for section in sections {
+        for row in &section.rows {
+            let mut times: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+            for (trial, phase) in &row.trials {
+                let phases = &trial.measured.phases;
+                let last = phases.last().is_some_and(|p| p.name == phase.name);
+                // Where nothing was wanted and nothing done, there is nothing to pay.
+                let idle = |gap: &&Gap| gap.wanted == "none" && gap.done == "none";
+                for gap in trial.measured.gaps.iter().filter(|gap| !idle(gap)) {
+                    if gap.before == phase.name || (last && gap.before.is_empty()) {
+                        let key = (gap.before.as_str(), gap.done.as_str());
+                        times.entry(key).or_default().push(gap.elapsed_ns.seconds());
+                        // What could not be done as wanted is said in the conditions' notes too.
+                    }
+                }
+            }
+            for ((before, done), times) in times.into_iter().rev() {
+                let Some(summary) = Summary::of(&times) else { continue };
+                let place = match before {
+                    "" => "after the last phase".to_string(),
+                    name => format!("before {name}"),
+                };
+                let workload = section.workload.clone();
+                lines.push(vec![
+                    workload,
+                    row.name.clone(),
+                    place,
+                    done.into(),
+                    number::seconds(summary.mean),
+                    summary.n.to_string(),
+                ]);
+            }
+        }
+    }
+    lines
+}

@@ -1,0 +1,157 @@
+//! Latencies of a phase's main op: which part of the ops took longer than a time.
+
+use fsdyno_record::Nanos;
+use fsdyno_stats::Histogram;
+
+use super::chart::{Chart, Key};
+use super::colour::{Look, Looks};
+use super::figure::{Figure, drawn};
+use super::scale::{Log, Unit};
+use super::table::Table;
+use crate::number;
+use crate::view::{Row, Section};
+
+/// More lines than this cannot be told apart in one chart.
+pub const MOST: usize = 8;
+
+const HEIGHT: f64 = 208.0;
+
+/// No op in so many is drawn apart.
+const RAREST: f64 = 1e-6;
+
+/// The figure; none where no op has a latency.
+pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
+    let op = section.latency_op?.name();
+    let rows: Vec<(&Row<'_>, &Histogram)> =
+        section.rows.iter().filter_map(|row| Some((row, row.latency.as_ref()?))).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let title = format!("Latency of {op}");
+    let note = format!(
+        "Which part of the ops took longer than a time: further left is better. Both axes are \
+         logarithmic; all seeds together{}.",
+        drawn(MOST, rows.len())
+    );
+    let chart = chart(&format!("{}: latency of {op}", section.title()), &rows, looks);
+    Some(Figure { slug: "latency", title, note, chart, table: table(op, &rows, looks) })
+}
+
+fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
+    let rows = &rows[..rows.len().min(MOST)];
+    let words = rows.iter().map(|(row, all)| {
+        let [half, most] = [50.0, 99.0].map(|p| Nanos(all.percentile(p)));
+        format!("{}: half of the ops within {half}, 99 % within {most}", row.name)
+    });
+    let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
+    let key: Vec<(Key, String)> =
+        rows.iter().map(|(row, _)| (Key::Line(looks.get(row)), row.name.clone())).collect();
+    chart.key(&key);
+    let buckets: Vec<Vec<(u64, u64)>> = rows.iter().map(|(_, all)| all.buckets()).collect();
+    let shortest = buckets.iter().filter_map(|of| of.first()).map(|of| of.0.max(1)).min();
+    let longest = rows.iter().map(|(_, all)| all.max()).max();
+    let seconds = |ns: Option<u64>| ns.unwrap_or(1) as f64 / 1e9;
+    let x = Log::around(seconds(shortest), seconds(longest));
+    let most = rows.iter().map(|(_, all)| all.count()).max().unwrap_or(1) as f64;
+    let y = Log::around((1.0 / most).max(RAREST), 1.0);
+    let top = chart.height();
+    for (at, value) in x.ticks() {
+        chart.upright(at, top, top + HEIGHT, &Unit::Seconds.label(value));
+    }
+    for (at, share) in y.ticks() {
+        // The line of all of them is the upper edge, and needs no name.
+        let label = if share < 1.0 { percentile(share) } else { String::new() };
+        chart.level(top + HEIGHT * (1.0 - at), &label);
+    }
+    let paths: Vec<(Look, String)> = rows
+        .iter()
+        .zip(&buckets)
+        .map(|((row, all), buckets)| (looks.get(row), path(buckets, all.max(), &x, &y)))
+        .collect();
+    chart.paths(top, HEIGHT, &paths);
+    chart.grow(HEIGHT + super::chart::AXIS);
+    chart
+}
+
+/// `1 % (p99)` of the share of the ops that took longer.
+fn percentile(share: f64) -> String {
+    let (percent, rest) = (share * 100.0, 100.0 - share * 100.0);
+    let digits = (-percent.log10().floor()).max(0.0) as usize;
+    format!("{percent:.digits$} % (p{rest:.digits$})")
+}
+
+/// Steps from bucket to bucket; steps that nobody could see are taken together.
+fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
+    let count: u64 = buckets.iter().map(|(_, n)| n).sum();
+    let right = |ns: u64| (x.at(ns.min(longest) as f64 / 1e9) * 1000.0).round();
+    let down = |slower: u64| ((1.0 - y.at(slower as f64 / count as f64)) * HEIGHT).round();
+    let mut slower = count;
+    let mut path = String::from("M0 0");
+    let mut last = (0.0, 0.0);
+    for (index, (upper, n)) in buckets.iter().enumerate() {
+        slower -= n;
+        let here = (right(*upper), down(slower));
+        let seen = here.0 - last.0 >= 4.0 || here.1 - last.1 >= 3.0;
+        if seen || index + 1 == buckets.len() {
+            path.push_str(&format!("H{}V{}", here.0, here.1));
+            last = here;
+        }
+    }
+    path
+}
+
+fn table(op: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Table {
+    let heads = ["<file system", op, "p50", "p90", "p99", "p99.9", "max"];
+    let mut table = Table::new(
+        "The time within which so many percent of the ops came back, all seeds; percentiles are at most 1.6 % too long",
+        &heads,
+    );
+    for (row, all) in rows {
+        let mut cells = vec![row.name.clone(), number::count(all.count())];
+        let at = |p: f64| Nanos(all.percentile(p)).to_string();
+        cells.extend([50.0, 90.0, 99.0, 99.9, 100.0].map(at));
+        table.row(looks.get(row), cells);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn a_line_falls_from_all_ops_to_none_and_is_short() {
+        let buckets: Vec<(u64, u64)> = (1..=2000).map(|n| (n * 1000, 1)).collect();
+        let (x, y) = (Log::around(1e-6, 2e-3), Log::around(1.0 / 2000.0, 1.0));
+        let path = path(&buckets, 2_000_000, &x, &y);
+        assert!(path.starts_with("M0 0") && path.ends_with(&format!("V{HEIGHT:.0}")), "{path}");
+        assert!(path.len() < 2000, "{}", path.len());
+        // Half of the ops took longer than 1 ms.
+        let half = ((1.0 - y.at(0.5)) * HEIGHT).round();
+        let right = (x.at(1e-3) * 1000.0).round();
+        let near = path.split('H').filter_map(|step| step.split_once('V')).any(|(at, down)| {
+            let (at, down): (f64, f64) = (at.parse().unwrap(), down.parse().unwrap());
+            (at - right).abs() <= 4.0 && (down - half).abs() <= 3.0
+        });
+        assert!(near, "{path}");
+    }
+
+    #[test]
+    fn percentiles_are_told_both_ways() {
+        let told = [0.1, 0.01, 0.001, 0.0001].map(percentile);
+        assert_eq!(told, ["10 % (p90)", "1 % (p99)", "0.1 % (p99.9)", "0.01 % (p99.99)"]);
+    }
+
+    #[test]
+    fn every_file_system_has_its_line_and_its_row() {
+        let trials = fixture::trials();
+        let sections = view::sections(&trials, None);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        let figure = figure(&sections[0], &looks).unwrap();
+        let svg = figure.chart.inline("a");
+        assert_eq!(svg.matches("<path class=\"line l").count(), 6, "three lines, three in the key");
+        assert_eq!(figure.table.rows.len(), 3);
+        assert_eq!(figure.table.rows[0].cells[1], "30,000", "n is of ops, over all seeds");
+    }
+}

@@ -1,0 +1,478 @@
+//! The page: one self-contained report.html with every number, chart and condition; and the same
+//! charts as files.
+//!
+//! A [`figure::Figure`] is a chart with its table. Each kind of chart is one file here that makes
+//! figures of a section; [`bars`] and [`chart`] draw. What would make the page too large is left out
+//! and said to be ([`room`]).
+
+mod aged;
+mod bars;
+mod chart;
+mod colour;
+mod conditions;
+mod cpu;
+mod device;
+mod facts;
+mod figure;
+mod files;
+mod gaps;
+mod growth;
+mod latency;
+mod over_time;
+mod overview;
+mod room;
+mod scale;
+mod table;
+mod times;
+
+use fsdyno_record::Trial;
+use fsdyno_record::series::Series;
+use fsdyno_record::trial::Outcome;
+use minijinja::{AutoEscape, Environment, Value, context};
+use serde::Serialize;
+
+use crate::columns::columns;
+use crate::curve::{self, Curve};
+use crate::error::ReportError;
+use crate::view::{self, Row, Section};
+use crate::{
+    answer, books, calls, command, described, disks, instrument, legend, number, promise, subject,
+};
+use colour::Looks;
+use conditions::Conditions;
+use figure::Figure;
+use over_time::Index;
+use room::Room;
+use table::Table;
+
+pub use files::{ChartFile, charts, is_chart};
+
+/// The page, with what was recorded over time, and with ratios to the label of the baseline or to the
+/// best. It needs no network, no script and no font of its own; all foreign text is escaped.
+///
+/// # Errors
+/// Only [`ReportError::Template`], for a fault in the page's own template.
+pub fn html(
+    trials: &[Trial],
+    series: &[Series],
+    baseline: Option<&str>,
+) -> Result<String, ReportError> {
+    let sections = view::sections(trials, baseline);
+    let curves = curve::curves(trials);
+    let on_curves =
+        || curves.iter().flat_map(|c| &c.lines).flat_map(|line| line.rows.iter().flatten());
+    let rows = || {
+        sections
+            .iter()
+            .flat_map(|section| section.rows.iter().map(|row| (section.workload.as_str(), row)))
+    };
+    let points = || on_curves().map(|place| (place.workload.as_str(), &place.row));
+    let looks = Looks::of(rows().chain(points()).map(|(_, row)| row));
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_template("page", include_str!("page.html"))?;
+    let mut room = Room::of(sections.len() + curves.len());
+    let overview = overview::figure(&sections, baseline, &looks);
+    let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
+    let parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
+    let page = environment.get_template("page")?.render(context! {
+        title => title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row)))),
+        style => Value::from_safe_string(style()),
+        patterns => Value::from_safe_string(colour::patterns()),
+        version => trials.first().map(|t| t.version.as_str()),
+        compared => compared(trials, &sections, &curves),
+        broken => room::lines(promise::broken(trials)),
+        answer => room::lines(answers(&sections, &curves, baseline)),
+        subject => room::lines(subject::lines(trials)),
+        overview,
+        parts,
+        left_out => room.left_out(),
+        legend => meanings(&sections),
+        flags => view::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
+        instrument => instrument::view(&sections, room::LINES),
+        gaps => gaps::table(&sections).map(|table| table.fit(room::GAPS)),
+        unfinished => unfinished(trials),
+        conditions => Some(Conditions::of(rows().chain(points()), room::CONDITIONS)).filter(|all| !all.is_empty()),
+        labs => conditions::labs(trials),
+        more_labs => view::labs(trials).len().saturating_sub(conditions::LABS),
+        command => room::text(command::of(trials, baseline)),
+    })?;
+    Ok(page)
+}
+
+/// The page's style: the palette, what charts look like, and the rest.
+fn style() -> String {
+    [colour::style().as_str(), include_str!("chart.css"), include_str!("page.css")].concat()
+}
+
+/// All figures of a section, the times first.
+fn figures(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Vec<Figure> {
+    let more = [
+        aged::figure(section, looks),
+        latency::figure(section, looks),
+        cpu::figure(section, looks),
+        device::requests(section, looks),
+        device::space(section, looks),
+        over_time::figure(section, looks, series),
+    ];
+    std::iter::once(times::figure(section, looks)).chain(more.into_iter().flatten()).collect()
+}
+
+/// A part of the page: a phase of a workload, or a curve.
+#[derive(Serialize)]
+struct Part {
+    id: String,
+    title: String,
+    /// The figure that opens it, its table unfolded.
+    first: Option<FigureView>,
+    figures: Vec<FigureView>,
+    lines: Vec<String>,
+    calls: Option<Table>,
+}
+
+#[derive(Serialize)]
+struct FigureView {
+    id: String,
+    slug: &'static str,
+    title: String,
+    note: String,
+    chart: Value,
+    table: Table,
+}
+
+/// The figure, if there is room for it.
+fn figure_view(figure: Figure, part: &str, room: &mut Room) -> Option<FigureView> {
+    let Figure { slug, title, note, chart, table } = figure;
+    let id = format!("{part}-{slug}");
+    let chart = chart.inline(&id);
+    if !room.take(chart.len() + note.len() + 900) {
+        room.leave_out_a_chart();
+        return None;
+    }
+    let table = room.fit(table);
+    Some(FigureView { id, slug, title, note, chart: Value::from_safe_string(chart), table })
+}
+
+fn parts(
+    sections: &[Section<'_>],
+    curves: &[Curve<'_>],
+    looks: &Looks,
+    series: &Index<'_>,
+    room: &mut Room,
+) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for (index, section) in sections.iter().enumerate() {
+        if !room.next_part() {
+            continue;
+        }
+        let id = format!("s{index}");
+        // What is seldom looked at is worked out only where there is room for it.
+        let mut figures = figures(section, looks, series).into_iter();
+        let first = figures.next().and_then(|figure| figure_view(figure, &id, room));
+        let figures = figures.filter_map(|figure| figure_view(figure, &id, room)).collect();
+        let told = books::lines(section).into_iter().chain(disks::lines(section));
+        let lines = told.chain(described::lines(section)).collect();
+        let calls = calls_of(section, looks, room);
+        let lines = room::lines(lines);
+        parts.push(Part { id, title: section.title(), first, figures, lines, calls });
+    }
+    for (index, curve) in curves.iter().enumerate() {
+        if !room.next_part() {
+            continue;
+        }
+        let id = format!("c{index}");
+        let figure = growth::figure(curve, looks);
+        let title = figure.title.clone();
+        let first = figure_view(Figure { title: "Growth".into(), ..figure }, &id, room);
+        let lines = room::lines(curve::sentences(curve));
+        parts.push(Part { id, title, first, figures: Vec::new(), lines, calls: None });
+    }
+    parts
+}
+
+/// Every kind of call, with how many there were, their share of the time, and latencies.
+fn calls_of(section: &Section<'_>, looks: &Looks, room: &mut Room) -> Option<Table> {
+    let heads = ["<file system", "<call", "count", "share", "p50", "p99", "max"];
+    let mut table = Table::new("All seeds; share is of the time of all calls", &heads);
+    for row in &section.rows {
+        for calls in calls::of(row) {
+            let cells = vec![
+                row.name.clone(),
+                calls.kind.to_string(),
+                number::count(calls.count),
+                number::percent(calls.share),
+                calls.p50.to_string(),
+                calls.p99.to_string(),
+                calls.max.to_string(),
+            ];
+            table.row(looks.get(row), cells);
+        }
+        if table.size() > room.left() {
+            break;
+        }
+    }
+    let table = room.fit(table);
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What the columns mean, those of the page's own among them.
+fn meanings(sections: &[Section<'_>]) -> Vec<(String, String)> {
+    let tables: Vec<_> = sections.iter().map(columns).collect();
+    let heads: Vec<&str> = tables.iter().flatten().map(|column| column.head.as_str()).collect();
+    let mut entries = legend::legend(sections, &heads);
+    if !entries.is_empty() {
+        let own = |name: &str, meaning: &str| (name.to_string(), meaning.to_string());
+        entries
+            .insert(1, own("synced", "until syncfs(2) came back, which writes out what is dirty"));
+    }
+    entries
+}
+
+/// `a, b and 12 more`.
+fn listed(names: &[&str], most: usize) -> String {
+    match names.len().checked_sub(most + 1) {
+        None => names.join(", "),
+        Some(_) => format!("{} and {} more", names[..most].join(", "), names.len() - most),
+    }
+}
+
+/// `dirops and tarball on ext4, xfs`.
+fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> String {
+    let mut workloads: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for (workload, row) in rows {
+        if !workloads.contains(&workload) {
+            workloads.push(workload);
+        }
+        if !names.contains(&row.label()) {
+            names.push(row.label());
+        }
+    }
+    if names.is_empty() {
+        return "No trial succeeded".into();
+    }
+    let workloads = match workloads.as_slice() {
+        [one, other] => format!("{one} and {other}"),
+        all => listed(all, 4),
+    };
+    number::clean(&format!("{workloads} on {}", listed(&names, 6)))
+}
+
+/// What was compared, in a sentence.
+fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let count = |outcome| trials.iter().filter(|t| t.outcome == outcome).count();
+    let (ok, skipped) = (count(Outcome::Ok), count(Outcome::Skipped));
+    let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+    let rows = sections.iter().map(|s| s.rows.len()).chain(curves.iter().map(|c| c.lines.len()));
+    let rows = rows.max().unwrap_or(0);
+    let phases = plural(sections.len() + curves.len(), "phase");
+    let media = subject::media(trials);
+    let media: Vec<&str> = media.iter().map(String::as_str).collect();
+    format!(
+        "{} of {} succeeded{skipped}: {} in {phases}, on {}.",
+        ok,
+        plural(trials.len(), "trial"),
+        plural(rows, "file system"),
+        if media.len() < 4 { media.join(" and ") } else { listed(&media, 3) }
+    )
+}
+
+/// Who wins, and how times grow.
+fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], baseline: Option<&str>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if !sections.is_empty() {
+        sentences.extend(answer::sentences(sections, baseline));
+    }
+    sentences.extend(curves.iter().filter_map(curve::answer));
+    sentences
+}
+
+/// Outcome, what it was, and why; those beyond a number are counted.
+fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
+    let all = view::unfinished(trials);
+    let more = all.len().saturating_sub(room::LINES);
+    let listed = all.into_iter().take(room::LINES);
+    let line = |t: view::Unfinished| [t.outcome.into(), room::text(t.what), room::text(t.reason)];
+    let mut lines: Vec<[String; 3]> = listed.map(line).collect();
+    if more > 0 {
+        lines.push(["and".into(), format!("{more} more"), "they are in trials.ndjson".into()]);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn page(trials: &[Trial]) -> String {
+        html(trials, &fixture::series(trials), None).unwrap()
+    }
+
+    #[test]
+    fn the_page_is_as_it_was_looked_at() {
+        // A file of its own, so that a reader can open the sample in a browser.
+        insta::assert_binary_snapshot!("report.html", page(&fixture::with_failures()).into_bytes());
+    }
+
+    #[test]
+    fn the_page_needs_nothing_from_the_network() {
+        let page = page(&fixture::trials());
+        for outside in ["http:", "https:", "<script", "<link", "<img", "@import"] {
+            assert!(!page.contains(outside), "{outside} is in the page");
+        }
+        assert_eq!(page.matches("url(").count(), page.matches("url(#").count());
+    }
+
+    #[test]
+    fn hostile_text_is_shown_and_not_obeyed() {
+        let hostile = "</title><script>alert('x')</script>\"><b>";
+        let mut trials = fixture::with_failures();
+        for trial in &mut trials {
+            trial.plan.label = format!("{hostile}{}", trial.plan.label);
+            trial.plan.workload.name.push_str(hostile);
+            trial.plan.hash.push_str(hostile);
+            trial.trial_id.push_str(hostile);
+            trial.lab_id = Some(hostile.into());
+            trial.lab = [(hostile.to_string(), hostile.to_string())].into();
+            trial.conditions.notes.push(hostile.into());
+            trial.conditions.mount.push_str(hostile);
+            trial.conditions.mkfs.push(hostile.into());
+            trial.conditions.features = [(hostile.to_string(), hostile.to_string())].into();
+            trial.reason = Some(hostile.into());
+            trial.host.started.push_str(hostile);
+            trial.measured.phases.iter_mut().for_each(|phase| phase.name.push_str(hostile));
+            trial.measured.gaps.iter_mut().for_each(|gap| gap.done.push_str(hostile));
+        }
+        let page = html(&trials, &fixture::series(&trials), Some(hostile)).unwrap();
+        assert!(!page.contains("<script") && !page.contains("<b>"));
+        assert!(page.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn tables_and_charts_can_be_heard() {
+        let page = page(&fixture::trials());
+        assert!(page.contains("<html lang=\"en\">") && page.contains("class=\"skip\""));
+        assert_eq!(
+            page.matches("<svg class=\"chart").count(),
+            page.matches("role=\"img\"").count()
+        );
+        assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+        assert_eq!(
+            page.matches("<th").count() - page.matches("<thead").count(),
+            page.matches("scope=").count()
+        );
+        assert!(page.contains("prefers-color-scheme: dark") && page.contains("@media print"));
+    }
+
+    /// The fixture's trials on so many disks.
+    fn on_disks(disks: usize) -> Vec<Trial> {
+        let trials = fixture::trials();
+        let on = |disk: usize| {
+            let on = move |mut trial: Trial| {
+                fixture::set_disk(&mut trial, &format!("disk-{disk}"));
+                trial
+            };
+            trials.iter().cloned().map(on)
+        };
+        (0..disks).flat_map(on).collect()
+    }
+
+    #[test]
+    fn two_hundred_trials_stay_under_one_and_a_half_megabytes() {
+        let trials = on_disks(12);
+        assert!(trials.len() >= 200);
+        let page = page(&trials);
+        assert!(page.len() < 1_500_000, "{}", page.len());
+        assert!(!page.contains("this page leaves out"), "all of its charts are there");
+    }
+
+    #[test]
+    fn trials_that_all_failed_still_have_a_page() {
+        let failed: Vec<Trial> = fixture::with_failures()
+            .into_iter()
+            .filter(|trial| trial.outcome != Outcome::Ok)
+            .collect();
+        let page = page(&failed);
+        assert!(page.contains("No trial succeeded") && page.contains("bad block bitmap"));
+    }
+
+    #[test]
+    fn pooled_kernel_workers_are_named_as_what_they_are() {
+        let page = page(&fixture::trials());
+        assert!(page.contains("kworker (pooled, unattributed) "), "no kworker in the conditions");
+    }
+
+    #[test]
+    fn gaps_in_which_nothing_was_to_be_done_are_left_out() {
+        let mut trials = fixture::single();
+        assert!(page(&trials).contains("Between the phases"));
+        for gap in trials.iter_mut().flat_map(|trial| &mut trial.measured.gaps) {
+            (gap.wanted, gap.done) = ("none".into(), "none".into());
+        }
+        assert!(!page(&trials).contains("Between the phases"));
+    }
+
+    #[test]
+    fn a_host_has_a_page_without_device_tables() {
+        let page = page(&fixture::on_a_host());
+        assert!(page.contains("NOT DURABLE") && !page.contains("flushes"));
+        assert!(!page.contains("space used"), "a directory's space is the whole file system's");
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_the_command_to_repeat_it_with_the_conditions_at_the_end() {
+        let page = page(&fixture::trials());
+        let at = |text: &str| page.find(text).unwrap();
+        assert!(at("class=\"answer\"") < at("id=\"overview\""));
+        assert!(
+            at("id=\"overview\"") < at("id=\"s0\"") && at("id=\"s0\"") < at("id=\"conditions\"")
+        );
+        assert!(at("id=\"conditions\"") < at("class=\"command\""));
+        assert!(at("href=\"#repeat\"") < at("class=\"answer\""));
+        assert!(page.contains("synced") && page.contains("with what the empty file system takes"));
+    }
+
+    #[test]
+    fn ten_thousand_trials_have_a_page_of_a_bounded_size_that_says_what_it_lacks() {
+        // Six times as many seeds as the fixture has.
+        let mut trials = Vec::new();
+        for more in 0..6 {
+            trials.extend(on_disks(93).into_iter().map(|mut trial| {
+                trial.seed += 3 * more;
+                trial.trial_id = fsdyno_record::trial::trial_id(&trial.plan, trial.seed);
+                trial
+            }));
+        }
+        assert!(trials.len() >= 10_000);
+        let page = page(&trials);
+        assert!(page.len() < 1_500_000, "{}", page.len());
+        for said in [
+            "more rows are left out here",
+            "the first 24 of 279 are drawn",
+            " more rows are left out here; trials.ndjson",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_time_no_calls_or_no_second_trial_is_drawn_without_what_is_no_number() {
+        let mut zero = fixture::single();
+        for phase in zero.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
+            phase.returned_ns = fsdyno_record::Nanos(0);
+            phase.durable_ns = Some(fsdyno_record::Nanos(0));
+            phase.ops.clear();
+            phase.device = Some(Default::default());
+        }
+        for trials in [zero, fixture::single(), vec![fixture::trials().remove(0)], Vec::new()] {
+            let page = page(&trials);
+            for wrong in ["NaN", "inf%", "inf\""] {
+                assert!(!page.contains(wrong), "{wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A phase over time: how fast ops came back, and what was dirty and under write-back meanwhile.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::series::{PhaseSeries, Series};
+use fsdyno_record::{Bytes, Trial};
+
+use super::chart::{AXIS, Anchor, Chart, Key};
+use super::colour::{Look, Looks};
+use super::figure::{Figure, drawn};
+use super::latency::MOST;
+use super::scale::{Scale, Unit};
+use super::table::Table;
+use crate::number;
+use crate::view::Section;
+
+/// Heights of the field of ops, and of each below it, and what lies between two fields.
+const OPS: f64 = 120.0;
+const BELOW: f64 = 72.0;
+const BETWEEN: f64 = 10.0;
+
+/// Room for a field's name, and its highest tick below that.
+const NAME: f64 = 36.0;
+
+/// More steps than this are taken together for the drawing.
+const STEPS: usize = 120;
+
+/// Series by the trial that they are of.
+pub struct Index<'s>(BTreeMap<&'s str, Vec<&'s Series>>);
+
+impl<'s> Index<'s> {
+    /// Of all that were recorded.
+    pub fn of(series: &'s [Series]) -> Index<'s> {
+        let mut index: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
+        for one in series {
+            index.entry(&one.trial_id).or_default().push(one);
+        }
+        Index(index)
+    }
+
+    fn get(&self, trial: &Trial, phase: &str) -> Option<&'s PhaseSeries> {
+        let of = self.0.get(trial.trial_id.as_str())?.iter().find(|one| one.is_of(trial))?;
+        of.phases.iter().find(|series| series.name == phase)
+    }
+}
+
+/// A file system's series in one phase.
+struct Drawn<'a> {
+    name: &'a str,
+    look: Look,
+    seed: u64,
+    series: &'a PhaseSeries,
+    /// Seconds from the first op to the end of the phase.
+    length: f64,
+}
+
+impl Drawn<'_> {
+    /// Where interval `index` ends, in seconds.
+    fn end(&self, index: usize) -> f64 {
+        self.series.end(index).seconds()
+    }
+
+    /// Ops a second in each interval, with where it ends. A last interval that was cut to less than
+    /// half is one with the one before it: a rate over a moment says nothing.
+    fn rates(&self) -> Vec<(f64, f64)> {
+        let whole = self.series.interval_ns.seconds();
+        let mut rates: Vec<(f64, f64)> = Vec::new();
+        let ops = &self.series.ops;
+        for (index, n) in ops.iter().enumerate() {
+            let end = self.end(index);
+            let length = end - index as f64 * whole;
+            match (index.checked_sub(1), rates.last_mut()) {
+                (Some(before), Some(last)) if length < whole / 2.0 => {
+                    *last = (end, (ops[before] + n) as f64 / (whole + length.max(0.0)));
+                }
+                _ => rates.push((end, *n as f64 / length)),
+            }
+        }
+        rates.retain(|(_, rate)| rate.is_finite());
+        rates
+    }
+
+    /// Bytes at the end of each interval, with where it ends.
+    fn bytes(&self, of: &[u64]) -> Vec<(f64, f64)> {
+        of.iter().enumerate().map(|(index, bytes)| (self.end(index), *bytes as f64)).collect()
+    }
+}
+
+/// The figure of the first seed of each row; none where nothing was recorded over time.
+pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
+    let rows = section.rows.iter().filter_map(|row| {
+        let (trial, phase) = row.trials.first()?;
+        let series = series.get(trial, &phase.name)?;
+        let length = series.length_ns.seconds();
+        let (name, look, seed) = (row.name.as_str(), looks.get(row), trial.seed);
+        (length > 0.0).then_some(Drawn { name, look, seed, series, length })
+    });
+    let rows: Vec<Drawn<'_>> = rows.collect();
+    let first = rows.first()?;
+    let seeds = match rows.iter().all(|row| row.seed == first.seed) {
+        true => format!("seed {} alone", first.seed),
+        false => "the first seed of each alone".to_string(),
+    };
+    let note = format!(
+        "What happened when, from the first op to durable; {seeds}, n = 1{}. Every value is in \
+         series.ndjson.",
+        drawn(MOST, rows.len())
+    );
+    let chart = chart(&format!("{}: over time", section.title()), &rows);
+    Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
+}
+
+/// What is drawn of a series, one field below the other.
+type Field = (&'static str, Unit, fn(&Drawn<'_>) -> Vec<(f64, f64)>);
+
+const FIELDS: [Field; 4] = [
+    ("ops a second", Unit::Rate, |row| row.rates()),
+    ("dirty in the page cache", Unit::Bytes, |row| row.bytes(&row.series.dirty_bytes)),
+    ("under write-back", Unit::Bytes, |row| row.bytes(&row.series.writeback_bytes)),
+    ("written to the device", Unit::Bytes, |row| row.bytes(&row.series.device_written_bytes)),
+];
+
+fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
+    let rows = &rows[..rows.len().min(MOST)];
+    let words = rows.iter().map(|row| format!("{}: {}", row.name, spoken(row)));
+    let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
+    let key: Vec<(Key, String)> =
+        rows.iter().map(|row| (Key::Line(row.look), row.name.to_string())).collect();
+    chart.key(&key);
+    let longest = rows.iter().map(|row| row.length).fold(0.0, f64::max);
+    let time = Scale::over(longest, Unit::Seconds);
+    let fields: Vec<(&Field, Vec<Vec<(f64, f64)>>)> = FIELDS
+        .iter()
+        .map(|field| (field, rows.iter().map(field.2).collect::<Vec<_>>()))
+        .filter(|(_, lines)| lines.iter().any(|line| !line.is_empty()))
+        .collect();
+    for (index, ((name, unit, _), lines)) in fields.iter().enumerate() {
+        let height = if index == 0 { OPS } else { BELOW };
+        chart.grow(NAME);
+        let top = chart.height();
+        chart.text("name", 0.0, top - 20.0, Anchor::Start, name);
+        let most = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
+        let scale = Scale::over(most, *unit);
+        let last = index + 1 == fields.len();
+        for (at, label) in time.ticks() {
+            let label = if last { label } else { String::new() };
+            chart.upright(at, top, top + height, &label);
+        }
+        let ticks = scale.ticks();
+        let (zero, highest) = (0, ticks.len() - 1);
+        for (at, label) in [&ticks[zero], &ticks[highest]] {
+            chart.level(top + height * (1.0 - at), if *at > 0.0 { label } else { "" });
+        }
+        let stepped = *unit == Unit::Rate || name.starts_with("written");
+        let paths: Vec<(Look, String)> = rows
+            .iter()
+            .zip(lines)
+            .filter(|(_, line)| !line.is_empty())
+            .map(|(row, line)| (row.look, path(line, stepped, height, &time, &scale)))
+            .collect();
+        chart.paths(top, height, &paths);
+        chart.grow(height + if last { AXIS } else { BETWEEN });
+    }
+    chart
+}
+
+/// Steps of rates, or straight lines from one reading to the next.
+fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &Scale) -> String {
+    let right = |seconds: f64| (time.at(seconds) * 1000.0).round();
+    let down = |value: f64| ((1.0 - scale.at(value)) * height * 10.0).round() / 10.0;
+    let every = line.len().div_ceil(STEPS).max(1);
+    let mut path = String::new();
+    for group in line.chunks(every) {
+        let Some((end, last)) = group.last() else { continue };
+        // Rates of several intervals have a mean; of readings the last is as good as any.
+        let mean = group.iter().map(|(_, value)| value).sum::<f64>() / group.len() as f64;
+        let (x, y) = (right(*end), down(if stepped { mean } else { *last }));
+        path.push_str(&match (path.is_empty(), stepped) {
+            (true, true) => format!("M0 {y}H{x}"),
+            (true, false) => format!("M{x} {y}"),
+            (false, true) => format!("V{y}H{x}"),
+            (false, false) => format!("L{x} {y}"),
+        });
+    }
+    path
+}
+
+fn most(values: &[u64]) -> Option<String> {
+    values.iter().max().map(|bytes| Bytes(*bytes).to_string())
+}
+
+fn spoken(row: &Drawn<'_>) -> String {
+    let rates = row.rates();
+    let highest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let dirty = most(&row.series.dirty_bytes).map(|most| format!(", at most {most} dirty"));
+    format!("at most {} ops a second{}", number::short(highest), dirty.unwrap_or_default())
+}
+
+/// What the lines come to: all their values would be no table to read.
+fn table(rows: &[Drawn<'_>]) -> Table {
+    let heads = [
+        "<file system",
+        "seed",
+        "intervals",
+        "of",
+        "ops/s least",
+        "median",
+        "most",
+        "most dirty",
+        "most under write-back",
+        "device wrote",
+    ];
+    let mut table = Table::new("One seed over time", &heads);
+    for row in rows {
+        let mut rates: Vec<f64> = row.rates().into_iter().map(|(_, rate)| rate).collect();
+        rates.sort_by(f64::total_cmp);
+        let rate = |at: usize| rates.get(at).map_or("–".into(), |rate| number::short(*rate));
+        let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+        let wrote = &row.series.device_written_bytes;
+        let wrote = (!wrote.is_empty()).then(|| Bytes(wrote.iter().sum()).to_string());
+        let cells = vec![
+            row.name.to_string(),
+            row.seed.to_string(),
+            row.series.ops.len().to_string(),
+            row.series.interval_ns.to_string(),
+            rate(0),
+            rate(rates.len() / 2),
+            rate(rates.len().saturating_sub(1)),
+            dash(most(&row.series.dirty_bytes)),
+            dash(most(&row.series.writeback_bytes)),
+            dash(wrote),
+        ];
+        table.row(row.look, cells);
+    }
+    table.without_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+    use fsdyno_record::Nanos;
+
+    #[test]
+    fn the_first_seed_of_each_row_is_drawn_with_all_that_was_recorded() {
+        let trials = fixture::trials();
+        let series = fixture::series(&trials);
+        let sections = view::sections(&trials, None);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
+        let svg = figure.chart.inline("a");
+        for field in FIELDS {
+            assert!(svg.contains(field.0), "{}", field.0);
+        }
+        assert_eq!(svg.matches("<path").count(), 3 + 4 * 3);
+        assert!(figure.note.contains("seed 1 alone"), "{}", figure.note);
+        assert_eq!(figure.table.rows.len(), 3);
+    }
+
+    #[test]
+    fn without_series_there_is_no_figure_and_what_cannot_be_told_is_not_drawn() {
+        let trials = fixture::trials();
+        let mut series = fixture::series(&trials);
+        let sections = view::sections(&trials, None);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        assert!(figure(&sections[0], &looks, &Index::of(&[])).is_none());
+        for phase in series.iter_mut().flat_map(|one| &mut one.phases) {
+            phase.writeback_bytes.clear();
+        }
+        let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
+        assert!(!figure.chart.inline("a").contains("under write-back"));
+    }
+
+    #[test]
+    fn a_short_last_interval_makes_no_rate_of_its_own() {
+        let series = PhaseSeries {
+            interval_ns: Nanos(1_000_000_000),
+            ops: vec![100, 100, 10],
+            ..PhaseSeries::default()
+        };
+        let look = Look { colour: 0, hatch: 0 };
+        let row = |length| Drawn { name: "a", look, seed: 1, series: &series, length };
+        assert_eq!(row(2.1).rates(), [(1.0, 100.0), (2.1, 110.0 / 1.1)]);
+        assert_eq!(row(2.5).rates(), [(1.0, 100.0), (2.0, 100.0), (2.5, 20.0)]);
+    }
+
+    #[test]
+    fn long_series_are_drawn_in_a_bounded_number_of_steps() {
+        let line: Vec<(f64, f64)> = (0..100_000).map(|n| (n as f64, 5.0)).collect();
+        let (time, scale) = (Scale::over(1e5, Unit::Seconds), Scale::over(5.0, Unit::Rate));
+        assert!(path(&line, true, 100.0, &time, &scale).len() < STEPS * 12);
+    }
+}

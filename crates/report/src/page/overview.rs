@@ -1,0 +1,418 @@
+//! The overview: every phase of every workload, each file system's time as a ratio with its interval.
+
+use super::chart::{AXIS, Anchor, Chart, cut, percent};
+use super::colour::{Look, Looks};
+use super::figure::{Figure, n_of};
+use super::scale::{Scale, Unit};
+use super::table::Table;
+use crate::against::{base_of, best, compare};
+use crate::number;
+use crate::view::Section;
+
+/// A ratio that is larger than this on some row has the axis go by factors.
+const LINEAR: f64 = 5.0;
+
+/// An interval is drawn so many times as far as the farthest ratio, then it is cut off.
+const FAR: f64 = 1.5;
+
+/// With more rows than this the names beside the dots are left to the table.
+const NAMED: usize = 40;
+
+/// Where the names of dots stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Beside them, where all of them fit there.
+    Beside,
+    /// On a line above them.
+    Above,
+    /// In the table alone; the dots of a phase share a line.
+    Nowhere,
+}
+
+impl Names {
+    fn of(phases: &[Phase<'_>], axis: &Axis) -> Names {
+        let dots = || phases.iter().flat_map(|phase| &phase.dots);
+        if dots().count() > NAMED {
+            Names::Nowhere
+        } else if dots().all(|dot| beside(dot, axis).is_some()) {
+            Names::Beside
+        } else {
+            Names::Above
+        }
+    }
+
+    /// How high the rows of so many dots are.
+    fn height(self, dots: usize) -> f64 {
+        match self {
+            Names::Beside => ROW * dots as f64,
+            Names::Above => TALL * dots as f64,
+            Names::Nowhere => STRIP,
+        }
+    }
+
+    /// Where the middle of a dot is within them.
+    fn middle(self, index: usize) -> f64 {
+        match self {
+            Names::Beside => ROW * index as f64 + ROW / 2.0,
+            Names::Above => TALL * index as f64 + TALL - 8.0,
+            Names::Nowhere => STRIP / 2.0,
+        }
+    }
+}
+
+/// How wide a chart is at least, and a letter at most, in pixels.
+const NARROW: f64 = 308.0;
+const LETTER: f64 = 7.2;
+
+/// More phases than this are no overview.
+const PHASES: usize = 24;
+
+const TITLE: f64 = 22.0;
+const ROW: f64 = 18.0;
+const TALL: f64 = 32.0;
+const STRIP: f64 = 20.0;
+const BETWEEN: f64 = 12.0;
+
+/// One dot.
+struct Dot<'a> {
+    name: &'a str,
+    look: Look,
+    n: usize,
+    /// Whether all others are measured by it.
+    base: bool,
+    ratio: f64,
+    interval: Option<(f64, f64)>,
+    /// Whether its trials tell beyond chance how it compares, as the tables say it.
+    told: bool,
+    time: f64,
+}
+
+/// A phase with its dots.
+struct Phase<'a> {
+    title: String,
+    dots: Vec<Dot<'a>>,
+}
+
+/// The figure; none where nothing is compared.
+pub fn figure(sections: &[Section<'_>], baseline: Option<&str>, looks: &Looks) -> Option<Figure> {
+    let phases: Vec<Phase<'_>> =
+        sections.iter().filter_map(|section| phase(section, baseline, looks)).collect();
+    let versus = sections.first()?.versus.clone();
+    if phases.is_empty() {
+        return None;
+    }
+    let shown = &phases[..phases.len().min(PHASES)];
+    let dots = || shown.iter().flat_map(|phase| &phase.dots);
+    let axis = Axis::over(dots());
+    let chart = chart(shown, &axis, &versus);
+    let left = phases.len() - shown.len();
+    let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
+    let to = if versus == "best" { "the fastest of its phase" } else { &versus };
+    let open = match dots().any(|dot| dot.n > 1) {
+        true => " Filled: beyond chance; hollow: these trials do not tell.",
+        false => " Hollow: one trial each tells nothing beyond its own.",
+    };
+    let note = format!(
+        "Time relative to {to}, with 95 % intervals; further left is faster.{open} {}; {}.{left}",
+        axis.words(),
+        n_of(dots().map(|dot| dot.n))
+    );
+    let table = table(&phases, &versus);
+    Some(Figure { slug: "overview", title: "Overview".into(), note, chart, table })
+}
+
+fn phase<'s>(section: &'s Section<'_>, baseline: Option<&str>, looks: &Looks) -> Option<Phase<'s>> {
+    let best = best(&section.rows, section.by_durable);
+    let dot = |row: &'s crate::view::Row<'_>| {
+        let base = match baseline {
+            Some(label) => base_of(row, &section.rows, label),
+            None => best,
+        }?;
+        let same = std::ptr::eq(row, base);
+        // A row without a ratio in the table (no calls, a time of zero) has no dot.
+        let ratio = row.ratio?;
+        let comparison = compare(base, row, section.by_durable)?;
+        Some(Dot {
+            name: &row.name,
+            look: looks.get(row),
+            n: row.returned.n,
+            base: same,
+            ratio: ratio.value,
+            interval: comparison.interval.filter(|_| !same),
+            told: !ratio.open && comparison.n > 1,
+            time: row.time(section.by_durable).mean,
+        })
+    };
+    let dots: Vec<Dot<'s>> = section.rows.iter().filter_map(dot).collect();
+    (dots.len() > 1).then(|| Phase { title: section.title(), dots })
+}
+
+/// Where ratios lie: from zero, or by factors where some are far apart.
+enum Axis {
+    Linear(Scale),
+    /// The logarithms of both ends.
+    Factors(f64, f64),
+}
+
+impl Axis {
+    /// Never narrower than from zero to 1.5, or from a half to double: small differences look small.
+    fn over<'a>(dots: impl Iterator<Item = &'a Dot<'a>> + Clone) -> Axis {
+        let ratios = || dots.clone().map(|dot| dot.ratio);
+        let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
+        let ends = || dots.clone().filter_map(|dot| dot.interval);
+        let high = ends().map(|(_, high)| high).fold(most, f64::max).min(most * FAR);
+        let low = ends().map(|(low, _)| low).fold(least, f64::min).max(least / FAR);
+        if most <= LINEAR {
+            Axis::Linear(Scale::over(high.max(1.5), Unit::Times))
+        } else {
+            Axis::Factors(low.clamp(1e-9, 0.5).ln(), high.max(2.0).ln())
+        }
+    }
+
+    fn at(&self, ratio: f64) -> f64 {
+        match self {
+            Axis::Linear(scale) => scale.at(ratio),
+            Axis::Factors(low, high) => ((ratio.ln() - low) / (high - low)).clamp(0.0, 1.0),
+        }
+    }
+
+    /// Whether a value lies within.
+    fn has(&self, ratio: f64) -> bool {
+        match self {
+            Axis::Linear(scale) => (0.0..=scale.end).contains(&ratio),
+            Axis::Factors(low, high) => (*low..=*high).contains(&ratio.ln()),
+        }
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let Axis::Factors(low, high) = self else {
+            let Axis::Linear(scale) = self else { return Vec::new() };
+            return scale.ticks();
+        };
+        // 1, 2, 5 as long as there are few of them; then powers of ten alone.
+        let decades = (high - low) / std::f64::consts::LN_10;
+        let digits: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let every = if decades > 6.0 { 2 } else { 1 };
+        let powers = (-8..=12).filter(|power| power % every == 0);
+        powers
+            .flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)))
+            .filter(|value| self.has(*value))
+            .map(|value| (self.at(value), Unit::Times.label(value)))
+            .collect()
+    }
+
+    fn words(&self) -> &'static str {
+        match self {
+            Axis::Linear(_) => "The axis begins at zero",
+            Axis::Factors(..) => {
+                "The axis is logarithmic, for some are far apart: equal steps are equal factors"
+            }
+        }
+    }
+}
+
+fn chart(phases: &[Phase<'_>], axis: &Axis, versus: &str) -> Chart {
+    let names = Names::of(phases, axis);
+    let height = |phase: &Phase<'_>| TITLE + BETWEEN + names.height(phase.dots.len());
+    let mut chart =
+        Chart::new(format!("Every phase: time relative to {versus}"), described(phases));
+    let bottom: f64 = phases.iter().map(height).sum();
+    for (at, label) in axis.ticks() {
+        chart.upright(at, 0.0, bottom, &label);
+    }
+    let one = percent(axis.at(1.0));
+    chart.put(format_args!(r#"<line class="one" x1="{one}" x2="{one}" y1="0" y2="{bottom:.1}"/>"#));
+    let mut top = 0.0;
+    for phase in phases {
+        chart.text("name", 0.0, top + 15.0, Anchor::Start, &cut(&phase.title, 32));
+        for (index, dot) in phase.dots.iter().enumerate() {
+            mark(&mut chart, dot, axis, top + TITLE + names.middle(index), names);
+        }
+        top += height(phase);
+    }
+    chart.grow(bottom + AXIS);
+    chart
+}
+
+/// Its name, and how it compares.
+fn label(dot: &Dot<'_>, axis: &Axis) -> String {
+    let (_, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
+    let beyond = if axis.has(high) { "" } else { " …" };
+    match dot.base {
+        true => cut(dot.name, 38),
+        false => format!("{} {}{beyond}", cut(dot.name, 34), number::relative(dot.ratio)),
+    }
+}
+
+/// The place of its name, right of its interval or left of it, with whether it is to the right;
+/// none where it fits on neither side of the narrowest chart.
+fn beside(dot: &Dot<'_>, axis: &Axis) -> Option<(f64, bool)> {
+    let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
+    let (left, right) = (axis.at(low), axis.at(high));
+    let wide = label(dot, axis).chars().count() as f64 * LETTER + 14.0;
+    match wide {
+        wide if right * NARROW + wide < NARROW => Some((right, true)),
+        wide if wide < left * NARROW => Some((left, false)),
+        _ => None,
+    }
+}
+
+/// A dot with its interval and its name.
+fn mark(chart: &mut Chart, dot: &Dot<'_>, axis: &Axis, y: f64, names: Names) {
+    let (at, colour) = (axis.at(dot.ratio), dot.look.colour);
+    let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
+    let (left, right) = (axis.at(low), axis.at(high));
+    if right > left {
+        chart.put(format_args!(
+            r#"<line class="span l{colour}" x1="{}" x2="{}" y1="{y:.1}" y2="{y:.1}"/>"#,
+            percent(left),
+            percent(right)
+        ));
+    }
+    let class = match dot.told || dot.base {
+        true => format!("f{colour}"),
+        false => format!("open l{colour}"),
+    };
+    chart
+        .put(format_args!(r#"<circle class="{class}" cx="{}" cy="{y:.1}" r="4.5"/>"#, percent(at)));
+    match (names, beside(dot, axis)) {
+        (Names::Nowhere, _) => {}
+        // Letters are pixels and places are shares, so a distance from a share takes an inner drawing.
+        (Names::Beside, Some((at, right))) => {
+            let (inner, anchor) = if right { (10, "start") } else { (-10, "end") };
+            chart.put(format_args!(
+                r#"<svg x="{}" overflow="visible"><text class="dotname" x="{inner}" y="{:.1}" text-anchor="{anchor}">{}</text></svg>"#,
+                percent(at),
+                y + 4.0,
+                crate::markup::escape(&label(dot, axis))
+            ));
+        }
+        _ => {
+            chart.text("dotname", 0.0, y - 10.0, Anchor::Start, &cut(dot.name, 30));
+            if !dot.base {
+                chart.text("dotname", 1.0, y - 10.0, Anchor::End, &number::relative(dot.ratio));
+            }
+        }
+    }
+}
+
+/// Those that differ beyond chance, phase by phase.
+fn described(phases: &[Phase<'_>]) -> String {
+    let dot = |dot: &Dot<'_>| {
+        let told = if dot.told || dot.base { "" } else { ", not told apart" };
+        format!("{} {}{told}", dot.name, number::relative(dot.ratio))
+    };
+    let phase = |phase: &Phase<'_>| {
+        let dots: Vec<String> = phase.dots.iter().take(NAMED).map(dot).collect();
+        format!("{}: {}", phase.title, dots.join(", "))
+    };
+    phases.iter().map(phase).collect::<Vec<_>>().join("; ") + "."
+}
+
+/// `0.98x to 1.04x`.
+pub fn interval((low, high): (f64, f64)) -> String {
+    // A whole 1 would be read as what is measured against itself.
+    let end = |value: f64| if value == 1.0 { "1.00x".into() } else { number::relative(value) };
+    format!("{} to {}", end(low), end(high))
+}
+
+fn table(phases: &[Phase<'_>], versus: &str) -> Table {
+    let versus = format!("vs {versus}");
+    let heads = ["<file system", "<phase", "n", "time", &versus, "95 % interval", "<verdict"];
+    let mut table = Table::new("Ratios of geometric means of n trials", &heads);
+    for phase in phases {
+        for dot in &phase.dots {
+            let verdict = match dot {
+                _ if dot.base => "",
+                _ if !dot.told => "~",
+                _ if dot.ratio < 1.0 => "faster",
+                _ if dot.ratio > 1.0 => "slower",
+                _ => "same",
+            };
+            let cells = vec![
+                dot.name.to_string(),
+                phase.title.clone(),
+                dot.n.to_string(),
+                number::seconds(dot.time),
+                number::relative(dot.ratio),
+                dot.interval.map_or("–".into(), interval),
+                verdict.into(),
+            ];
+            table.row(dot.look, cells);
+        }
+    }
+    table.without_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    fn of(trials: &[fsdyno_record::Trial], baseline: Option<&str>) -> Option<Figure> {
+        let sections = view::sections(trials, baseline);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        figure(&sections, baseline, &looks)
+    }
+
+    #[test]
+    fn every_phase_has_a_dot_for_each_file_system_on_an_axis_from_zero() {
+        let figure = of(&fixture::trials(), Some("ext4")).unwrap();
+        let svg = figure.chart.inline("o");
+        assert_eq!(svg.matches("<circle").count(), 12);
+        assert!(svg.contains(">0<") && svg.contains("tarball remove"));
+        assert!(figure.note.contains("relative to ext4") && figure.note.contains("n = 3"));
+        assert_eq!(figure.table.rows.len(), 12);
+    }
+
+    #[test]
+    fn single_trials_are_hollow_without_an_interval_and_say_why() {
+        let figure = of(&fixture::single(), None).unwrap();
+        let svg = figure.chart.inline("o");
+        assert_eq!(svg.matches("class=\"span").count(), 0);
+        assert_eq!(svg.matches("class=\"open").count(), 8, "all but the four they are measured by");
+        assert!(figure.note.contains("n = 1: no interval"), "{}", figure.note);
+    }
+
+    #[test]
+    fn far_apart_ratios_have_a_logarithmic_axis_that_says_so() {
+        let mut trials = fixture::trials();
+        for phase in trials[0..9].iter_mut().flat_map(|trial| {
+            let slow = trial.plan.label == "xfs";
+            trial.measured.phases.iter_mut().filter(move |_| slow)
+        }) {
+            phase.durable_ns = phase.durable_ns.map(|ns| fsdyno_record::Nanos(ns.0 * 300));
+        }
+        let figure = of(&trials, None).unwrap();
+        assert!(figure.note.contains("The axis is logarithmic"), "{}", figure.note);
+        assert!(figure.chart.inline("o").contains(">100x<"), "{}", figure.chart.inline("o"));
+    }
+
+    #[test]
+    fn small_differences_look_small() {
+        let dot = |ratio| Dot {
+            name: "a",
+            look: Look { colour: 0, hatch: 0 },
+            n: 3,
+            base: false,
+            ratio,
+            interval: None,
+            told: true,
+            time: 1.0,
+        };
+        let dots = [dot(1.0), dot(1.01)];
+        let axis = Axis::over(dots.iter());
+        assert!(axis.at(1.01) - axis.at(1.0) < 0.01);
+        let wide = [dot(1.0), dot(1.01), dot(20.0)];
+        let axis = Axis::over(wide.iter());
+        assert!(axis.at(1.01) - axis.at(1.0) < 0.01);
+    }
+
+    #[test]
+    fn one_file_system_alone_has_no_overview() {
+        let mut trials = fixture::trials();
+        trials.retain(|trial| trial.plan.label == "xfs");
+        assert!(of(&trials, None).is_none());
+        assert!(of(&[], None).is_none());
+    }
+}

@@ -1,0 +1,184 @@
+//! Axes: from zero to a round number, or by powers of ten.
+
+/// What an axis counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Things, written with `k`, `M`, `G` (powers of 1000).
+    Count,
+    /// Things in a second.
+    Rate,
+    /// Bytes, by powers of 1024.
+    Bytes,
+    /// Ratios: `2x`.
+    Times,
+}
+
+impl Unit {
+    /// A round number of it, without needless zeros.
+    pub fn label(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".into();
+        }
+        match self {
+            Unit::Seconds => {
+                let (value, unit) = match value {
+                    s if s < 0.999e-6 => (s * 1e9, "ns"),
+                    s if s < 0.999e-3 => (s * 1e6, "us"),
+                    s if s < 0.999 => (s * 1e3, "ms"),
+                    s => (s, "s"),
+                };
+                format!("{} {unit}", round(value))
+            }
+            Unit::Count | Unit::Rate => {
+                let second = if self == Unit::Rate { "/s" } else { "" };
+                let (value, unit) = match value {
+                    n if n < 999.9 => (n, ""),
+                    n if n < 999.9e3 => (n / 1e3, "k"),
+                    n if n < 999.9e6 => (n / 1e6, "M"),
+                    n => (n / 1e9, "G"),
+                };
+                format!("{}{unit}{second}", round(value))
+            }
+            Unit::Bytes => {
+                let power = binary(value);
+                let unit = ["bytes", "KiB", "MiB", "GiB", "TiB"][power as usize];
+                format!("{} {unit}", round(value / 1024f64.powi(power)))
+            }
+            Unit::Times => format!("{}x", round(value)),
+        }
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// The power of 1024 that fits.
+fn binary(value: f64) -> i32 {
+    (0..4).find(|power| value < 1023.9 * 1024f64.powi(*power)).unwrap_or(4)
+}
+
+/// From zero to a round number.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Where it ends.
+    pub end: f64,
+    step: f64,
+    unit: Unit,
+}
+
+impl Scale {
+    /// Steps of 1, 2 or 5 times a power of ten (of bytes: of KiB, MiB ...), so that there are 2 to 6.
+    pub fn over(longest: f64, unit: Unit) -> Scale {
+        if !longest.is_finite() || longest <= 0.0 {
+            return Scale { end: 1.0, step: 1.0, unit };
+        }
+        let one = if unit == Unit::Bytes { 1024f64.powi(binary(longest)) } else { 1.0 };
+        let power = 10f64.powf((longest / one / 3.0).log10().floor()) * one;
+        let step = [5.0, 2.0, 1.0]
+            .into_iter()
+            .map(|digit| digit * power)
+            .find(|step| longest / step >= 2.0)
+            .unwrap_or(power);
+        // What is counted has no halves.
+        let step = if unit == Unit::Count { step.max(1.0) } else { step };
+        // A bar that ends on a line all but for rounding needs no further step.
+        Scale { end: (longest / step - 1e-9).ceil().max(1.0) * step, step, unit }
+    }
+
+    /// Where a value lies, from 0 to 1.
+    pub fn at(&self, value: f64) -> f64 {
+        let at = value / self.end;
+        if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Where each line lies, from 0 to 1, and what it says; the first is zero.
+    pub fn ticks(&self) -> Vec<(f64, String)> {
+        let steps = (self.end / self.step).round() as u32;
+        let tick = |index| {
+            let value = f64::from(index) * self.step;
+            (self.at(value), self.unit.label(value))
+        };
+        (0..=steps).map(tick).collect()
+    }
+}
+
+/// By powers of ten, for what spans many of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    low: i32,
+    high: i32,
+}
+
+impl Log {
+    /// The whole powers around these two values, which have to be positive; at least one power.
+    pub fn around(least: f64, most: f64) -> Log {
+        let power = |value: f64| if value > 0.0 { value.log10() } else { 0.0 };
+        let low = (power(least) + 1e-9).floor() as i32;
+        Log { low, high: ((power(most) - 1e-9).ceil() as i32).max(low + 1) }
+    }
+
+    /// Where a value lies, from 0 to 1.
+    pub fn at(&self, value: f64) -> f64 {
+        if value <= 0.0 {
+            return 0.0;
+        }
+        let span = f64::from(self.high - self.low);
+        ((value.log10() - f64::from(self.low)) / span).clamp(0.0, 1.0)
+    }
+
+    /// Where each power lies and what it is; every second one where there are many.
+    pub fn ticks(&self) -> Vec<(f64, f64)> {
+        let every = if self.high - self.low > 5 { 2 } else { 1 };
+        let powers = (self.low..=self.high).filter(|power| (power - self.low) % every == 0);
+        powers.map(|power| (self.at(10f64.powi(power)), 10f64.powi(power))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_begins_at_zero_and_ends_at_a_round_step() {
+        for longest in [0.0004, 0.9, 1.0, 1.22, 3.3, 7.0, 99.9, 1998.5] {
+            let scale = Scale::over(longest, Unit::Seconds);
+            let ticks = scale.ticks();
+            assert_eq!(ticks[0], (0.0, "0".to_string()));
+            assert_eq!(ticks.last().unwrap().0, 1.0);
+            assert!(scale.end >= longest && scale.at(longest) > 0.6, "{longest}");
+            assert!((3..=7).contains(&ticks.len()), "{longest}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn labels_are_short_and_round() {
+        let last = |longest, unit| Scale::over(longest, unit).ticks().pop().unwrap().1;
+        assert_eq!(last(0.0213, Unit::Seconds), "25 ms");
+        assert_eq!(last(20_100.0, Unit::Count), "25k");
+        assert_eq!(last(1e6, Unit::Rate), "1M/s");
+        assert_eq!(last(300.0 * 1048576.0, Unit::Bytes), "300 MiB");
+        assert_eq!(last(2.4, Unit::Times), "2.5x");
+        assert_eq!(last(3.0, Unit::Count), "3");
+    }
+
+    #[test]
+    fn nothing_and_what_is_no_number_have_a_scale_too() {
+        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let scale = Scale::over(odd, Unit::Count);
+            assert!(scale.at(odd).is_finite() && scale.end == 1.0);
+        }
+        assert_eq!(Log::around(0.0, 0.0).at(0.0), 0.0);
+    }
+
+    #[test]
+    fn powers_of_ten_lie_evenly() {
+        let log = Log::around(2e-6, 0.3);
+        let places: Vec<String> =
+            log.ticks().iter().map(|(at, value)| format!("{at:.2} {value:e}")).collect();
+        assert_eq!(places, ["0.00 1e-6", "0.33 1e-4", "0.67 1e-2", "1.00 1e0"]);
+        assert!((log.at(1e-3) - 0.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,169 @@
+//! Times of a phase: how long until the last call returned, and until it was durable.
+
+use fsdyno_record::Nanos;
+use fsdyno_record::trial::Phase;
+use fsdyno_stats::Summary;
+
+use super::bars::{self, Bar, Bars, Part, Tone};
+use super::chart::Key;
+use super::colour::Looks;
+use super::figure::{Figure, drawn, n_of};
+use super::scale::Unit;
+use super::table::{self, Table};
+use crate::columns::moved;
+use crate::number;
+use crate::view::{Row, Section};
+
+/// The figure that opens a section.
+pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
+    let by_time = section.rows.iter().any(|row| row.each.is_some());
+    let own = bars::own(&section.rows, looks);
+    let key = match section.rows.iter().any(|row| light(row).is_some()) {
+        true => vec![
+            (Key::Box(own.clone()), "last call returned".to_string()),
+            (Key::Box(format!("{own} light")), "until durable".to_string()),
+        ],
+        false => Vec::new(),
+    };
+    let chart = bars::draw(&Bars {
+        title: format!(
+            "{}: {}",
+            section.title(),
+            if by_time { "time an operation" } else { "time" }
+        ),
+        unit: Unit::Seconds,
+        bars: section.rows.iter().map(|row| bar(row, section, looks)).collect(),
+        key,
+    });
+    let shorter = if by_time { "Time of one operation; shorter" } else { "Shorter" };
+    let note = format!(
+        "{shorter} is better; {}, whiskers are 95 % intervals{}.",
+        n_of(section.rows.iter().map(|row| row.returned.n)),
+        drawn(bars::MOST, section.rows.len())
+    );
+    let table = table(section, looks);
+    Figure { slug: "times", title: "Time".into(), note, chart, table }
+}
+
+fn bar(row: &Row<'_>, section: &Section<'_>, looks: &Looks) -> Bar {
+    let solid = row.each.as_ref().unwrap_or(&row.returned);
+    let mut parts = vec![Part { length: solid.mean, tone: Tone::Full }];
+    let rest = light(row).map(|durable| durable.mean - solid.mean);
+    parts.extend(rest.map(|length| Part { length, tone: Tone::Light }));
+    Bar {
+        name: row.name.clone(),
+        look: looks.get(row),
+        value: value(row),
+        parts,
+        interval: row.time(section.by_durable).interval(),
+        beneath: None,
+    }
+}
+
+/// The time to durable, where it says more than the clock.
+fn light<'r>(row: &'r Row<'_>) -> Option<&'r Summary> {
+    row.durable.as_ref().filter(|_| row.each.is_none())
+}
+
+fn value(row: &Row<'_>) -> String {
+    if let Some(each) = &row.each {
+        return format!("{} an operation", number::seconds(each.mean));
+    }
+    let returned = number::seconds(row.returned.mean);
+    match &row.durable {
+        Some(durable) => format!("{returned} → {}", number::seconds(durable.mean)),
+        None => returned,
+    }
+}
+
+/// Every time of every row.
+fn table(section: &Section<'_>, looks: &Looks) -> Table {
+    let caption = match section.rows.iter().any(|row| row.returned.n > 1) {
+        true => "Mean of n seeds ± 95 % interval; ratios are of geometric means",
+        false => "Times of single trials",
+    };
+    let (rate, versus) = (section.rate_head(), section.ratio_head());
+    let heads = [
+        "<file system",
+        "n",
+        "returned",
+        "±",
+        "synced",
+        "durable",
+        "±",
+        "CPU",
+        "kernel threads",
+        &rate,
+        "MiB/s",
+        &versus,
+    ];
+    let mut table = Table::new(caption, &heads);
+    for row in &section.rows {
+        table.rows.push(table::Row {
+            dot: looks.get(row).dot(),
+            cells: cells(row),
+            best: row.best,
+            flags: row.flags.iter().map(|flag| flag.name()).collect(),
+        });
+    }
+    table.without_empty()
+}
+
+fn cells(row: &Row<'_>) -> Vec<String> {
+    let mean = |summary: &Summary| number::seconds(summary.mean);
+    let spread = |summary: &Summary| {
+        let half = summary.relative_half_width();
+        half.map_or(String::new(), |half| format!("± {}", number::percent(half)))
+    };
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+    let kernel =
+        |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
+    vec![
+        row.name.clone(),
+        row.returned.n.to_string(),
+        mean(&row.returned),
+        spread(&row.returned),
+        dash(row.mean(|phase| phase.synced_ns.map(Nanos::seconds)).map(number::seconds)),
+        dash(row.durable.as_ref().map(mean)),
+        row.durable.as_ref().map(spread).unwrap_or_default(),
+        mean(&row.cpu),
+        dash(row.mean(kernel).map(number::seconds)),
+        dash(row.rate.map(|rate| number::short(rate.mean))),
+        dash(moved(row)),
+        dash(row.ratio.map(number::ratio)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture, view};
+
+    fn of_first(trials: &[fsdyno_record::Trial]) -> Figure {
+        let sections = view::sections(trials, None);
+        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        figure(&sections[0], &looks)
+    }
+
+    #[test]
+    fn several_seeds_have_whiskers_and_rows_of_one_colour_a_hatch() {
+        let svg = of_first(&fixture::trials()).chart.inline("a");
+        assert_eq!(svg.matches("class=\"whisker\"").count(), 3);
+        assert_eq!(svg.matches("url(#hatch1)").count(), 1, "far is an ext4, too");
+        assert!(svg.contains("role=\"img\"") && svg.contains("<desc"));
+    }
+
+    #[test]
+    fn single_trials_have_none_and_say_so() {
+        let figure = of_first(&fixture::single());
+        assert!(!figure.chart.inline("a").contains("whisker"));
+        assert!(figure.note.contains("n = 1: no interval"), "{}", figure.note);
+    }
+
+    #[test]
+    fn a_host_without_a_time_to_durable_has_no_light_bars_and_no_column() {
+        let figure = of_first(&fixture::on_a_host());
+        assert!(!figure.chart.inline("a").contains("light"));
+        assert_eq!(figure.table.rows[0].cells.len(), 10);
+    }
+}

@@ -1,0 +1,198 @@
+//! The page in a real browser: what a reader sees, on a wide screen and on a phone, by day and by night,
+//! on paper and with the keyboard alone. Skipped where there is no chromium.
+//!
+//! `FSDYNO_SHOTS=DIR cargo test --release -p fsdyno-report --test browser` keeps the pages and
+//! pictures of them as DIR/NAME.base64.
+
+#[path = "browser/chromium.rs"]
+mod chromium;
+#[allow(dead_code, reason = "the tests of the crate use the rest")]
+#[path = "../src/fixture.rs"]
+mod fixture;
+
+use std::path::{Path, PathBuf};
+
+use chromium::{Browser, Light};
+use fsdyno_record::Trial;
+
+/// The samples: their name, and their trials.
+fn samples() -> Vec<(&'static str, Vec<Trial>)> {
+    let mut curve = fixture::curve();
+    curve.extend(fixture::with_failures());
+    vec![
+        ("usual", fixture::with_failures()),
+        ("aged", fixture::young_and_aged()),
+        ("curve", curve),
+        ("single", fixture::single()),
+        ("host", fixture::on_a_host()),
+        ("failed", fixture::with_failures().split_off(18)),
+        ("hostile", hostile()),
+    ]
+}
+
+/// Labels that would be obeyed if they were not escaped, and long ones.
+fn hostile() -> Vec<Trial> {
+    let mut trials = fixture::with_failures();
+    for trial in &mut trials {
+        let script = "</title></svg><script>document.title = 'obeyed'; console.log('x')</script>";
+        trial.plan.label = format!("{}{script}{}", trial.plan.label, "long".repeat(40));
+        trial.plan.workload.name.push_str("<img src=x onerror=alert(1)>");
+        trial.reason = trial.reason.as_ref().map(|reason| format!("{reason}{script}"));
+        trial.conditions.mount.push_str(script);
+    }
+    trials
+}
+
+fn page(folder: &Path, name: &str, trials: &[Trial]) -> PathBuf {
+    let path = folder.join(format!("{name}.html"));
+    let series = fixture::series(trials);
+    std::fs::write(&path, fsdyno_report::html(trials, &series, None).unwrap()).unwrap();
+    if let Some(shots) = std::env::var_os("FSDYNO_SHOTS") {
+        std::fs::copy(&path, Path::new(&shots).join(format!("{name}.html"))).unwrap();
+    }
+    path
+}
+
+/// What is wrong with the page that is open, a line each: charts without extent, drawings that leave their
+/// chart, text over text, axes that do not begin at zero, a page wider than its window, ids that are there twice.
+const FAULTS: &str = include_str!("browser/faults.js");
+
+#[test]
+fn every_chart_is_drawn_in_its_place_on_every_screen_by_day_and_by_night() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for (name, trials) in samples() {
+        let path = page(folder.path(), name, &trials);
+        browser.open(&path, 1280, Light::Light);
+        assert_eq!(browser.value("document.title === 'obeyed'"), false);
+        for (width, light) in [
+            (1280, Light::Light),
+            (1280, Light::Dark),
+            (768, Light::Light),
+            (360, Light::Light),
+            (360, Light::Dark),
+            (700, Light::Paper),
+        ] {
+            browser.look(width, light);
+            let height = browser.value("document.documentElement.scrollHeight").as_f64().unwrap();
+            browser.shoot(&format!("{name}-{width}-{light:?}"), width, height as u32);
+            let faults = browser.value(FAULTS);
+            assert_eq!(faults, serde_json::json!([]), "{name}, {width} wide, {light:?}");
+        }
+        assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn text_and_drawings_stand_out_in_both_lights() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = page(folder.path(), "usual", &fixture::with_failures());
+    let contrast = include_str!("browser/contrast.js");
+    for light in [Light::Light, Light::Dark, Light::Paper] {
+        browser.open(&path, 1280, light);
+        assert_eq!(browser.value(contrast), serde_json::json!([]), "{light:?}");
+    }
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    browser.look(1280, Light::Light);
+    let day = browser.value(ground);
+    browser.look(1280, Light::Dark);
+    assert_ne!(browser.value(ground), day);
+}
+
+#[test]
+fn a_keyboard_reaches_the_results_and_opens_the_numbers() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = page(folder.path(), "usual", &fixture::with_failures());
+    browser.open(&path, 1280, Light::Light);
+    let focused = "document.activeElement.className + document.activeElement.tagName";
+    browser.press("Tab", 9);
+    assert_eq!(browser.value(focused), "skipA", "the first stop skips to the results");
+    assert_eq!(browser.value("document.activeElement.getBoundingClientRect().left >= 0"), true);
+    let outline = "parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2";
+    assert_eq!(browser.value(outline), true, "the focus shows");
+    let mut opened = false;
+    for _ in 0..60 {
+        browser.press("Tab", 9);
+        if browser.value("document.activeElement.tagName") == "SUMMARY" {
+            let parts = json_key("Enter", 13);
+            browser.ask("Input.dispatchKeyEvent", parts.0);
+            browser.ask("Input.dispatchKeyEvent", parts.1);
+            opened = browser.value("document.activeElement.parentElement.open") == true;
+            break;
+        }
+    }
+    assert!(opened, "Enter unfolds the numbers of a chart");
+}
+
+/// A key that writes a character: down, and up.
+fn json_key(key: &str, code: u32) -> (serde_json::Value, serde_json::Value) {
+    let of = |kind: &str| serde_json::json!({"type": kind, "key": key, "code": key, "text": "\r", "windowsVirtualKeyCode": code});
+    (of("keyDown"), of("keyUp"))
+}
+
+#[test]
+fn on_paper_nothing_is_clipped_and_all_is_unfolded() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = page(folder.path(), "usual", &fixture::with_failures());
+    // An A4 page has 672 pixels between margins of a centimetre or so.
+    browser.open(&path, 672, Light::Paper);
+    let clipped = r#"[...document.querySelectorAll('.scroll')].filter(e => e.firstElementChild.getBoundingClientRect().right > 673).map(e => e.getAttribute('aria-label'))"#;
+    assert_eq!(
+        browser.value(clipped),
+        serde_json::json!([]),
+        "tables beyond the edge of the paper"
+    );
+    let folded =
+        "[...document.querySelectorAll('details table')].filter(e => !e.checkVisibility()).length";
+    assert_eq!(browser.value(folded), 0, "what is folded on the screen is unfolded on paper");
+    let pdf = browser.paper();
+    assert!(pdf.len() > 20_000, "{}", pdf.len());
+    if let Some(folder) = std::env::var_os("FSDYNO_SHOTS") {
+        std::fs::write(Path::new(&folder).join("paper.pdf.base64"), pdf).unwrap();
+    }
+}
+
+#[test]
+fn a_chart_of_its_own_is_drawn_as_it_is_on_the_page() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let trials = fixture::young_and_aged();
+    for file in fsdyno_report::charts(&trials, &fixture::series(&trials), Some("ext4")) {
+        let path = folder.path().join(&file.name);
+        std::fs::write(&path, &file.svg).unwrap();
+        browser.open(&path, 800, Light::Dark);
+        // A broken document has an element that says so in its place.
+        assert_eq!(
+            browser.value("document.querySelector('parsererror') === null"),
+            true,
+            "{}",
+            file.name
+        );
+        let drawn = "[...document.querySelectorAll('rect, path, circle')].filter(e => e.getBoundingClientRect().width > 0).length > 3";
+        assert_eq!(browser.value(drawn), true, "{}", file.name);
+        let inside = "[...document.querySelectorAll('text')].every(e => e.getBoundingClientRect().right <= 762)";
+        assert_eq!(browser.value(inside), true, "{}", file.name);
+        let ink = "getComputedStyle(document.querySelector('text')).fill";
+        assert_eq!(
+            browser.value(ink),
+            "rgb(29, 33, 38)",
+            "{}: dark on white, whatever the light",
+            file.name
+        );
+        browser.shoot(&file.name.replace(".svg", ""), 760, 500);
+    }
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
