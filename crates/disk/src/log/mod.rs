@@ -2,8 +2,9 @@
 //!
 //! In the guest a disk's server writes it into memory of the host ([`region`]), always, so that
 //! whether it is kept changes no digit. The host makes a file of it that is a third as large
-//! ([`file`]).
+//! ([`file`]). Where a trial asks for it, the bytes are logged too ([`data`]).
 
+pub mod data;
 pub mod file;
 pub mod region;
 

@@ -61,6 +61,24 @@ impl<M: Memory> Store<M> {
         result
     }
 
+    /// Writes bytes that are there already.
+    ///
+    /// # Errors
+    /// As [`Store::write_with`].
+    pub fn write_bytes<E>(
+        &mut self,
+        to: To,
+        offset: u64,
+        mut bytes: &[u8],
+    ) -> Result<(), StoreError<E>> {
+        self.write_with(to, offset, bytes.len() as u64, &mut |slice| {
+            let (part, rest) = bytes.split_at(slice.len());
+            slice.copy_from_slice(part);
+            bytes = rest;
+            Ok(())
+        })
+    }
+
     /// The longest run from `at` whose slots lie together; none if there is no room for its first
     /// block.
     fn next_run(&mut self, to: To, at: u64, end: u64) -> Option<Run> {
