@@ -181,6 +181,9 @@ fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<
     };
     let mut wanted = vec![(&lab.disk, role, size); lab.data_disks() as usize];
     wanted.extend(lab.journal.as_ref().map(|disk| (disk, DiskRole::Journal, lab.journal_size)));
+    let region = layout::disk_pci(wanted.len() as u8);
+    let logged = job.task == Task::Logged;
+    let mut data = logged.then(|| open_pci_memory(&region)).transpose()?;
     let mut disks = Vec::with_capacity(wanted.len());
     let mut instants = 0;
     for (index, (plan, role, size)) in (0u8..).zip(wanted) {
@@ -194,6 +197,7 @@ fn disks(job: &Job, lab: &LabPlan, mailbox: Mailbox<'static>) -> io::Result<Vec<
                     index,
                     bytes: open_pci_memory(&layout::disk_pci(index))?,
                     log: open_pci_memory(layout::LOG_PCI)?,
+                    data: data.take(),
                     made: job.task == Task::Use,
                 };
                 let device = serve_disk::start(regions, &spec, seed, partition, shared, mailbox)?;

@@ -4,6 +4,7 @@
 //! process of a host alike.
 
 mod account;
+mod acks;
 mod age;
 mod block_queue;
 mod books;

@@ -21,10 +21,21 @@ const WINDOW: u64 = 16 << 20;
 /// # Errors
 /// What mmap(2) reports.
 pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [AtomicU64]> {
+    shared_words_at(fd, 0, length)
+}
+
+/// As [`shared_words`], from byte `offset` of the file on, a multiple of a page.
+///
+/// # Errors
+/// What mmap(2) reports.
+pub fn shared_words_at(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: usize,
+) -> io::Result<&'static [AtomicU64]> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
-    let start = unsafe {
-        mmap(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)?
-    };
+    let start = unsafe { mmap(ptr::null_mut(), length, prot, MapFlags::SHARED, fd, offset)? };
     // SAFETY: the mapping is page-aligned, `length` bytes long, never unmapped, and any bits are a
     // valid AtomicU64; the other side also accesses it as 64-bit words only.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), length / 8) })

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{
-    Crew, OwnCost, PhaseError, calibrate, clock, run_threads, verify, verify_device,
+    Crew, OwnCost, PhaseError, calibrate, clock, run_acked, verify, verify_device,
 };
+use fsdyno_record::acks::{AckLog, What};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
 use fsdyno_record::series::PhaseSeries;
@@ -23,11 +24,11 @@ use fsdyno_workload::one_file::one_file;
 use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
-use crate::age;
 use crate::over_time::{self, SeenOf};
 use crate::room::{Room, allow_many_files};
 use crate::sampler::{Sampler, dirty_and_writeback};
 use crate::target::Target;
+use crate::{acks, age};
 use crate::{books, held, machine};
 
 /// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
@@ -65,6 +66,7 @@ pub fn run(
         input,
         ops_before: 0,
         device: None,
+        acks: None,
         done: Vec::new(),
         sampler,
         series: Vec::new(),
@@ -135,6 +137,8 @@ struct Trial<'a> {
     ops_before: u64,
     /// The device that stands for the workload's one file, and that file's name.
     device: Option<(CString, Vec<u8>)>,
+    /// Where it is noted when each op came back, if it is.
+    acks: Option<AckLog>,
     /// Of each phase so far, what each rank has done.
     done: Vec<Vec<u64>>,
     sampler: Option<Sampler>,
@@ -155,6 +159,7 @@ impl Trial<'_> {
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
         self.ready_issuer()?;
+        self.acks = acks::of(self.job, workload.as_ref()).map_err(failed("the log of ops"))?;
         self.prepare()?;
         let device = self.target.device_file();
         if let Some(path) = &device {
@@ -289,7 +294,7 @@ impl Trial<'_> {
         self.describe()?;
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
         self.measured.setup = self.target.setup();
-        if self.job.plan.age().is_some() && self.job.task == Task::Whole {
+        if self.job.plan.age().is_some() && self.job.task.is_all() {
             self.age()?;
             self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         }
@@ -405,8 +410,10 @@ impl Trial<'_> {
         };
         let together = machine::at_once(crew.threads());
         let mut account_before = None;
-        let done = run_threads(
+        self.mark(What::Begin, index);
+        let done = run_acked(
             &crew,
+            self.acks.as_ref(),
             &mut || {
                 account_before = Some(Account::open(&instruments));
                 if let Some(sampler) = sampler {
@@ -416,6 +423,7 @@ impl Trial<'_> {
             &|done| mailbox.set(Word::OpsDone, ops_before + done),
         )
         .map_err(|error| failure(spec.name, &error))?;
+        self.mark(What::Returned, index);
         let (outcome, account_before) = (done.outcome, account_before.unwrap_or_default());
         // Asking for the dirty pages takes time of its own, which is taken off what follows.
         let (dirty, asking) = elapsed(dirty_bytes);
@@ -423,7 +431,9 @@ impl Trial<'_> {
             true => (None, None),
             false => self.settle(asking)?,
         };
-
+        if synced.is_some() {
+            self.mark(What::Synced, index);
+        }
         let spent = Account::close(&instruments, &account_before);
         let (device, devices) = (self.target.device(), self.target.devices());
         let device = device.zip(device_before).map(|(now, then)| device_since(&now, &then));
@@ -484,6 +494,13 @@ impl Trial<'_> {
                 sampler_cpu_ns: spent.sampler,
             },
         })
+    }
+
+    /// Notes when that was, in a logged trial.
+    fn mark(&self, what: What, phase: usize) {
+        if let Some(acks) = &self.acks {
+            acks.mark(what, phase, clock::now());
+        }
     }
 
     /// When the file system was synced, and when the device's own cache was empty, if that can be

@@ -27,7 +27,7 @@ pub use errno::Errno;
 pub use issue::Issuer;
 pub use recorder::Recorder;
 pub use run::{Cause, Failure, Meter, Outcome, run_phase, run_rank};
-pub use threads::{Crew, PhaseError, run_threads};
+pub use threads::{Crew, PhaseError, run_acked, run_threads};
 pub use timeline::{Gauge, Timeline};
 pub use verify::verify;
 pub use verify_device::verify_device;

@@ -9,12 +9,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use fsdyno_record::Nanos;
+use fsdyno_record::acks::AckLog;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, OpSource, Share, Threads, Workload};
 
 use crate::board::Board;
 use crate::clock;
 use crate::errno::Errno;
+use crate::issue::acked::Acked;
 use crate::issue::null::Null;
 use crate::issue::raw::Raw;
 use crate::issue::sync::Sync as SyncIssuer;
@@ -115,6 +117,7 @@ impl Crew<'_> {
 /// What one thread issues with.
 enum Hand {
     Sync(Box<SyncIssuer>),
+    Acked(Box<Acked<SyncIssuer>>),
     Uring(Box<Uring>),
     Raw(Box<Raw>),
     Null(Null),
@@ -142,6 +145,17 @@ impl Hand {
         })
     }
 
+    /// The same, noting when each op comes back; only of calls that a thread makes one by one.
+    fn acked(self, rank: u32, phase: usize, acks: Option<&AckLog>) -> Hand {
+        match (self, acks.and_then(|acks| acks.line(rank))) {
+            (Hand::Sync(calls), Some(line)) => {
+                line.phase(phase);
+                Hand::Acked(Box::new(Acked::new(*calls, line)))
+            }
+            (other, _) => other,
+        }
+    }
+
     /// The hot loops, each compiled for its issuer.
     fn run(
         &mut self,
@@ -154,6 +168,9 @@ impl Hand {
         let one = sources.first_mut().map(|source| source.as_mut() as &mut dyn OpSource);
         match (self, one) {
             (Hand::Sync(issuer), Some(source)) => {
+                run_rank(board, first, source, issuer.as_mut(), recorder, beat)
+            }
+            (Hand::Acked(issuer), Some(source)) => {
                 run_rank(board, first, source, issuer.as_mut(), recorder, beat)
             }
             (Hand::Raw(issuer), Some(source)) => {
@@ -178,6 +195,19 @@ pub fn run_threads(
     ready: &mut dyn FnMut(),
     beat: &(dyn Fn(u64) + Sync),
 ) -> Result<Done, PhaseError> {
+    run_acked(crew, None, ready, beat)
+}
+
+/// [`run_threads`], noting in `acks` when each op of [`IssuerPlan::Sync`] comes back.
+///
+/// # Errors
+/// As [`run_threads`].
+pub fn run_acked(
+    crew: &Crew<'_>,
+    acks: Option<&AckLog>,
+    ready: &mut dyn FnMut(),
+    beat: &(dyn Fn(u64) + Sync),
+) -> Result<Done, PhaseError> {
     let (threads, ranks) = (crew.threads(), crew.ranks());
     let board = Board::new(ranks, threads);
     let each = ranks / threads;
@@ -190,7 +220,7 @@ pub fn run_threads(
         };
         places.push(Place {
             first,
-            hand: Hand::new(crew, each)?,
+            hand: Hand::new(crew, each)?.acked(first, crew.phase, acks),
             sources: (first..first + each).map(share).collect(),
             recorder: Recorder::new(),
         });

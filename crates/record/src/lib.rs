@@ -3,6 +3,7 @@
 //! What happens inside a trial (agent over engine, workload, disk, file system) and what happens
 //! around trials (study over venue, lab, media; report over stats) meet only here.
 
+pub mod acks;
 pub mod age;
 pub mod canonical;
 mod device_plan;

@@ -325,12 +325,23 @@ pub enum Task {
     Make,
     /// All but that: the disks are made already.
     Use,
+    /// All of it, with a log of the bytes that were written and of when each op came back, in a
+    /// region of its own after those of the disks ([`crate::acks`]).
+    Logged,
+    /// None of it: the file system of this plan is brought back, again and again, from what a
+    /// logged trial left at moments at which its power was cut.
+    Recover,
 }
 
 impl Task {
     /// Whether it is all of a trial, as usual.
     pub fn is_whole(&self) -> bool {
         *self == Task::Whole
+    }
+
+    /// Whether it begins with an empty disk and goes to its end.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Task::Whole | Task::Logged)
     }
 }
 

@@ -142,7 +142,7 @@ impl LabVenue {
     }
 
     /// The guest for a plan: packed once, shared by all trials that need the same parts.
-    fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
+    pub(crate) fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = lab_plan.kernel.as_str();
         let kind = plan.filesystem.as_ref().map(programs_of);
@@ -255,7 +255,7 @@ impl LabVenue {
         Ok(found.image)
     }
 
-    fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
+    pub(crate) fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
         let lab = plan.lab().ok_or_else(not_a_lab)?;
         let stored = stored_limit(plan, &self.inputs)?;
         // The kernel itself reads and writes an NVDIMM, byte for byte.

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fsdyno_disk::log::region;
+use fsdyno_disk::log::{data, region};
 use fsdyno_disk::{DiskSpec, Partition, WriteCache, store::Store};
 use fsdyno_record::mailbox::Mailbox;
 use rustix::process::Pid;
@@ -48,6 +48,9 @@ const MAPPED_AHEAD: u64 = 512 << 20;
 /// What is mapped of the request log before the trial: half a million requests.
 const LOG_MAPPED_AHEAD: u64 = 16 << 20;
 
+/// What is mapped of the log of bytes.
+const DATA_MAPPED_AHEAD: u64 = 64 << 20;
+
 /// Which disk of the guest, and the regions it lies in.
 pub struct Regions {
     /// Its number, from 0: nbd0, nbd1, ...
@@ -56,6 +59,8 @@ pub struct Regions {
     pub bytes: File,
     /// The log of all disks' requests, of which it has a part.
     pub log: File,
+    /// Where the bytes of all writes are logged, if they are.
+    pub data: Option<File>,
     /// Whether a file system, made by another guest, lies there.
     pub made: bool,
 }
@@ -131,7 +136,13 @@ fn serve(
     let mut windows = Windows::new(regions.log)?;
     windows.map_ahead(u64::from(regions.index) * region::PART, LOG_MAPPED_AHEAD)?;
     let log = region::Writer::create(windows, regions.index);
-    let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition);
+    let data = regions.data.map(|file| {
+        let mut windows = Windows::new(file)?;
+        windows.map_ahead(0, DATA_MAPPED_AHEAD)?;
+        io::Result::Ok(data::Writer::create(windows, data::SIZE, spec.capacity))
+    });
+    let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition)
+        .with_data(data.transpose()?);
     process::never_wait_for_memory()?;
     server.run()
 }

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use fsdyno_disk::log::{self, region::Writer};
+use fsdyno_disk::log::{self, data, data::What, region::Writer};
 use fsdyno_disk::store::{Store, StoreError, To};
 use fsdyno_disk::{Action, Disk, Partition, Request};
 use fsdyno_engine::clock;
@@ -38,6 +38,8 @@ pub struct Server {
     disk: Box<dyn Disk>,
     store: Store<Windows>,
     log: Writer<Windows>,
+    /// Where the bytes are logged too, if they are.
+    data: Option<data::Writer<Windows>>,
     shared: Shared,
     mailbox: Mailbox<'static>,
     /// The part of the disk that is served.
@@ -67,6 +69,8 @@ struct InFlight {
     whole: bool,
     /// When the model was done with it, if that was before all of it was here.
     due: Option<Nanos>,
+    /// Its event in the log of bytes, from 1; 0 for none.
+    event: u32,
 }
 
 /// What waking from a sleep takes at the least on this CPU: timer, scheduler, return from the kernel.
@@ -104,6 +108,7 @@ impl Server {
             disk,
             store,
             log,
+            data: None,
             shared,
             mailbox,
             partition,
@@ -114,6 +119,11 @@ impl Server {
             told,
             told_written,
         }
+    }
+
+    /// The same, logging the bytes of all writes, and when they reached the medium.
+    pub fn with_data(self, data: Option<data::Writer<Windows>>) -> Server {
+        Server { data, ..self }
     }
 
     /// Serves until the driver disconnects.
@@ -174,7 +184,7 @@ impl Server {
     /// they overwrite, which may have been promised to somebody; they themselves follow as they come.
     fn land(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.landed() {
-            self.store.land(first, count);
+            self.landed(first, count);
             let Some(coming) = self.coming else { continue };
             let (from, to) = (coming.0.max(first), coming.1.min(first + count));
             if from < to {
@@ -185,6 +195,32 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Sectors have reached the medium.
+    fn landed(&mut self, first: u64, count: u64) {
+        self.store.land(first, count);
+        if let Some(data) = &mut self.data {
+            data.landed(clock::now(), first, count);
+        }
+    }
+
+    /// Logs a request that is here as a whole; its event.
+    fn came(&mut self, request: &Request, errno: u32, untimed: bool) -> u32 {
+        let request = self.on_disk(*request);
+        let Some(data) = self.data.as_mut().filter(|_| errno == 0) else { return 0 };
+        let now = clock::now();
+        match request.action {
+            Action::Write => data.whole(now, &request, untimed),
+            Action::Trim => data.came(now, What::Trim, &request, untimed),
+            Action::Flush => {
+                if untimed {
+                    data.landed_all(now);
+                }
+                data.came(now, What::Flush, &request, untimed)
+            }
+            Action::Read => 0,
+        }
     }
 
     /// Takes one request; false when the driver is done.
@@ -203,12 +239,12 @@ impl Server {
                         self.let_payload_come(arrived, length)?;
                     }
                     let errno = self.transfer_in(To::Cache, &request, length)?;
-                    self.transferred(request.id, errno)?;
+                    let event = self.came(&request, errno, false);
+                    self.transferred(request.id, errno, event)?;
                 } else {
-                    let held = InFlight {
-                        errno: self.transfer_in(To::Medium, &request, length)?,
-                        ..self.held(arrived, request)
-                    };
+                    let errno = self.transfer_in(To::Medium, &request, length)?;
+                    let event = self.came(&request, errno, true);
+                    let held = InFlight { errno, event, ..self.held(arrived, request) };
                     self.disk.outside_time(self.on_disk(request));
                     self.answer(&held, None)?;
                 }
@@ -229,10 +265,16 @@ impl Server {
         let offset = self.partition.start.0 + request.sector * 512;
         match request.action {
             Action::Write => {
-                let socket = &mut self.socket;
+                let (socket, data) = (&mut self.socket, &mut self.data);
+                if let Some(data) = data {
+                    data.begin(offset, length.into());
+                }
                 let mut left = length;
                 let written = self.store.write_with(to, offset, u64::from(length), &mut |bytes| {
                     socket.read_exact(bytes)?;
+                    if let Some(data) = data {
+                        data.bytes(bytes);
+                    }
                     left -= bytes.len() as u32;
                     io::Result::Ok(())
                 });
@@ -273,7 +315,7 @@ impl Server {
     fn held(&self, arrived: Nanos, request: Request) -> InFlight {
         let stage = Stage::from_word(self.mailbox.get(Word::Stage));
         let phase = self.mailbox.get(Word::Phase) as u16;
-        InFlight { request, arrived, stage, phase, errno: 0, whole: true, due: None }
+        InFlight { request, arrived, stage, phase, errno: 0, whole: true, due: None, event: 0 }
     }
 
     /// Hands a request to the model as it arrived, whether its payload is `whole` yet or not.
@@ -300,16 +342,17 @@ impl Server {
     }
 
     /// The payload is in the store; if the model has been done with the request, it is answered.
-    fn transferred(&mut self, id: u64, errno: u32) -> io::Result<()> {
+    fn transferred(&mut self, id: u64, errno: u32, event: u32) -> io::Result<()> {
         self.coming = None;
         while let Some((first, count)) = self.early.pop() {
-            self.store.land(first, count);
+            self.landed(first, count);
         }
         let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
             return Err(io::Error::other("a request was answered before it was here"));
         };
         self.in_flight[at].errno = errno;
         self.in_flight[at].whole = true;
+        self.in_flight[at].event = event;
         let Some(due) = self.in_flight[at].due else { return Ok(()) };
         let held = self.in_flight.swap_remove(at);
         self.answer(&held, Some(due))
@@ -365,6 +408,10 @@ impl Server {
             stage: held.stage,
             phase: held.phase,
         });
+        let on_disk = self.on_disk(*request);
+        if let Some(data) = &mut self.data {
+            data.answered(clock::now(), &on_disk, due.is_none(), held.event);
+        }
         let counters = self.disk.counters();
         self.shared.publish(&counters, self.store.stored());
         self.shared.answered(late);

@@ -4,6 +4,7 @@ use fsdyno_workload::Op;
 
 use crate::run::{Failure, Meter};
 
+pub mod acked;
 mod lane;
 pub mod null;
 pub mod raw;

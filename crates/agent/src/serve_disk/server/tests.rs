@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
 use fsdyno_disk::catalog;
+use fsdyno_disk::log::data::DataLog;
 use fsdyno_disk::log::region;
 use fsdyno_disk::store::{View, region_size};
 use fsdyno_disk::{DiskSpec, WriteCache};
@@ -25,6 +26,7 @@ struct Driver {
     server: JoinHandle<io::Result<()>>,
     bytes: File,
     log: File,
+    data: File,
     shared: Shared,
 }
 
@@ -35,9 +37,11 @@ fn driver(spec: DiskSpec, room: u64) -> Driver {
         file
     };
     let (bytes, log) = (file(region_size(spec.capacity, Bytes(room))), file(1 << 20));
+    let data = file(256 << 20);
     let (ours, socket) = UnixStream::pair().unwrap();
     let shared = Shared::new().unwrap();
     let (region, log_region) = (bytes.try_clone().unwrap(), log.try_clone().unwrap());
+    let data_region = data.try_clone().unwrap();
     let server = std::thread::spawn(move || {
         let words = (0..mailbox::SIZE / 8).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let mailbox = Mailbox::new(words.leak()).unwrap();
@@ -45,9 +49,11 @@ fn driver(spec: DiskSpec, room: u64) -> Driver {
         let store = Store::create(Windows::new(region)?, spec.capacity).unwrap();
         let log = Writer::create(Windows::new(log_region)?, 0);
         let partition = Partition { start: Bytes(START), size: Bytes(SIZE) };
-        Server::new(ours, disk, store, log, shared, mailbox, partition).run()
+        let data = data::Writer::create(Windows::new(data_region)?, 256 << 20, spec.capacity);
+        let server = Server::new(ours, disk, store, log, shared, mailbox, partition);
+        server.with_data(Some(data)).run()
     });
-    Driver { socket, server, bytes, log, shared }
+    Driver { socket, server, bytes, log, data, shared }
 }
 
 fn disk() -> DiskSpec {
@@ -89,17 +95,34 @@ impl Driver {
     /// What a power cut would leave of the partition now.
     fn medium(&self) -> Vec<u8> {
         let windows = Windows::new(self.bytes.try_clone().unwrap()).unwrap();
-        let mut image = vec![0; SIZE as usize];
-        Store::open(windows).unwrap().export(View::Medium, &mut |at, bytes| {
-            image[(at - START) as usize..][..bytes.len()].copy_from_slice(bytes);
-        });
-        image
+        image(&mut Store::open(windows).unwrap(), View::Medium)
     }
 
+    /// Ends the server. Its log of bytes must then lead to the disk that it left, in both views, and have
+    /// an answer for each request in the log of those.
     fn disconnect(mut self) {
         self.send(2, 0, 0, 0);
         self.server.join().unwrap().unwrap();
+        let windows = |file: &File| Windows::new(file.try_clone().unwrap()).unwrap();
+        let mut left = Store::open(windows(&self.bytes)).unwrap();
+        let mut log = DataLog::open(windows(&self.data)).unwrap();
+        let room = region_size(log.capacity(), Bytes(4 * SIZE)) as usize;
+        let mut again = Store::create(vec![0; room], log.capacity()).unwrap();
+        log.replay(0..log.events().len(), &mut again).unwrap();
+        for view in [View::Visible, View::Medium] {
+            assert!(image(&mut left, view) == image(&mut again, view), "{view:?}");
+        }
+        let logged = region::read(&mut windows(&self.log)).unwrap();
+        assert_eq!(logged.entries.len() + logged.lost as usize, log.requests());
     }
+}
+
+fn image(store: &mut Store<impl fsdyno_disk::store::Memory>, view: View) -> Vec<u8> {
+    let mut image = vec![0; SIZE as usize];
+    store.export(view, &mut |at, bytes| {
+        image[(at - START) as usize..][..bytes.len()].copy_from_slice(bytes);
+    });
+    image
 }
 
 fn pattern(seed: u64, length: usize) -> Vec<u8> {
@@ -203,13 +226,13 @@ fn a_driver_that_goes_away_in_the_middle_of_a_write_leaves_what_was_there() {
     driver.send(1, 2, 0, 8192);
     driver.socket.write_all(&[7; 5000]).unwrap();
     driver.socket.shutdown(std::net::Shutdown::Both).unwrap();
-    let Driver { server, bytes, socket, log, shared } = driver;
+    let Driver { server, bytes, socket, log, shared, data } = driver;
     let ended = server.join().unwrap().unwrap_err();
     assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
     let (_, idle) = UnixStream::pair().unwrap();
     drop(socket);
     let server = std::thread::spawn(|| Ok(()));
-    let left = Driver { socket: idle, server, bytes, log, shared };
+    let left = Driver { socket: idle, server, bytes, log, shared, data };
     assert!(left.medium()[..4096] == pattern(1, 4096));
     assert!(left.medium()[4096..].iter().all(|byte| *byte == 0));
 }

@@ -40,9 +40,9 @@ const SECTOR: u64 = crate::SECTOR;
 
 /// Bytes of the region that holds bytes and, behind them, what else such a trial tells; the file
 /// behind it is sparse.
-pub const REGION: u64 = 16 << 30;
+pub const REGION: u64 = fsdyno_record::acks::REGION;
 /// Bytes of it that the log of bytes may take.
-pub const SIZE: u64 = 14 << 30;
+pub const SIZE: u64 = fsdyno_record::acks::OFFSET;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

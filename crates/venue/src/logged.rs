@@ -1,0 +1,137 @@
+//! A trial in the lab with a log of the bytes that it wrote and of when each op came back.
+//!
+//! It is a pass of its own: the copies and the notes take processor time of the guest, so its digits
+//! are not quite those of the trial alone, and it is the trial alone that is measured.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fsdyno_disk::log::data::{self, DataLog};
+use fsdyno_disk::store::Memory;
+use fsdyno_lab::{Attach, DiskRegion};
+use fsdyno_record::acks::{self, Acks};
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::{IssuerPlan, Task};
+use fsdyno_record::trial::{AgentReport, Outcome};
+use fsdyno_record::{Bytes, Job, Plan};
+
+use crate::error::VenueError;
+use crate::host::read_report;
+use crate::lab::{LabVenue, disk_of, from_run, not_a_lab, text_of};
+use crate::region::Region;
+use crate::venue::Watch;
+
+/// A logged trial that came to its end.
+#[derive(Debug)]
+pub struct Logged {
+    /// What its agent says. The check of the file system is not in it.
+    pub report: AgentReport,
+    /// The log of bytes, and behind it that of ops; as large as a PCI region has to be.
+    pub region: Arc<File>,
+    /// The log of requests.
+    pub requests: Option<File>,
+    /// The disk's bytes at the end.
+    pub disk: File,
+    /// Host time that it took.
+    pub elapsed: Duration,
+}
+
+/// Why a plan cannot be logged; none where it can.
+pub fn refusal(plan: &Plan) -> Option<String> {
+    let Some(lab) = plan.lab() else {
+        return Some("bytes are logged in the lab only".into());
+    };
+    if lab.in_memory() {
+        return Some("it lies in memory, of which a power cut leaves nothing".into());
+    }
+    if lab.disks() > 1 {
+        return Some("bytes are logged of one disk, not of several (--raid, {journal})".into());
+    }
+    if !lab.accel.is_exact() {
+        return Some("bytes are logged in virtual time (--accel tcg)".into());
+    }
+    if disk_of(&lab.disk).is_ok_and(|disk| disk.attach == fsdyno_disk::Attach::Pmem) {
+        return Some(format!(
+            "the disk '{}' is memory without a cache or a server; take another --disk",
+            lab.disk.name
+        ));
+    }
+    (plan.issuer != IssuerPlan::Sync).then(|| "ops are logged with --issuer sync only".into())
+}
+
+impl LabVenue {
+    /// Runs a trial with the log of its bytes and ops. A trial that fails is an error.
+    ///
+    /// # Errors
+    /// What [`crate::Venue::run`] has; [`refusal`]; a log that had no room for all of it.
+    pub fn logged(
+        &self,
+        job: &Job,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Logged, VenueError> {
+        if let Some(refusal) = refusal(&job.plan) {
+            return Err(VenueError::Died(refusal));
+        }
+        let guest = self.guest(&job.plan)?;
+        let mut machine = self.machine(&job.plan)?;
+        machine.disks.push(DiskRegion { region: Bytes(data::REGION), attach: Attach::Nbd });
+        let text = text_of(&Job { task: Task::Logged, ..job.for_agent() })?;
+        let mut finished = guest.run(&machine, &text, watch).map_err(from_run)?;
+        let report = read_report(&finished.report)?;
+        if report.outcome != Outcome::Ok {
+            let reason = report.reason.unwrap_or_default();
+            return Err(VenueError::Died(format!("the trial failed: {reason}")));
+        }
+        let (region, disk) = (finished.disks.pop(), finished.disks.pop());
+        let (Some(region), Some(disk)) = (region, disk) else { return Err(not_a_lab()) };
+        let logged = Logged {
+            report,
+            region: Arc::new(region),
+            requests: finished.log,
+            disk,
+            elapsed: finished.elapsed,
+        };
+        let lost = logged.bytes()?.lost();
+        if lost > 0 {
+            return Err(VenueError::Died(format!(
+                "the trial wrote more than the {} that the log of bytes has room for ({lost} events \
+                 were lost); take fewer or smaller files",
+                Bytes(data::SIZE)
+            )));
+        }
+        Ok(logged)
+    }
+}
+
+impl Logged {
+    /// The log of bytes.
+    ///
+    /// # Errors
+    /// One that is damaged.
+    pub fn bytes(&self) -> Result<DataLog<Region>, VenueError> {
+        DataLog::open(self.open()?).map_err(damaged)
+    }
+
+    /// When each op came back.
+    ///
+    /// # Errors
+    /// A log that is damaged.
+    pub fn acks(&self) -> Result<Acks, VenueError> {
+        let mut region = self.open()?;
+        let mut get = |from: usize, count: usize| {
+            let bytes = region.slice(acks::OFFSET + from as u64 * 8, count * 8);
+            let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
+            bytes.chunks_exact(8).map(word).collect()
+        };
+        acks::read(&mut get).map_err(damaged)
+    }
+
+    fn open(&self) -> Result<Region, VenueError> {
+        Region::open(&self.region).map_err(VenueError::io("open the log of bytes"))
+    }
+}
+
+fn damaged(wrong: &str) -> VenueError {
+    VenueError::Died(format!("failed to read what a logged trial left: {wrong}"))
+}
