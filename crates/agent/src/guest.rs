@@ -22,7 +22,7 @@ use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk};
-use crate::{kernel_log, process, trial};
+use crate::{kernel_log, process, recover, trial};
 
 const MOUNT_POINT: &str = "/mnt";
 
@@ -76,7 +76,11 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
     let booted = fsdyno_engine::clock::now();
     let job = take_job(mailbox)?;
     block_child_signal()?;
-    let child = process::fork(|| put(mailbox, &trial(&job, booted, mailbox)))?;
+    let work = || match job.task {
+        Task::Recover => recover::run(&job, mailbox),
+        _ => trial(&job, booted, mailbox),
+    };
+    let child = process::fork(|| put(mailbox, &work()))?;
     watch(child, job.deadline, mailbox)
 }
 
@@ -230,7 +234,8 @@ fn block_child_signal() -> io::Result<()> {
     Ok(())
 }
 
-fn wait_for_child_signal(limit: Nanos) {
+/// Waits for the end of a child, but no longer than `limit`.
+pub fn wait_for_child_signal(limit: Nanos) {
     let limit = libc::timespec {
         tv_sec: (limit.0 / 1_000_000_000) as libc::time_t,
         tv_nsec: (limit.0 % 1_000_000_000) as libc::c_long,

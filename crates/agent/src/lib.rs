@@ -19,6 +19,7 @@ mod mount_info;
 mod over_time;
 mod process;
 mod proven;
+mod recover;
 mod room;
 mod said;
 mod sampler;

@@ -168,6 +168,11 @@ impl Trial<'_> {
                 CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
             self.device = Some((text, file));
         }
+        if self.acks.is_some() {
+            // That the tree's root is there is nothing that a power cut should take back.
+            self.target.sync().map_err(failed("syncfs"))?;
+            self.target.flush_device().map_err(failed("flush the device"))?;
+        }
         if self.calls() && device.is_none() {
             let room = Room::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;

@@ -163,6 +163,21 @@ impl LabVenue {
         Ok(guest)
     }
 
+    /// A guest for a plan that has more programs.
+    pub(crate) fn guest_with(&self, plan: &Plan, tools: &[String]) -> Result<Guest, VenueError> {
+        let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
+        let lab = self.labs.get(&lab_plan.kernel).ok_or_else(not_a_lab)?;
+        let hardware = hardware(lab_plan)?;
+        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, &hardware)?;
+        parts.cpu = lab_plan.cpu;
+        for tool in tools {
+            if !parts.tools.contains(tool) {
+                parts.tools.push(tool.clone());
+            }
+        }
+        lab.prepare(&parts).map_err(from_lab)
+    }
+
     /// Whether KVM works here, asked once.
     fn probe_kvm(&self, plan: &Plan) -> Result<(), VenueError> {
         let lab = plan.lab().and_then(|lab| self.labs.get(&lab.kernel)).ok_or_else(not_a_lab)?;

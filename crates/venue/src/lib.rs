@@ -16,6 +16,7 @@ mod made;
 pub mod md;
 pub mod model;
 pub mod prerequisites;
+pub mod recover;
 pub mod region;
 pub mod request_log;
 pub mod tools;

@@ -124,7 +124,8 @@ impl Formatted {
         [Some(self.device_path()), journal].into_iter().flatten().collect()
     }
 
-    pub(super) fn filled(&self, template: &[String]) -> Vec<String> {
+    /// The words of a command with device, journal and UUIDs in their places.
+    pub fn filled(&self, template: &[String]) -> Vec<String> {
         let device = self.device_path();
         let journal = self.journal().map(ModelledDisk::path);
         let devices = Devices {

@@ -1,0 +1,309 @@
+//! Brings a file system back, again and again, from what power cuts left of it.
+//!
+//! The log of a trial's bytes lies in the region of the input; the cuts to try stand beside the job. The
+//! builder's certain medium lies in the second disk's region, the disk that is mounted in the first's.
+//! For each cut that disk is laid out, served by the modelled disk from a rest, mounted, walked,
+//! unmounted and checked, in a process of its own, which may die or hang; what came of it is put where
+//! the venue sees it at once.
+
+mod walk;
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use fsdyno_crash::found::{self, Recovery};
+use fsdyno_crash::image::Builder;
+use fsdyno_crash::order::{self, Order, RECORDS, Told};
+use fsdyno_disk::log::data::DataLog;
+use fsdyno_disk::log::region;
+use fsdyno_disk::store::Memory;
+use fsdyno_disk::{Action, DiskSpec, Partition, Store, partition};
+use fsdyno_engine::clock;
+use fsdyno_record::mailbox::{Mailbox, Stage, Word};
+use fsdyno_record::plan::{FilesystemPlan, LabPlan};
+use fsdyno_record::trial::{AgentReport, Conditions, DiskRole, Outcome};
+use fsdyno_record::{Job, Nanos, guest as layout};
+use rustix::fs::OFlags;
+use rustix::process::Signal;
+
+use crate::guest::wait_for_child_signal;
+use crate::memory::{Windows, open_pci_memory};
+use crate::process::{self, Ran};
+use crate::serve_disk::{self, BlockDevice, Regions, Shared};
+use crate::target::{Formatted, Medium, ModelledDisk, Target};
+
+const MOUNT_POINT: &str = "/mnt";
+/// Words of the kernel that speak of damage.
+const DAMAGE: &[&str] = &["error", "corrupt", "WARNING", "BUG"];
+/// How many such lines are kept of a cut.
+const LINES: usize = 8;
+
+/// Tries all cuts of its order.
+pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
+    let (outcome, reason) = match all(job, mailbox) {
+        Ok(()) => (Outcome::Ok, None),
+        Err(error) => (Outcome::Failed, Some(error.to_string())),
+    };
+    AgentReport { outcome, reason, ..AgentReport::default() }
+}
+
+fn missing(what: &'static str) -> impl FnOnce() -> io::Error {
+    move || io::Error::other(what)
+}
+
+fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let lab = job.plan.lab().ok_or_else(missing("the plan is not for the lab"))?;
+    let filesystem =
+        job.plan.filesystem.as_ref().ok_or_else(missing("the plan names no file system"))?;
+    let spec = DiskSpec::from_json(&lab.disk.spec).map_err(io::Error::other)?;
+    let seed = partition::disk_seed(job.seed, 0);
+    let partition = partition::place(&spec, lab.size, seed).map_err(io::Error::other)?;
+    let order = order(mailbox)?;
+    let log = DataLog::open(Windows::new(open_pci_memory(layout::INPUT_PCI)?)?);
+    let medium =
+        Store::create(Windows::new(open_pci_memory(&layout::disk_pci(1))?)?, spec.capacity);
+    let mut builder =
+        Builder::new(log.map_err(io::Error::other)?, medium.map_err(io::Error::other)?, order.disk);
+    drop(Store::create(disk()?, spec.capacity).map_err(io::Error::other)?);
+    mailbox.set(Word::OpsTotal, order.cuts.len() as u64);
+    mailbox.set(Word::Stage, Stage::Running as u64);
+    let mut touched = Vec::new();
+    let one = One { job, lab, filesystem, spec: &spec, partition, order: &order, mailbox };
+    for (index, cut) in order.cuts.iter().enumerate() {
+        let mut work = Store::open(disk()?).map_err(io::Error::other)?;
+        builder.image(cut, &touched, &mut work).map_err(io::Error::other)?;
+        drop(work);
+        one.in_a_child(index as u32)?;
+        touched = written()?;
+        mailbox.set(Word::OpsDone, index as u64 + 1);
+        mailbox.set(Word::Now, clock::now().0);
+    }
+    Ok(())
+}
+
+/// The region of the disk that is mounted.
+fn disk() -> io::Result<Windows> {
+    Windows::new(open_pci_memory(&layout::disk_pci(0))?)
+}
+
+/// The order, which stands beside the job.
+fn order(mailbox: Mailbox<'static>) -> io::Result<Order> {
+    let text = mailbox.job().map_err(io::Error::other)?;
+    Ok(serde_json::from_slice::<Told>(&text)?.order)
+}
+
+/// What was written to the disk since its server started, or forgotten, in bytes.
+fn written() -> io::Result<Vec<(u64, u64)>> {
+    let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
+    let logged = region::read(&mut windows).map_err(io::Error::other)?;
+    if logged.lost > 0 {
+        return Err(io::Error::other("a recovery made more requests than are logged"));
+    }
+    let changes =
+        |entry: &fsdyno_disk::log::Entry| matches!(entry.action, Action::Write | Action::Trim);
+    let entries = logged.entries.iter().filter(|entry| changes(entry));
+    Ok(entries.map(|entry| (entry.sector * 512, u64::from(entry.sectors) * 512)).collect())
+}
+
+/// What is the same for all cuts.
+#[derive(Clone, Copy)]
+struct One<'a> {
+    job: &'a Job,
+    lab: &'a LabPlan,
+    filesystem: &'a FilesystemPlan,
+    spec: &'a DiskSpec,
+    partition: Partition,
+    order: &'a Order,
+    mailbox: Mailbox<'static>,
+}
+
+impl One<'_> {
+    /// Tries one cut in a process of its own. One that dies or hangs ends the guest, whose kernel is
+    /// not to be trusted any more; its record is then what was seen of that.
+    fn in_a_child(&self, index: u32) -> io::Result<()> {
+        let one = *self;
+        let child = process::fork(move || one.try_it(index))?;
+        let end = clock::now() + self.order.deadline;
+        loop {
+            let status = process::ended(child)?;
+            let left = end.since(clock::now());
+            let why = match status {
+                Some(status) if status == "exit code 0" => return Ok(()),
+                Some(status) => format!("the process that brought it back ended: {status}"),
+                None if left == Nanos(0) => {
+                    format!("it hung: not back within {} of virtual time", self.order.deadline)
+                }
+                None => {
+                    wait_for_child_signal(left);
+                    continue;
+                }
+            };
+            let lost = Some(format!("{why}{}", crate::kernel_log::tail()));
+            put(&Recovery { index, lost, ..Recovery::default() }, &[])?;
+            return Err(io::Error::other(why));
+        }
+    }
+
+    fn try_it(&self, index: u32) -> io::Result<()> {
+        let mut kernel = kernel_log();
+        let shared = Shared::new()?;
+        let regions = Regions {
+            index: 0,
+            bytes: open_pci_memory(&layout::disk_pci(0))?,
+            log: open_pci_memory(layout::LOG_PCI)?,
+            data: None,
+            made: true,
+        };
+        let seed = partition::disk_seed(self.job.seed, 0);
+        let device =
+            serve_disk::start(regions, self.spec, seed, self.partition, shared, self.mailbox)?;
+        let mut recovery = Recovery { index, ..Recovery::default() };
+        let mut tree = Vec::new();
+        self.bring_back(&device, shared, &mut recovery, &mut tree)?;
+        recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
+        put(&recovery, &tree)?;
+        end(&device)
+    }
+
+    fn bring_back(
+        &self,
+        device: &BlockDevice,
+        shared: Shared,
+        recovery: &mut Recovery,
+        tree: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let mut target = self.target(device, shared);
+        let first = self.look(&mut target, recovery, tree);
+        recovery.refused = first.err().map(|error| error.to_string());
+        let unclean = self.check(&target, &self.filesystem.check, &self.filesystem.check_clean)?;
+        recovery.unclean = unclean;
+        if recovery.refused.is_none() && recovery.unclean.is_none() {
+            return Ok(());
+        }
+        if self.order.repair.is_empty() {
+            recovery.lost = recovery.refused.clone();
+            return Ok(());
+        }
+        target.set_timed(false);
+        let argv = target.filled(&self.order.repair);
+        let ran = process::run(&argv, &self.filesystem.env)?;
+        recovery.repair = Some(words(&ran));
+        // What the user gets is what is there after the repair.
+        tree.clear();
+        let mut again = Recovery::default();
+        let mut target = self.target(device, shared);
+        let second = self.look(&mut target, &mut again, tree);
+        recovery.lost = second.err().map(|error| error.to_string());
+        if recovery.refused.is_some() {
+            recovery.mount_ns = again.mount_ns;
+        }
+        Ok(())
+    }
+
+    fn target(&self, device: &BlockDevice, shared: Shared) -> Formatted {
+        let disk = ModelledDisk {
+            name: self.lab.disk.name.clone(),
+            spec: Some(self.spec.clone()),
+            role: DiskRole::Data,
+            partition: self.partition,
+            medium: Medium::Served { device: device.clone(), shared },
+        };
+        let (plan, scheduler) = (self.filesystem.clone(), self.lab.scheduler.clone());
+        Formatted::new(plan, self.job.seed, vec![disk], None, scheduler, MOUNT_POINT.into())
+            .made(true)
+    }
+
+    /// Mounts it, timed, and looks at everything in it, untimed.
+    fn look(
+        &self,
+        target: &mut Formatted,
+        recovery: &mut Recovery,
+        tree: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let mounted = target.prepare(&mut Conditions::default());
+        recovery.mount_ns = target.setup().unwrap_or_default().mount_ns;
+        target.set_timed(false);
+        let walked = mounted.map(|()| walk::walk(&Path::new(MOUNT_POINT).join("trial"), tree));
+        // A file system that turned read-only may refuse to be unmounted in good order.
+        let ended = target.finish();
+        walked.and(ended)
+    }
+
+    /// What a check finds; none where it is clean.
+    fn check(
+        &self,
+        target: &Formatted,
+        argv: &[String],
+        clean: &[i32],
+    ) -> io::Result<Option<String>> {
+        if argv.is_empty() {
+            return Ok(None);
+        }
+        target.set_timed(false);
+        let ran = process::run(&target.filled(argv), &self.filesystem.env)?;
+        let good = ran.exit.is_some_and(|exit| clean.contains(&exit));
+        Ok((!good).then(|| words(&ran)))
+    }
+}
+
+fn words(ran: &Ran) -> String {
+    let exit = ran.exit.map_or("killed".to_string(), |exit| format!("exit code {exit}"));
+    format!("{exit}: {}", ran.last_lines(6).join(" / "))
+}
+
+/// Ends the driver, and with it the server.
+fn end(device: &BlockDevice) -> io::Result<()> {
+    rustix::process::kill_process(device.driver, Signal::KILL)?;
+    for pid in [device.driver, device.server] {
+        while process::ended(pid)?.is_none() {
+            wait_for_child_signal(Nanos(1_000_000));
+        }
+    }
+    Ok(())
+}
+
+/// Puts a record where the venue sees it.
+fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
+    let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
+    let head = windows.slice(order::FOUND_AT + 8, 8);
+    let end = head.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    let record = found::record(recovery, tree);
+    if RECORDS + end + record.len() as u64 > order::MOST_FOUND {
+        return Err(io::Error::other("no room for what was found"));
+    }
+    let mut at = order::FOUND_AT + RECORDS + end;
+    for part in record.chunks(1 << 20) {
+        windows.slice(at, part.len()).copy_from_slice(part);
+        at += part.len() as u64;
+    }
+    compiler_fence(Ordering::SeqCst);
+    let end = end + record.len() as u64;
+    windows.slice(order::FOUND_AT + 8, 8).copy_from_slice(&end.to_le_bytes());
+    Ok(())
+}
+
+/// The kernel's log from now on.
+fn kernel_log() -> Option<File> {
+    let mut log = File::open("/dev/kmsg").ok()?;
+    log.seek(SeekFrom::End(0)).ok()?;
+    rustix::fs::fcntl_setfl(log.as_fd(), OFlags::NONBLOCK).ok()?;
+    Some(log)
+}
+
+/// What it says of damage.
+fn damage(log: &mut File) -> Vec<String> {
+    let (mut lines, mut record) = (Vec::new(), [0; 8192]);
+    while let Ok(length @ 1..) = log.read(&mut record) {
+        let text = String::from_utf8_lossy(&record[..length]);
+        let Some((_, message)) = text.split_once(';') else { continue };
+        let line = message.lines().next().unwrap_or_default();
+        if lines.len() < LINES && DAMAGE.iter().any(|word| line.contains(word)) {
+            lines.push(line.to_string());
+        }
+    }
+    lines
+}

@@ -1,0 +1,179 @@
+//! Which moments, and what of the cache.
+
+use std::ops::Range;
+
+use fsdyno_disk::log::data::{Event, What};
+use fsdyno_record::Nanos;
+use fsdyno_record::acks::{Acks, What as Did};
+use fsdyno_record::seed::{SplitMix64, stream};
+use serde::{Deserialize, Serialize};
+
+/// The power is cut at a moment, and of what the disk's cache held then something survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Its number in its series, from 0.
+    pub number: u32,
+    /// How many events of the log of bytes had happened.
+    pub after: u32,
+    /// The moment: ops that had come back before it, had come back.
+    pub at: Nanos,
+    /// What the moment is.
+    pub moment: Moment,
+    /// What survives of what was in the cache.
+    pub choice: Choice,
+}
+
+/// What a moment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// Right before a flush came in: the cache is at its fullest.
+    BeforeFlush,
+    /// While a flush was done.
+    DuringFlush,
+    /// Right after one was answered.
+    AfterFlush,
+    /// Anywhere.
+    Between,
+}
+
+/// What survives of what was in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Nothing.
+    Nothing,
+    /// All.
+    All,
+    /// Of each write all or nothing, drawn from the seed.
+    Writes(u64),
+    /// Of each sector, likewise.
+    Sectors(u64),
+    /// All writes up to one that is torn: of it the first sectors, the last ones, or any.
+    Torn(u64),
+}
+
+/// What kind of disk loses its power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disk {
+    /// The modelled one: what it has flushed or destaged is on the medium.
+    #[default]
+    Honest,
+    /// It answers a flush and writes nothing for it.
+    DropsFlushes,
+    /// It answers a flush before what came earlier is on the medium, and writes newer things first.
+    Reorders,
+    /// It leaves one of its last writes half written within a sector, though it had answered a flush.
+    Tears,
+}
+
+impl Disk {
+    /// Every kind, with the name that the command line takes and what it means.
+    pub const ALL: &[(&str, &str, Disk)] = &[
+        ("honest", "What it has flushed is on the medium", Disk::Honest),
+        ("drops-flushes", "Answers a flush and writes nothing for it", Disk::DropsFlushes),
+        ("reorders", "Writes what came after a flush before what came earlier", Disk::Reorders),
+        ("tears", "Leaves one of its last writes half written within a sector", Disk::Tears),
+    ];
+}
+
+/// The events at which a cut can come: those of timed phases, from their first op until they were
+/// synced. Between them the trial is looked at, which is no part of the work.
+pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
+    let mut windows = Vec::new();
+    let mut begin: Option<Nanos> = None;
+    let mut last = Nanos(0);
+    let until = |time: Nanos| events.partition_point(|event| event.at <= time);
+    for mark in &acks.marks {
+        match mark.what {
+            Did::Begin => begin = begin.or(Some(mark.at)),
+            Did::Returned => {}
+            Did::Synced => windows.extend(begin.take().map(|begin| until(begin)..until(mark.at))),
+        }
+        last = mark.at;
+    }
+    windows.extend(begin.map(|begin| until(begin)..until(last)));
+    windows.retain(|window| window.start < window.end);
+    windows
+}
+
+/// A flush: the event that brought it, and that of its answer.
+fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
+    let answers = windows.iter().flat_map(|window| window.clone());
+    answers
+        .filter_map(|answer| {
+            let event = events.get(answer).filter(|event| event.what == What::Answer)?;
+            let came = event.of? as usize;
+            (events[came].what == What::Flush).then_some((came, answer))
+        })
+        .collect()
+}
+
+/// Draws `count` cuts from `seed`: of four one before, one during, and one after a flush, and one
+/// anywhere; where there are no flushes all anywhere. Of five, one leaves nothing of the cache, one
+/// all, one whole writes, one sectors, one a torn write. They come in the order of their moments.
+pub fn choose(events: &[Event], acks: &Acks, seed: u64, count: u32) -> Vec<Cut> {
+    let windows = windows(events, acks);
+    let places: usize = windows.iter().map(ExactSizeIterator::len).sum();
+    if places == 0 {
+        return Vec::new();
+    }
+    let flushes = flushes(events, &windows);
+    let mut draws = stream(seed, "power cuts");
+    let mut cuts: Vec<Cut> = (0..count)
+        .map(|number| {
+            let (moment, after) = match (number % 4, flushes.is_empty()) {
+                (3, _) | (_, true) => {
+                    let place = draws.below(places as u64) as usize;
+                    (Moment::Between, anywhere(&windows, place) + 1)
+                }
+                (which, false) => {
+                    let (came, answered) = flushes[draws.below(flushes.len() as u64) as usize];
+                    match which {
+                        0 => (Moment::BeforeFlush, came),
+                        1 => {
+                            let within = draws.below((answered - came) as u64) as usize;
+                            (Moment::DuringFlush, came + 1 + within.min(answered - came - 1))
+                        }
+                        _ => (Moment::AfterFlush, answered + 1),
+                    }
+                }
+            };
+            let choice = choice(number, &mut draws);
+            Cut { number, after: after as u32, at: moment_of(events, after), moment, choice }
+        })
+        .collect();
+    cuts.sort_by_key(|cut| (cut.after, cut.number));
+    cuts
+}
+
+fn choice(number: u32, draws: &mut SplitMix64) -> Choice {
+    let seed = draws.draw();
+    match number % 5 {
+        0 => Choice::Nothing,
+        1 => Choice::Writes(seed),
+        2 => Choice::All,
+        3 => Choice::Sectors(seed),
+        _ => Choice::Torn(seed),
+    }
+}
+
+/// Place `place` of all windows, one behind the other.
+fn anywhere(windows: &[Range<usize>], mut place: usize) -> usize {
+    for window in windows {
+        if place < window.len() {
+            return window.start + place;
+        }
+        place -= window.len();
+    }
+    0
+}
+
+/// The last moment at which `after` events have happened and no more: just before the next.
+fn moment_of(events: &[Event], after: usize) -> Nanos {
+    match events.get(after) {
+        Some(next) => next.at,
+        None => events.last().map_or(Nanos(0), |last| last.at + Nanos(1)),
+    }
+}

@@ -1,0 +1,191 @@
+use fsdyno_disk::log::data::Writer;
+use fsdyno_disk::store::{View, region_size};
+use fsdyno_disk::{Action, Request};
+use fsdyno_record::{Bytes, Nanos};
+use proptest::prelude::*;
+
+use super::*;
+use crate::cut::Moment;
+
+const CAPACITY: u64 = 256 << 10;
+
+struct Held(Vec<u8>);
+
+impl Memory for &mut Held {
+    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+        self.0.slice(offset, length)
+    }
+
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+fn request(action: Action, sector: u64, sectors: u32) -> Request {
+    Request { id: 1, action, sector, sectors, fua: false }
+}
+
+fn empty() -> Store<Vec<u8>> {
+    let room = region_size(Bytes(CAPACITY), Bytes(4 * CAPACITY));
+    Store::create(vec![0; room as usize], Bytes(CAPACITY)).unwrap()
+}
+
+fn bytes(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
+    let mut image = vec![0; CAPACITY as usize];
+    store.export(view, &mut |at, bytes| {
+        image[at as usize..][..bytes.len()].copy_from_slice(bytes);
+    });
+    image
+}
+
+/// What a log is told to hold.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write(u64, u32, u8, bool),
+    Land(u64, u32),
+    LandAll,
+    Trim(u64, u32),
+    Flush,
+    Answer,
+}
+
+fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
+    let mut held = Held(vec![0; 8 << 20]);
+    let mut writer = Writer::create(&mut held, 8 << 20, Bytes(CAPACITY));
+    let mut flush = 0;
+    for (index, step) in steps.iter().enumerate() {
+        let at = Nanos(index as u64 * 10);
+        match *step {
+            Step::Write(sector, sectors, byte, untimed) => {
+                let length = u64::from(sectors) * SECTOR;
+                writer.begin(sector * SECTOR, length);
+                // Not one byte repeated, so that the bytes themselves are logged.
+                let bytes: Vec<u8> =
+                    (0..length).map(|at| byte.wrapping_add((at / 100) as u8)).collect();
+                writer.bytes(&bytes);
+                writer.whole(at, &request(Action::Write, sector, sectors), untimed);
+            }
+            Step::Land(first, count) => writer.landed(at, first, count.into()),
+            Step::LandAll => writer.landed_all(at),
+            Step::Trim(first, count) => {
+                writer.came(at, What::Trim, &request(Action::Trim, first, count), false);
+            }
+            Step::Flush => {
+                flush = writer.came(at, What::Flush, &request(Action::Flush, 0, 0), false)
+            }
+            Step::Answer => writer.answered(at, &request(Action::Flush, 0, 0), false, flush),
+        }
+    }
+    DataLog::open(held.0).unwrap()
+}
+
+fn cut(after: usize, choice: Choice) -> Cut {
+    Cut { number: 3, after: after as u32, at: Nanos(0), moment: Moment::Between, choice }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = || (0..CAPACITY / SECTOR - 64, 1..64u32);
+    prop_oneof![
+        6 => (place(), any::<u8>(), prop::bool::weighted(0.2))
+            .prop_map(|((sector, sectors), byte, untimed)| Step::Write(sector % 200, sectors, byte, untimed)),
+        3 => place().prop_map(|(sector, sectors)| Step::Land(sector % 200, sectors)),
+        1 => Just(Step::LandAll),
+        1 => place().prop_map(|(sector, sectors)| Step::Trim(sector % 200, sectors)),
+    ]
+}
+
+proptest! {
+    /// With nothing of the cache the image is the medium, and with all of it what the drive answered,
+    /// at one moment after another and whatever was written over the images in between.
+    #[test]
+    fn nothing_is_the_medium_and_all_is_what_was_visible(steps in prop::collection::vec(step(), 1..20)) {
+        let mut builder = Builder::new(log(&steps), empty(), Disk::Honest);
+        let (mut work, mut touched) = (empty(), Vec::new());
+        let mut source = log(&steps);
+        for after in 0..=steps.len() {
+            let mut right = empty();
+            source.replay(0..after, &mut right).unwrap();
+            for (choice, view) in [
+                (Choice::Nothing, View::Medium),
+                (Choice::All, View::Visible),
+                (Choice::Nothing, View::Medium),
+            ] {
+                builder.image(&cut(after, choice), &touched, &mut work).unwrap();
+                prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut right, view), "{after} {choice:?}");
+                // What a recovering file system does to it.
+                let at = (after as u64 * 5000) % (CAPACITY - 9000) / SECTOR * SECTOR;
+                work.write_bytes::<()>(To::Medium, at, &[after as u8 + 1; 8704]).unwrap();
+                touched = vec![(at, 8704)];
+            }
+        }
+    }
+
+    /// Every sector of any image is one of those that were written there, or what the medium had.
+    #[test]
+    fn a_subset_holds_only_whole_sectors_that_were_written(
+        steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(),
+    ) {
+        for choice in [Choice::Writes(seed), Choice::Sectors(seed), Choice::Torn(seed)] {
+            let mut builder = Builder::new(log(&steps), empty(), Disk::Honest);
+            let mut work = empty();
+            builder.image(&cut(steps.len(), choice), &[], &mut work).unwrap();
+            let found = bytes(&mut work, View::Medium);
+            let mut versions = Vec::new();
+            for after in 0..=steps.len() {
+                let mut then = empty();
+                log(&steps).replay(0..after, &mut then).unwrap();
+                versions.push(bytes(&mut then, View::Visible));
+            }
+            for (at, sector) in found.chunks(SECTOR as usize).enumerate() {
+                let at = at * SECTOR as usize;
+                let known = versions.iter().any(|image| &image[at..at + SECTOR as usize] == sector);
+                prop_assert!(known, "{choice:?}: sector {}", at as u64 / SECTOR);
+            }
+        }
+    }
+}
+
+/// A write that is flushed, and one after it.
+const FLUSHED: [Step; 6] = [
+    Step::Write(0, 8, 1, false),
+    Step::Flush,
+    Step::Land(0, 8),
+    Step::Answer,
+    Step::Write(64, 8, 9, false),
+    Step::Write(0, 8, 5, false),
+];
+
+fn image_of(disk: Disk, after: usize, choice: Choice, number: u32) -> Vec<u8> {
+    let mut builder = Builder::new(log(&FLUSHED), empty(), disk);
+    let mut work = empty();
+    builder.image(&Cut { number, ..cut(after, choice) }, &[], &mut work).unwrap();
+    bytes(&mut work, View::Medium)
+}
+
+#[test]
+fn an_honest_disk_has_what_it_flushed_and_one_that_drops_flushes_has_not() {
+    for choice in [Choice::Nothing, Choice::All, Choice::Writes(7), Choice::Torn(8)] {
+        assert_eq!(image_of(Disk::Honest, 4, choice, 0)[0], 1, "{choice:?}");
+    }
+    assert_eq!(image_of(Disk::DropsFlushes, 4, Choice::Nothing, 0)[0], 0);
+    assert_eq!(image_of(Disk::DropsFlushes, 4, Choice::All, 0)[0], 1);
+}
+
+#[test]
+fn a_disk_that_reorders_has_the_newer_write_without_the_older() {
+    let images = (0..20).map(|number| image_of(Disk::Reorders, 5, Choice::All, number));
+    let images: Vec<Vec<u8>> = images.collect();
+    assert!(images.iter().all(|image| image[64 * 512] == 9), "it came after the flush");
+    assert!(images.iter().any(|image| image[0] == 0) && images.iter().any(|image| image[0] == 1));
+}
+
+#[test]
+fn a_disk_that_tears_leaves_half_a_sector() {
+    let whole = image_of(Disk::Honest, 4, Choice::All, 0);
+    for number in 0..10 {
+        let torn = image_of(Disk::Tears, 4, Choice::All, number);
+        let differs: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != torn[*at]).collect();
+        assert!(!differs.is_empty() && differs.len() <= 256, "{}", differs.len());
+        assert!(differs[0] % 512 >= 256 && differs[0] / 512 == differs[differs.len() - 1] / 512);
+    }
+}

@@ -1,0 +1,103 @@
+//! What a file system promises of fsync(2), and how one is repaired that a check finds damaged.
+
+/// Of what a new name is durable once fsync(2) of the file has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The file's own names, and the directories on the way to them.
+    WithFile,
+    /// None: the directory has to be synced too, as fsync(2) says.
+    WithDirectory,
+}
+
+/// What is promised by a kind of file system.
+#[derive(Clone, Copy, Debug)]
+pub struct Promise {
+    /// The kind.
+    pub kind: &'static str,
+    /// Which names fsync(2) of a file makes durable.
+    pub names: Names,
+    /// The command that repairs it without asking; empty where none does so safely.
+    pub repair: &'static [&'static str],
+    /// Where that is said.
+    pub source: &'static str,
+}
+
+/// Of each kind that can lose its power here.
+///
+/// fsync(2) itself: "Calling fsync() does not necessarily ensure that the entry in the directory
+/// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
+/// the directory is also needed." What goes beyond that is the file system's own.
+pub const PROMISES: &[Promise] = &[
+    Promise {
+        kind: "ext2",
+        names: Names::WithDirectory,
+        repair: &["e2fsck", "-f", "-y", "{device}"],
+        source: "fsync(2)",
+    },
+    Promise {
+        kind: "ext3",
+        names: Names::WithFile,
+        repair: &["e2fsck", "-f", "-y", "{device}"],
+        source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
+    },
+    Promise {
+        kind: "ext4",
+        names: Names::WithFile,
+        repair: &["e2fsck", "-f", "-y", "{device}"],
+        source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
+    },
+    Promise {
+        kind: "xfs",
+        names: Names::WithFile,
+        repair: &["xfs_repair", "{device}"],
+        source: "fsync forces the log up to the inode's last change; the log is in order (xfs_file.c)",
+    },
+    Promise {
+        kind: "btrfs",
+        names: Names::WithFile,
+        repair: &[],
+        source: "fsync logs the names of the inode too (fs/btrfs/tree-log.c)",
+    },
+    Promise {
+        kind: "f2fs",
+        names: Names::WithFile,
+        repair: &["fsck.f2fs", "-f", "{device}"],
+        source: "fsync marks the inode so that its name is recovered (fs/f2fs/recovery.c)",
+    },
+    Promise {
+        kind: "reiserfs",
+        names: Names::WithFile,
+        repair: &["reiserfsck", "--fix-fixable", "--yes", "{device}"],
+        source: "fsync commits the transaction of the inode's last change (fs/reiserfs/file.c)",
+    },
+    Promise {
+        kind: "jfs",
+        names: Names::WithFile,
+        repair: &["jfs_fsck", "-f", "{device}"],
+        source: "fsync flushes the log, which is in order (fs/jfs/file.c)",
+    },
+    Promise {
+        kind: "nilfs2",
+        names: Names::WithFile,
+        repair: &[],
+        source: "fsync builds a segment, and the log is in order (fs/nilfs2/file.c)",
+    },
+    Promise {
+        kind: "vfat",
+        names: Names::WithDirectory,
+        repair: &["fsck.vfat", "-a", "{device}"],
+        source: "fsync(2)",
+    },
+    Promise {
+        kind: "fuse2fs",
+        names: Names::WithDirectory,
+        repair: &["e2fsck", "-f", "-y", "{device}"],
+        source: "fsync(2)",
+    },
+    Promise { kind: "fuse", names: Names::WithDirectory, repair: &[], source: "fsync(2)" },
+];
+
+/// What is promised by a kind; none of one that cannot lose its power here.
+pub fn of(kind: &str) -> Option<&'static Promise> {
+    PROMISES.iter().find(|promise| promise.kind == kind)
+}

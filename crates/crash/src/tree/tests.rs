@@ -1,0 +1,310 @@
+use fsdyno_workload::{Name, OpenFlags, Setting, workloads};
+
+use super::*;
+use crate::found::{Entry, Found, Kind, SECTOR, hash};
+use crate::judge::{Findings, judge};
+use fsdyno_workload::Contents;
+
+/// Ops that are done one after the other, a nanosecond apart.
+pub struct Script {
+    pub tree: Tree,
+    pub promise: Names,
+    pub at: u64,
+}
+
+fn name(text: &str) -> Name {
+    let mut name = Name::default();
+    name.push(text.as_bytes());
+    name
+}
+
+pub const FILE: FileSlot = FileSlot(1);
+
+pub fn bytes(id: u64, length: u32) -> Payload {
+    Payload { id, offset: 0, length }
+}
+
+impl Script {
+    pub fn new(promise: Names) -> Script {
+        Script { tree: Tree::default(), promise, at: 0 }
+    }
+
+    pub fn op(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
+        self.do_it(call, from, to, false)
+    }
+
+    /// An op that had not come back.
+    pub fn maybe(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
+        self.do_it(call, from, to, true)
+    }
+
+    fn do_it(&mut self, call: Call, from: &str, to: &str, maybe: bool) -> &mut Script {
+        let op = Op { call, name: name(from), other: name(to), ..Op::default() };
+        let when = When { start: Nanos(self.at), at: Nanos(self.at + 1), maybe };
+        self.tree.apply(&op, self.promise, when);
+        self.at += 1;
+        self
+    }
+
+    pub fn create(&mut self, path: &str) -> &mut Script {
+        let flags = OpenFlags { write: true, ..OpenFlags::NONE };
+        self.op(Call::Create { dir: DirSlot::ROOT, file: FILE, flags, mode: 0o644 }, path, "")
+    }
+
+    pub fn write(&mut self, payload: Payload) -> &mut Script {
+        self.op(Call::Write { file: FILE, payload }, "", "")
+    }
+
+    pub fn fsync(&mut self) -> &mut Script {
+        self.op(Call::Fsync { file: FILE }, "", "")
+    }
+
+    pub fn close(&mut self) -> &mut Script {
+        self.op(Call::Close { file: FILE }, "", "")
+    }
+
+    pub fn rename(&mut self, from: &str, to: &str) -> &mut Script {
+        self.op(Call::Rename { dir: DirSlot::ROOT, to: DirSlot::ROOT }, from, to)
+    }
+
+    pub fn judge(&self, entries: Vec<Entry>) -> Findings {
+        let found = Found { entries, ..Found::default() };
+        judge(&self.tree, &found, &Contents::new(1), Nanos(self.at))
+    }
+}
+
+/// A file as it would be found, with these bytes.
+pub fn file(path: &str, bytes: &[u8]) -> Entry {
+    Entry {
+        kind: Kind::File,
+        error: 0,
+        path: path.as_bytes().to_vec(),
+        size: bytes.len() as u64,
+        inode: 7,
+        hashes: bytes.chunks(SECTOR).map(hash).collect(),
+    }
+}
+
+/// The first bytes of a content.
+pub fn content(id: u64, length: u32) -> Vec<u8> {
+    Contents::new(1).slice(bytes(id, length)).to_vec()
+}
+
+#[test]
+fn a_content_that_is_written_over_has_the_newest_bytes_everywhere() {
+    let mut held = Content::default();
+    held.write(0, bytes(1, 1000));
+    held.write(400, bytes(2, 100));
+    held.write(900, bytes(3, 300));
+    let pieces: Vec<(u64, u64, u64, u32)> =
+        held.pieces.iter().map(|(at, piece)| (*at, piece.id, piece.offset, piece.length)).collect();
+    let right = [(0, 1, 0, 400), (400, 2, 0, 100), (500, 1, 500, 400), (900, 3, 0, 300)];
+    assert_eq!((pieces, held.size), (right.to_vec(), 1200));
+    held.write(100, bytes(4, 1000));
+    assert_eq!(held.pieces.len(), 3);
+    held.truncate(1050);
+    assert_eq!((held.pieces[&100].length, held.pieces.len(), held.size), (950, 2, 1050));
+}
+
+#[test]
+fn what_was_synced_with_its_name_must_be_there_with_all_its_bytes() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 2000)).fsync();
+    let right = content(1, 2000);
+    assert_eq!(script.judge(vec![file("a", &right)]), Findings::default());
+    assert_eq!(script.judge(vec![]).violations(), 2, "its name, and its bytes");
+    assert_eq!(script.judge(vec![file("a", &right[..1999])]).acknowledged_lost, 1);
+    let mut wrong = right.clone();
+    wrong[1700] ^= 1;
+    assert_eq!(script.judge(vec![file("a", &wrong)]).acknowledged_lost, 1);
+    let other = vec![file("a", &right), file("b", &right)];
+    assert_eq!(script.judge(other).acknowledged_names, 1, "nobody made b");
+    // Where only the directory's own fsync makes a name durable, the file may be lost, which is told.
+    let mut script = Script::new(Names::WithDirectory);
+    script.create("a").write(bytes(1, 2000)).fsync();
+    let lost = script.judge(vec![]);
+    assert_eq!((lost.violations(), lost.names_lost), (0, 1));
+    assert_eq!(script.judge(vec![file("a", &wrong)]).acknowledged_lost, 1);
+    script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "");
+    assert_eq!(script.judge(vec![]).violations(), 2);
+}
+
+#[test]
+fn what_was_not_synced_may_be_gone_and_is_counted() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 2000)).close();
+    let right = content(1, 2000);
+    let of = |entries| script.judge(entries);
+    let counts =
+        |it: Findings| (it.violations(), it.files_lost, it.files_empty, it.files_stale, it.lost_ns);
+    assert_eq!(counts(of(vec![file("a", &right)])), (0, 0, 0, 0, Nanos(0)));
+    assert_eq!(counts(of(vec![])), (0, 1, 0, 0, Nanos(2)));
+    assert_eq!(counts(of(vec![file("a", b"")])), (0, 0, 1, 0, Nanos(2)));
+    assert_eq!(counts(of(vec![file("a", &right[..1024])])), (0, 1, 0, 0, Nanos(2)));
+    assert_eq!(counts(of(vec![file("a", &[0; 2000])])), (0, 0, 0, 1, Nanos(2)));
+    assert_eq!(counts(of(vec![file("a", &content(2, 2000))])), (0, 0, 0, 1, Nanos(2)));
+}
+
+#[test]
+fn after_a_rename_the_old_name_or_the_new_one_is_there_and_never_neither() {
+    for promise in [Names::WithFile, Names::WithDirectory] {
+        let mut script = Script::new(promise);
+        script.create("tmp").write(bytes(1, 700)).fsync().close();
+        script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "").rename("tmp", "new");
+        let right = content(1, 700);
+        for one in ["tmp", "new"] {
+            assert_eq!(script.judge(vec![file(one, &right)]).violations(), 0, "{one}");
+        }
+        let neither = script.judge(vec![]);
+        assert_eq!((neither.acknowledged_lost, neither.names_lost), (1, 1));
+        let both = script.judge(vec![file("tmp", &right), file("new", &right)]);
+        assert_eq!(both.names_doubled, 1);
+        // The new name is durable: the old one may still be there, the new one has to be.
+        script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "");
+        assert_eq!(script.judge(vec![file("new", &right)]), Findings::default());
+        assert!(script.judge(vec![file("tmp", &right)]).violations() > 0);
+    }
+}
+
+#[test]
+fn an_op_in_flight_may_be_done_or_not() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 600)).fsync().close();
+    script.maybe(Call::Unlink { dir: DirSlot::ROOT }, "a", "");
+    let there = vec![file("a", &content(1, 600))];
+    assert_eq!(script.judge(there), Findings::default());
+    assert_eq!(script.judge(vec![]).violations(), 0);
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 600)).fsync();
+    script.maybe(Call::Write { file: FILE, payload: bytes(9, 600) }, "", "");
+    let longer = [content(1, 600), content(9, 600)].concat();
+    for found in [&longer[..600], &longer[..900], &longer[..]] {
+        assert_eq!(script.judge(vec![file("a", found)]).violations(), 0);
+    }
+    assert_eq!(script.judge(vec![file("a", &longer[1..601])]).acknowledged_lost, 1);
+}
+
+#[test]
+fn appended_bytes_may_be_lost_but_not_those_synced_before() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 1024)).fsync().write(bytes(2, 1024)).close();
+    let whole = [content(1, 1024), content(2, 1024)].concat();
+    let zeros = [content(1, 1024), vec![0; 1024]].concat();
+    let of = |bytes: &[u8]| script.judge(vec![file("a", bytes)]);
+    assert_eq!(of(&whole), Findings::default());
+    assert_eq!((of(&whole[..1024]).violations(), of(&whole[..1024]).files_lost), (0, 1));
+    assert_eq!((of(&zeros).violations(), of(&zeros).files_stale), (0, 1));
+    assert_eq!(of(&whole[..1000]).acknowledged_lost, 1);
+    assert_eq!(of(&zeros[1..]).acknowledged_lost, 1);
+}
+
+#[test]
+fn a_removal_that_did_not_last_is_told_and_no_violation() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 100)).fsync().close();
+    script.op(Call::Unlink { dir: DirSlot::ROOT }, "a", "");
+    let back = script.judge(vec![file("a", &content(1, 100))]);
+    assert_eq!((back.violations(), back.names_back, back.lost_ns), (0, 1, Nanos(0)));
+    assert_eq!(script.judge(vec![]), Findings::default());
+    script.op(Call::Sync, "", "");
+    assert!(script.judge(vec![file("a", &content(1, 100))]).violations() > 0);
+}
+
+/// The tree as all of it would be found.
+fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
+    let names = tree.names.keys().filter_map(|path| Some((path, &tree.nodes[tree.now(path)?])));
+    let names = names.map(|(path, node)| {
+        let kind = match (&node.file, node.directory) {
+            (Some(_), _) => Kind::File,
+            (_, true) => Kind::Directory,
+            _ => Kind::Other,
+        };
+        let now = node.file.as_ref().map(|file| file.now.clone()).unwrap_or_default();
+        let mut bytes = Vec::new();
+        for piece in now.pieces.values() {
+            let mut left = *piece;
+            while left.length > 0 {
+                let slice = contents.slice(left);
+                bytes.extend_from_slice(slice);
+                left = Contents::rest(left, slice.len() as u32);
+            }
+        }
+        Entry { kind, path: path.clone(), ..file("", &bytes) }
+    });
+    names.collect()
+}
+
+/// At every op of real workloads the tree as it was done leaves nothing to find; at the end it is the
+/// tree that the workload says.
+#[test]
+fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
+    let runs: [(&str, &[(&str, &str)], u32); 4] = [
+        (
+            "maildir",
+            &[("deliverers", "2"), ("ops", "40"), ("protocol", "qmail"), ("maildirs", "3")],
+            1,
+        ),
+        (
+            "maildir",
+            &[
+                ("deliverers", "1"),
+                ("ops", "40"),
+                ("protocol", "fsbench"),
+                ("maildirs", "3"),
+                ("retrieve", "delete"),
+            ],
+            1,
+        ),
+        ("dirops", &[("files", "50")], 1),
+        ("churn", &[("files", "60"), ("ops", "400")], 1),
+    ];
+    for (workload, set, threads) in runs {
+        let kind = workloads::find(workload).unwrap();
+        let work = kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
+        assert_eq!(refusal(work.as_ref(), threads), None, "{workload}");
+        // Each op comes back a nanosecond after the one before, the ranks by turns.
+        let mut acks = Acks::default();
+        let mut clock = 0;
+        for (index, phase) in work.phases().iter().enumerate() {
+            let ranks = phase.threads.of(threads);
+            clock += 1;
+            acks.marks.push(fsdyno_record::acks::Mark {
+                what: What::Begin,
+                phase: index,
+                at: Nanos(clock),
+            });
+            let mut returned = Vec::new();
+            for rank in 0..ranks {
+                let (mut source, mut op, mut times) =
+                    (work.ops(index, Share { rank, ranks }), Op::default(), Vec::new());
+                while source.next(&mut op) {
+                    clock += 1;
+                    times.push(Nanos(clock));
+                }
+                returned.push(times);
+            }
+            acks.returned.push(returned);
+            clock += 1;
+            acks.marks.push(fsdyno_record::acks::Mark {
+                what: What::Synced,
+                phase: index,
+                at: Nanos(clock),
+            });
+        }
+        let contents = Contents::new(5);
+        let mut done = Done::new(work.as_ref(), threads, Names::WithFile, &acks);
+        for time in (1..=clock + 2).step_by(7).chain([clock + 2]) {
+            let tree = done.until(Nanos(time));
+            let found = Found { entries: as_done(&tree, &contents), ..Found::default() };
+            let findings = judge(&tree, &found, &contents, Nanos(time));
+            assert_eq!(findings, Findings::default(), "{workload} at {time}");
+        }
+        let tree = done.until(Nanos(clock + 2));
+        let last = work.tree(work.phases().len() - 1);
+        for (path, _) in &tree.names {
+            assert!(last.lookup(path).is_some(), "{workload}: {}", String::from_utf8_lossy(path));
+        }
+        let files = tree.names.keys().filter(|path| !tree.nodes[tree.now(path).unwrap()].directory);
+        assert_eq!(files.count() as u64, last.files(), "{workload}");
+    }
+}

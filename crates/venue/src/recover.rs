@@ -1,0 +1,235 @@
+//! File systems brought back from power cuts, in guests of the lab.
+//!
+//! A guest tries some hundred cuts, one after the other, of the logged trial whose region it is given. One
+//! that hangs or kills its guest's kernel is a finding; the rest go on in another guest.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fsdyno_crash::found::{self, Found, Recovery};
+use fsdyno_crash::order::{self, Order, RECORDS};
+use fsdyno_crash::{Cut, Disk, promise};
+use fsdyno_disk::store::Memory;
+use fsdyno_lab::{Finished, Guest, Machine, RunError};
+use fsdyno_record::plan::Task;
+use fsdyno_record::trial::{AgentReport, Outcome};
+use fsdyno_record::{Job, Nanos};
+use serde_json::{Value, json};
+
+use crate::error::VenueError;
+use crate::host::read_report;
+use crate::lab::{LabVenue, from_run, not_a_lab, text_of};
+use crate::logged::Logged;
+use crate::region::Region;
+use crate::venue::Watch;
+
+/// How many cuts a guest tries: its boot takes ten seconds, and one that dies takes those with it that
+/// it tried before.
+const TOGETHER: usize = 100;
+
+/// Virtual time in which one cut has to be mounted, walked and checked.
+const DEADLINE: Nanos = Nanos(1_800_000_000_000);
+
+/// Host time without a sign of life.
+const STALL: Duration = Duration::from_secs(180);
+
+/// Virtual time that a guest may take in all.
+const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
+
+/// What a file system's cuts need beside its plan.
+fn tools(job: &Job) -> Result<(Vec<String>, Vec<String>), VenueError> {
+    let filesystem = job.plan.filesystem.as_ref().ok_or_else(not_a_lab)?;
+    let promise = promise::of(&filesystem.kind).ok_or_else(|| {
+        VenueError::Died(format!("a power cut of {} is not known about", filesystem.kind))
+    })?;
+    let repair: Vec<String> = promise.repair.iter().map(ToString::to_string).collect();
+    let programs = [repair.first(), filesystem.check.first()];
+    Ok((programs.into_iter().flatten().cloned().collect(), repair))
+}
+
+/// What the threads of a run share.
+struct Work<'a> {
+    guest: Guest,
+    machine: Machine,
+    job: &'a Job,
+    order: Order,
+    left: Mutex<VecDeque<Vec<Cut>>>,
+    found: Mutex<Vec<(Cut, Found)>>,
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl LabVenue {
+    /// Brings back what the cuts left of a logged trial, in up to `jobs` guests side by side. `watch`
+    /// is told how many are done; what was found comes in the order of the cuts.
+    ///
+    /// # Errors
+    /// A guest that could not run for another reason than what it was to bring back.
+    pub fn recover(
+        &self,
+        job: &Job,
+        logged: &Logged,
+        cuts: &[Cut],
+        disk: Disk,
+        jobs: usize,
+        watch: &(dyn Fn(u64) -> Watch + Sync),
+    ) -> Result<Vec<(Cut, Found)>, VenueError> {
+        let (programs, repair) = tools(job)?;
+        let guest = self.guest_with(&job.plan, &programs)?;
+        let mut machine = self.machine(&job.plan)?;
+        let first = *machine.disks.first().ok_or_else(not_a_lab)?;
+        machine.disks.push(first);
+        machine.input = Some(Arc::clone(&logged.region));
+        machine.stall = STALL;
+        let jobs = jobs.max(1);
+        // No guest is idle while another has much left.
+        let together = cuts.len().div_ceil(jobs).clamp(1, TOGETHER);
+        let left = cuts.chunks(together).map(<[Cut]>::to_vec).collect();
+        let order = Order { cuts: Vec::new(), disk, repair, deadline: DEADLINE };
+        let work = Work {
+            guest,
+            machine,
+            job,
+            order,
+            left: Mutex::new(left),
+            found: Mutex::default(),
+            done: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        };
+        let ended: Vec<Result<(), VenueError>> = std::thread::scope(|scope| {
+            let threads = (0..jobs).map(|_| scope.spawn(|| work.some(watch)));
+            let threads: Vec<_> = threads.collect();
+            let ended = threads.into_iter().map(|thread| thread.join());
+            ended
+                .map(|ended| {
+                    ended.unwrap_or_else(|_| Err(VenueError::Died("a thread panicked".into())))
+                })
+                .collect()
+        });
+        ended.into_iter().collect::<Result<(), _>>()?;
+        let mut found = work.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.sort_by_key(|(cut, _)| (cut.after, cut.number));
+        Ok(found)
+    }
+}
+
+impl Work<'_> {
+    /// Guests one after the other, until there are no cuts left.
+    fn some(&self, watch: &(dyn Fn(u64) -> Watch + Sync)) -> Result<(), VenueError> {
+        loop {
+            let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(mut cuts) = next else { return Ok(()) };
+            while !cuts.is_empty() {
+                if let Err(error) = self.one(&mut cuts, watch) {
+                    self.stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// One guest; takes the cuts out that are known about then.
+    fn one(
+        &self,
+        cuts: &mut Vec<Cut>,
+        watch: &(dyn Fn(u64) -> Watch + Sync),
+    ) -> Result<(), VenueError> {
+        let order = Order { cuts: cuts.clone(), ..self.order.clone() };
+        let job = Job { task: Task::Recover, deadline: ALL, ..self.job.for_agent() };
+        let died = |error: serde_json::Error| VenueError::Died(error.to_string());
+        let mut text: Value = serde_json::from_slice(&text_of(&job)?).map_err(died)?;
+        text["order"] = json!(order);
+        let text = serde_json::to_vec(&text).map_err(died)?;
+        let (before, mut at) = (self.done.load(Ordering::Relaxed), 0);
+        let mut look = |progress: &fsdyno_record::mailbox::Progress| {
+            self.done.fetch_add(progress.ops_done - at, Ordering::Relaxed);
+            at = progress.ops_done;
+            match self.stop.load(Ordering::Relaxed) {
+                true => Watch::Stop,
+                false => watch(self.done.load(Ordering::Relaxed)),
+            }
+        };
+        let ran = self.guest.run(&self.machine, &text, &mut look);
+        let finished = match ran {
+            Ok(finished) => finished,
+            Err(RunError::Stopped) => return Err(VenueError::Stopped),
+            Err(error) => return self.dead(cuts, at as usize, before, error),
+        };
+        let report = read_report(&finished.report)?;
+        let found = records(&finished)?;
+        self.take(cuts, found, &report)
+    }
+
+    /// Keeps what was found, and takes its cuts out.
+    fn take(
+        &self,
+        cuts: &mut Vec<Cut>,
+        found: Vec<Found>,
+        report: &AgentReport,
+    ) -> Result<(), VenueError> {
+        if found.is_empty() || (report.outcome == Outcome::Ok && found.len() < cuts.len()) {
+            let reason = report.reason.clone().unwrap_or_else(|| "it said nothing".into());
+            return Err(VenueError::Died(format!(
+                "failed to bring back what a cut left: {reason}"
+            )));
+        }
+        let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tried = vec![false; cuts.len()];
+        for found in found {
+            let index = found.recovery.index as usize;
+            if let Some(cut) = cuts.get(index) {
+                tried[index] = true;
+                known.push((*cut, found));
+            }
+        }
+        let mut tried = tried.into_iter();
+        cuts.retain(|_| !tried.next().unwrap_or(false));
+        Ok(())
+    }
+
+    /// A guest died of what it was at. The others of its cuts are tried again without that one.
+    fn dead(
+        &self,
+        cuts: &mut Vec<Cut>,
+        at: usize,
+        before: u64,
+        error: RunError,
+    ) -> Result<(), VenueError> {
+        let how = match &error {
+            RunError::Panicked { .. } => "the kernel panicked",
+            RunError::Stalled { .. } | RunError::Deadline { .. } => "the guest hung",
+            RunError::Died { .. } => "the guest died",
+            _ => return Err(from_run(error)),
+        };
+        if at >= cuts.len() {
+            return Err(from_run(error));
+        }
+        let lost = Some(format!("{how}: {}", from_run(error)));
+        let recovery = Recovery { index: at as u32, lost, ..Recovery::default() };
+        let cut = cuts.remove(at);
+        let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push((cut, Found { recovery, entries: Vec::new() }));
+        self.done.store(before + 1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What a guest has told.
+fn records(finished: &Finished) -> Result<Vec<Found>, VenueError> {
+    let damaged = || VenueError::Died("what a guest found is damaged".into());
+    let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
+    let mut region = Region::open(log).map_err(VenueError::io("open what a guest found"))?;
+    let word = region.slice(order::FOUND_AT + 8, 8).try_into().map(u64::from_le_bytes);
+    let length = word.unwrap_or_default().min(order::MOST_FOUND);
+    let (mut at, end) = (order::FOUND_AT + RECORDS, order::FOUND_AT + RECORDS + length);
+    let mut all = Vec::new();
+    while at < end {
+        let length = found::length(region.slice(at, 24)).ok_or_else(damaged)?;
+        all.push(found::read(region.slice(at, length)).ok_or_else(damaged)?);
+        at += length as u64;
+    }
+    Ok(all)
+}
