@@ -140,6 +140,14 @@ impl Windows {
     }
 }
 
+impl Drop for Windows {
+    fn drop(&mut self) {
+        // SAFETY: unmaps the reservation made in `new`, of which no slice outlives this struct. A failure
+        // leaves it mapped, which harms nobody.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.size as usize) };
+    }
+}
+
 impl Memory for Windows {
     fn size(&self) -> u64 {
         self.size

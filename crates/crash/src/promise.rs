@@ -88,6 +88,13 @@ pub const PROMISES: &[Promise] = &[
         repair: &["fsck.vfat", "-a", "{device}"],
         source: "fsync(2)",
     },
+    // With `volatile` it keeps none of it, and says so (Documentation/filesystems/overlayfs.rst).
+    Promise {
+        kind: "overlayfs",
+        names: Names::WithDirectory,
+        repair: &[],
+        source: "fsync(2), which is handed to the layer above (fs/overlayfs/file.c, readdir.c)",
+    },
     Promise {
         kind: "fuse2fs",
         names: Names::WithDirectory,

@@ -60,6 +60,8 @@ pub enum Command {
     Report(Report),
     /// Compare two stored results, and say what became slower
     Compare(Compare),
+    /// Cut the power of a workload many times, and see what each file system brings back
+    Crash(Box<crate::commands::crash::Crash>),
     /// List what there is: workloads, file systems, disks, kernels, periods
     List(List),
     /// Show one workload, file system, disk or period with all its parameters, a log of requests, or phases
@@ -503,7 +505,7 @@ pub enum Showable {
 
 /// A parser of the names in a table of `(name, what it means, value)`: such a table stands beside
 /// the type that it is about, in a crate that knows no command line.
-fn named<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
+pub(crate) fn named<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,
 {

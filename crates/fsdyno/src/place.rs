@@ -353,17 +353,8 @@ pub fn venues(
             Place::Lab(_) => {
                 let (labs, names) = labs(run, mode)?;
                 let place = Place::Lab(lab_place(run, names, true));
-                let logs = run.keep_log.then(|| results.to_path_buf());
-                let attention = Attention {
-                    say: |line| say(&format!("fsdyno: {line}")),
-                    stop: Arc::clone(stop),
-                };
                 let venue = labs.map(|labs| {
-                    let venue =
-                        LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache());
-                    let venue = venue.with_inputs(inputs).with_logs(logs);
-                    let venue = venue.with_changes(run.changes.clone());
-                    Box::new(venue.with_attention(attention)) as Box<dyn Venue>
+                    Box::new(lab_of(run, labs, inputs, results, stop)) as Box<dyn Venue>
                 });
                 (venue, place)
             }
@@ -372,6 +363,36 @@ pub fn venues(
         known.push(Asked { question, place });
     }
     Ok((Venues::new(venues), known))
+}
+
+fn lab_of(
+    run: &Run,
+    labs: Vec<Lab>,
+    inputs: Inputs,
+    results: &Path,
+    stop: &Arc<AtomicBool>,
+) -> LabVenue {
+    let attention =
+        Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
+    LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache())
+        .with_inputs(inputs)
+        .with_logs(run.keep_log.then(|| results.to_path_buf()))
+        .with_changes(run.changes.clone())
+        .with_attention(attention)
+}
+
+/// The lab for a command that runs nowhere else, and the place with the kernels' releases.
+///
+/// # Errors
+/// What is missing, or cannot be used.
+pub fn lab_venue(
+    run: &Run,
+    results: &Path,
+    stop: &Arc<AtomicBool>,
+) -> Result<(LabVenue, Place), Failure> {
+    let (labs, names) = labs(run, Mode::Run)?;
+    let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop);
+    Ok((venue, Place::Lab(lab_place(run, names, true))))
 }
 
 /// The labs of all kernels that were typed, and what plans call the kernels. A run brings those that are not

@@ -33,8 +33,8 @@ const TOGETHER: usize = 100;
 /// Virtual time in which one cut has to be mounted, walked and checked.
 const DEADLINE: Nanos = Nanos(1_800_000_000_000);
 
-/// Host time without a sign of life.
-const STALL: Duration = Duration::from_secs(180);
+/// Host time without a sign of life, which each request to the disk gives.
+const STALL: Duration = Duration::from_secs(600);
 
 /// Virtual time that a guest may take in all.
 const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);

@@ -238,7 +238,8 @@ fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
 /// tree that the workload says.
 #[test]
 fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
-    let runs: [(&str, &[(&str, &str)], u32); 4] = [
+    type Run<'a> = (&'a str, &'a [(&'a str, &'a str)], u32);
+    let runs: [Run<'_>; 4] = [
         (
             "maildir",
             &[("deliverers", "2"), ("ops", "40"), ("protocol", "qmail"), ("maildirs", "3")],
@@ -301,7 +302,7 @@ fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
         }
         let tree = done.until(Nanos(clock + 2));
         let last = work.tree(work.phases().len() - 1);
-        for (path, _) in &tree.names {
+        for path in tree.names.keys() {
             assert!(last.lookup(path).is_some(), "{workload}: {}", String::from_utf8_lossy(path));
         }
         let files = tree.names.keys().filter(|path| !tree.nodes[tree.now(path).unwrap()].directory);

@@ -4,6 +4,7 @@ pub mod agent;
 mod charts;
 mod clean;
 mod compare;
+pub mod crash;
 mod doctor;
 mod dry_run;
 mod fit;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Merge(merge) => merge::run(&merge),
         Command::Report(report) => report::run(&report),
         Command::Compare(compare) => compare::run(&compare),
+        Command::Crash(crash) => crash::run(&crash),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),

@@ -1,0 +1,126 @@
+//! What can be typed after `fsdyno crash`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser as _};
+use fsdyno_crash::Disk;
+
+use crate::cli::{Cli, Command, Run, named};
+use crate::exit::Failure;
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Aligned columns.
+    Text,
+    /// All that is known, as one object.
+    Json,
+    /// One line a file system.
+    Csv,
+    /// A pipe table.
+    Markdown,
+}
+
+impl Format {
+    const ALL: &[(&str, &str, Format)] = &[
+        ("text", "A table for a terminal", Format::Text),
+        ("json", "All that is known, each cut too", Format::Json),
+        ("csv", "One line a file system", Format::Csv),
+        ("markdown", "A table for an issue tracker", Format::Markdown),
+    ];
+}
+
+/// `fsdyno crash`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno crash maildir --set deliverers=1 --set ops=500 --set protocol=qmail --fs ext4 --fs xfs
+  fsdyno crash dirops --set files=2000 --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 1000
+  fsdyno crash --replay fsdyno-results/RUN/findings/off-0017.json
+
+The workload runs once, in the lab, with a log of every byte that it writes and of when each op comes
+back. Then the power is cut at moments that the seed chooses: of four cuts one right before a flush, one
+while it is done, one right after it, one anywhere. Of what the disk's cache held then, nothing, all, some
+writes, some sectors, or all up to a torn write is on the medium. Each image is mounted by the same kernel
+on the same disk, walked, checked, and compared with what was done and acknowledged.
+
+What fsync(2), a directory's fsync(2) or syncfs(2) acknowledged must be there: if it is not, that is a
+violation, and fsdyno ends with code 1. Everything else that is lost is shown as what a power cut costs.
+Each cut with a violation, a file system that needed repair or could not be mounted, or a name that was
+lost, is a file in findings/ that --replay does again.")]
+pub struct Crash {
+    /// What to run; see `fsdyno list workloads`
+    #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
+    pub workload: Option<String>,
+    /// A file system as you would type it, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
+    /// repeated [default: ext4]
+    #[arg(long = "fs", value_name = "[NAME=]SPEC")]
+    pub filesystems: Vec<String>,
+    /// How many cuts of each
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub cuts: u32,
+    /// The seed of the trial and of its cuts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+    /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file [default: hdd-7200]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub disk: Option<String>,
+    /// What the disk does with its cache when it is flushed: what a file system is safe with is the
+    /// first; the others show what it does not survive
+    #[arg(long, default_value = "honest", value_parser = named(Disk::ALL))]
+    pub misbehave: Disk,
+    /// A kernel for the lab [default: what `fsdyno doctor` shows]
+    #[arg(long, value_name = "WHICH")]
+    pub kernel: Option<String>,
+    /// Memory of the lab's guest [default: 1G]
+    #[arg(long, value_name = "SIZE")]
+    pub ram: Option<String>,
+    /// Size of the file system [default: 2G]
+    #[arg(long, value_name = "SIZE", default_value = "2G")]
+    pub size: String,
+    /// A kernel setting in the lab, such as vm.dirty_expire_centisecs=500; may be repeated
+    #[arg(long = "sysctl", value_name = "KEY=VALUE")]
+    pub sysctls: Vec<String>,
+    /// Guests that bring images back side by side [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: Option<u16>,
+    /// Do again what a finding's file says, and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "filesystems", "sets", "cuts"])]
+    pub replay: Option<PathBuf>,
+    /// Say what would be done, and touch nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Folder for crash.json and findings/ [default: fsdyno-results/<time>-crash-<workload>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How the table is written to standard output
+    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    pub format: Format,
+}
+
+impl Crash {
+    /// The trial as `fsdyno run` would be asked for it.
+    pub fn as_run(&self) -> Result<Run, Failure> {
+        let mut words = vec!["fsdyno".to_string(), "run".into()];
+        words.extend(self.workload.clone());
+        let mut add = |key: &str, value: &str| words.push(format!("{key}={value}"));
+        self.filesystems.iter().for_each(|spec| add("--fs", spec));
+        self.sets.iter().for_each(|set| add("--set", set));
+        self.sysctls.iter().for_each(|set| add("--sysctl", set));
+        add("--seed", &self.seed.to_string());
+        add("--size", &self.size);
+        for (key, value) in
+            [("--disk", &self.disk), ("--kernel", &self.kernel), ("--ram", &self.ram)]
+        {
+            value.iter().for_each(|value| add(key, value));
+        }
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Run(run)) => Ok(*run),
+            Ok(_) => Err(Failure::wrong("the workload is a command of its own")),
+            Err(error) => Err(Failure::wrong(error.to_string().trim_end().to_string())),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! `fsdyno crash`: run a workload once, cut its power many times, and see what is left.
+
+mod args;
+mod result;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fsdyno_crash::{Cut, Disk, Done, cut, judge, promise, tree};
+use fsdyno_record::mailbox::Progress;
+use fsdyno_record::plan::Task;
+use fsdyno_record::trial::trial_id;
+use fsdyno_record::{Job, Nanos, Plan};
+use fsdyno_study::Cell;
+use fsdyno_venue::{LabVenue, Logged, Venue, VenueError, Watch, logged};
+use fsdyno_workload::{Contents, Setting, Workload, workloads};
+
+pub use args::Crash;
+use args::Format;
+use result::{Finding, Rate, Row, Tried};
+
+use crate::exit::{Exit, Failure};
+use crate::output::{data, json, say};
+use crate::{place, stop};
+
+/// How many files of findings one file system gets.
+const MOST_FINDINGS: usize = 100;
+
+/// Does what was asked.
+pub fn run(crash: &Crash) -> Result<Exit, Failure> {
+    match &crash.replay {
+        Some(path) => replay(crash, path),
+        None => all(crash),
+    }
+}
+
+fn all(crash: &Crash) -> Result<Exit, Failure> {
+    let run = crash.as_run()?;
+    let mut asked = place::asked(&run)?;
+    let cells = place::cells(&asked)?;
+    for cell in &cells {
+        check(&cell.plan)?;
+    }
+    if crash.dry_run {
+        return dry(crash, &cells);
+    }
+    let stop = stop::flag()?;
+    let folder = crash.out.clone().unwrap_or_else(|| default_folder(crash));
+    let (venue, known) = place::lab_venue(&run, &folder, &stop)?;
+    asked.iter_mut().for_each(|asked| asked.place = known.clone());
+    let cells = place::cells(&asked)?;
+    let mut skipped: Option<Failure> = None;
+    let mut rows = Vec::new();
+    for cell in &cells {
+        let missing = match &cell.skip {
+            Some(reason) => Some(Failure::wrong(reason.clone())),
+            None => match venue.identity(&cell.plan) {
+                Ok(_) => None,
+                Err(error @ VenueError::Missing(_)) => Some(error.into()),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if let Some(failure) = missing {
+            say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
+            skipped.get_or_insert(failure);
+            continue;
+        }
+        let one = One { crash, venue: &venue, stop: &stop };
+        let job = job(&cell.plan, crash.seed, cell.deadline);
+        rows.push(one.row(&job, &folder)?);
+    }
+    if let Some(failure) = skipped.filter(|_| rows.is_empty()) {
+        return Err(failure);
+    }
+    let text =
+        serde_json::to_string_pretty(&rows).map_err(|error| Failure::wrong(error.to_string()))?;
+    write(&folder.join("crash.json"), &text)?;
+    match crash.format {
+        Format::Json => json(&rows)?,
+        format => data(&table::table(&rows, format))?,
+    }
+    say(&format!("fsdyno: each cut is in {}", folder.join("crash.json").display()));
+    Ok(verdict(rows.iter().map(Row::violations).sum()))
+}
+
+fn verdict(violations: u64) -> Exit {
+    if violations > 0 { Exit::VerdictNo } else { Exit::Good }
+}
+
+/// Why a plan's power cannot be cut, before any work.
+fn check(plan: &Plan) -> Result<(), Failure> {
+    let cannot =
+        |why: String| Failure::wrong(format!("{}: its power cannot be cut: {why}", plan.label));
+    let kind =
+        plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str()).unwrap_or_default();
+    if promise::of(kind).is_none() {
+        let known: Vec<&str> = promise::PROMISES.iter().map(|promise| promise.kind).collect();
+        return Err(cannot(format!(
+            "what '{kind}' promises is not written down; it is of {}",
+            known.join(", ")
+        )));
+    }
+    if let Some(why) = logged::refusal(plan) {
+        return Err(cannot(why));
+    }
+    if plan.workload.input.is_some() {
+        return Err(cannot("its workload has an input of its own".into()));
+    }
+    let work = workload(plan, 1)?;
+    match tree::refusal(work.as_ref(), plan.ranks()) {
+        Some(why) => Err(cannot(format!("workload {}: {why}", plan.workload.name))),
+        None => Ok(()),
+    }
+}
+
+fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
+    let kind =
+        workloads::find(&plan.workload.name).map_err(|error| Failure::wrong(error.to_string()))?;
+    kind.build(&plan.workload.params, &Setting::seed(seed))
+        .map_err(|error| Failure::wrong(error.to_string()))
+}
+
+fn dry(crash: &Crash, cells: &[Cell]) -> Result<Exit, Failure> {
+    let lines = cells.iter().map(|cell| {
+        let disk = cell.plan.disk_name().unwrap_or_default();
+        let (label, workload) = (&cell.plan.label, &cell.plan.workload.name);
+        format!("{label}: {workload} once ({} calls) on {disk}, {} cuts\n", cell.ops(), crash.cuts)
+    });
+    data(&lines.collect::<String>())?;
+    Ok(Exit::Good)
+}
+
+fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
+    let (trial_id, plan) = (trial_id(plan, seed), plan.clone());
+    Job { trial_id, seed, plan, deadline, task: Task::Logged }
+}
+
+/// What is the same for all file systems.
+struct One<'a> {
+    crash: &'a Crash,
+    venue: &'a LabVenue,
+    stop: &'a Arc<AtomicBool>,
+}
+
+impl One<'_> {
+    fn go_on(&self) -> Watch {
+        if self.stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
+    }
+
+    /// One file system: its trial, its cuts, and the files of what was found.
+    fn row(&self, job: &Job, folder: &Path) -> Result<Row, Failure> {
+        let label = &job.plan.label;
+        let lab_id = self.venue.identity(&job.plan)?.map(|identity| identity.lab_id);
+        say(&format!(
+            "fsdyno: {label}: {} runs, and all it writes is logged",
+            job.plan.workload.name
+        ));
+        let logged = self.logged(job)?;
+        let (bytes, acks) = (logged.bytes()?, logged.acks()?);
+        let cuts = cut::choose(bytes.events(), &acks, job.seed, self.crash.cuts);
+        say(&format!(
+            "fsdyno: {label}: {} cuts among {} events on the disk; the trial took {:.0} s",
+            cuts.len(),
+            bytes.events().len(),
+            logged.elapsed.as_secs_f64()
+        ));
+        drop(bytes);
+        let disk = self.crash.misbehave;
+        let tried = self.tried(job, &logged, &cuts, disk)?;
+        let findings = tried.iter().filter(|tried| tried.is_finding());
+        let count = findings.clone().count();
+        for tried in findings.take(MOST_FINDINGS) {
+            let name = format!("{}-{:04}.json", file_name(label), tried.cut.number);
+            let finding = Finding {
+                crash_finding: 1,
+                plan: job.plan.clone(),
+                seed: job.seed,
+                deadline: job.deadline,
+                disk,
+                lab_id: lab_id.clone(),
+                tried: tried.clone(),
+            };
+            let text = serde_json::to_string_pretty(&finding)
+                .map_err(|error| Failure::wrong(error.to_string()))?;
+            write(&folder.join("findings").join(name), &text)?;
+        }
+        if count > 0 {
+            let kept = count.min(MOST_FINDINGS);
+            say(&format!(
+                "fsdyno: {label}: {count} findings, {kept} of them as files in findings/"
+            ));
+        }
+        Ok(Row {
+            label: label.clone(),
+            plan: job.plan.clone(),
+            lab_id,
+            rate: Rate::of(&logged.report),
+            tried,
+        })
+    }
+
+    fn logged(&self, job: &Job) -> Result<Logged, VenueError> {
+        self.venue.logged(job, &mut |_: &Progress| self.go_on())
+    }
+
+    /// Brings back what the cuts left, and judges it.
+    fn tried(
+        &self,
+        job: &Job,
+        logged: &Logged,
+        cuts: &[Cut],
+        disk: Disk,
+    ) -> Result<Vec<Tried>, Failure> {
+        let (label, all) = (&job.plan.label, cuts.len() as u64);
+        let said = AtomicU64::new(0);
+        let watch = |done: u64| {
+            // Every tenth part is told, once.
+            let part = done * 10 / all.max(1);
+            if part > said.fetch_max(part, Ordering::Relaxed) && done < all {
+                say(&format!("fsdyno: {label}: {done} of {all} cuts"));
+            }
+            self.go_on()
+        };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.crash.jobs.map_or(processors, usize::from);
+        let found = self.venue.recover(job, logged, cuts, disk, jobs, &watch)?;
+        let work = workload(&job.plan, job.seed)?;
+        let (acks, contents) = (logged.acks()?, Contents::new(job.seed));
+        let kind = job.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
+        let names =
+            promise::of(kind).map_or(promise::Names::WithDirectory, |promise| promise.names);
+        let mut done = Done::new(work.as_ref(), job.plan.ranks(), names, &acks);
+        let judged = found.into_iter().map(|(cut, found)| {
+            let tree = done.until(cut.at);
+            let findings = judge(&tree, &found, &contents, cut.at);
+            Tried::new(cut, &found, findings)
+        });
+        Ok(judged.collect())
+    }
+}
+
+/// Does a finding again.
+fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
+    let finding = Finding::read(path)?;
+    check(&finding.plan)?;
+    if crash.dry_run {
+        let label = &finding.plan.label;
+        data(&format!(
+            "{label}: {} once, cut {}\n",
+            finding.plan.workload.name, finding.tried.cut.number
+        ))?;
+        return Ok(Exit::Good);
+    }
+    let stop = stop::flag()?;
+    // The plan says all but where the kernel is found.
+    let kernel = finding.plan.lab().map(|lab| lab.kernel_release().to_string());
+    let again = Crash {
+        workload: Some(finding.plan.workload.name.clone()),
+        kernel: crash.kernel.clone().or(kernel),
+        ..bare(crash)
+    };
+    let run = again.as_run()?;
+    let (venue, _) = place::lab_venue(&run, Path::new("."), &stop)?;
+    let one = One { crash, venue: &venue, stop: &stop };
+    let job = job(&finding.plan, finding.seed, finding.deadline);
+    let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
+    if lab_id != finding.lab_id {
+        say(
+            "fsdyno: this is another lab than that of the finding, and the cut may be another moment in it",
+        );
+    }
+    let logged = one.logged(&job)?;
+    let tried = one.tried(&job, &logged, &[finding.tried.cut], finding.disk)?;
+    let Some(tried) = tried.first() else {
+        return Err(Failure::wrong("the cut was not tried"));
+    };
+    match crash.format {
+        Format::Json => json(tried)?,
+        _ => data(&told(tried))?,
+    }
+    let same = *tried == finding.tried;
+    say(match same {
+        true => "fsdyno: it is the same to the last digit as when it was found",
+        false => "fsdyno: it is not what it was when it was found",
+    });
+    Ok(verdict(tried.findings.violations()))
+}
+
+/// A cut in words.
+fn told(tried: &Tried) -> String {
+    let Tried { cut, recovery, findings } = tried;
+    let mut lines = vec![format!(
+        "cut {} at {} ({:?}, {:?}): {} violations",
+        cut.number,
+        cut.at,
+        cut.moment,
+        cut.choice,
+        findings.violations()
+    )];
+    lines.push(format!("mounted in {}", recovery.mount_ns));
+    let words = [
+        ("the mount was refused", &recovery.refused),
+        ("the check", &recovery.unclean),
+        ("the repair", &recovery.repair),
+        ("lost", &recovery.lost),
+    ];
+    lines.extend(
+        words.iter().filter_map(|(what, said)| Some(format!("{what}: {}", said.as_ref()?))),
+    );
+    lines.extend(recovery.kernel.iter().map(|line| format!("kernel: {line}")));
+    lines.extend(findings.examples.iter().cloned());
+    lines.join("\n")
+}
+
+/// The options of a replay that decide where it runs, without those that the finding says.
+fn bare(crash: &Crash) -> Crash {
+    Crash {
+        workload: None,
+        filesystems: Vec::new(),
+        cuts: 1,
+        seed: 1,
+        sets: Vec::new(),
+        disk: None,
+        misbehave: crash.misbehave,
+        kernel: None,
+        ram: None,
+        size: crash.size.clone(),
+        sysctls: Vec::new(),
+        jobs: crash.jobs,
+        replay: None,
+        dry_run: false,
+        out: None,
+        format: crash.format,
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(path);
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text));
+    written
+        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
+}
+
+/// A label as part of a file's name.
+fn file_name(label: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    label.chars().map(plain).collect()
+}
+
+/// `fsdyno-results/<UTC time>-crash-<workload>`.
+fn default_folder(crash: &Crash) -> PathBuf {
+    let time: String =
+        fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
+    let workload = crash.workload.as_deref().unwrap_or_default();
+    Path::new("fsdyno-results").join(format!("{time}-crash-{workload}"))
+}

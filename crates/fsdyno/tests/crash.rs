@@ -1,0 +1,120 @@
+//! Power cuts from end to end, in the lab. Where it cannot run they are skipped, with the reason; with CI
+//! set in the environment that is a failure.
+//!
+//! `FSDYNO_TEST=full` adds more file systems, more cuts and every kind of disk that does not keep its word.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+use common::lab::{fsdyno, lab, ours};
+use common::{code, full, run, stderr, stdout};
+use serde_json::Value;
+
+/// Mail, each message synced before it gets its name.
+const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
+
+fn crash(folder: &Path, words: &str) -> Output {
+    fsdyno(ours(), folder, &format!("{MAIL} {words} --format json")).output().unwrap()
+}
+
+/// The rows of a run that came to its end, and the sum of a finding over all cuts of each.
+fn rows(output: &Output, right: i32) -> Vec<Value> {
+    assert_eq!(code(output), right, "{}\n{}", stderr(output), stdout(output));
+    serde_json::from_str::<Vec<Value>>(&stdout(output)).unwrap()
+}
+
+fn sum(row: &Value, keys: &[&str]) -> u64 {
+    let of = |tried: &Value| {
+        keys.iter().map(|key| tried["findings"][*key].as_u64().unwrap()).sum::<u64>()
+    };
+    row["tried"].as_array().unwrap().iter().map(of).sum()
+}
+
+const VIOLATIONS: &[&str] = &["acknowledged_lost", "acknowledged_names"];
+
+/// Of how many cuts the recovery has such a word.
+fn told(row: &Value, key: &str) -> usize {
+    let tried = row["tried"].as_array().unwrap().iter();
+    tried.filter(|tried| !tried["recovery"][key].is_null()).count()
+}
+
+#[test]
+fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_drops_flushes() {
+    let Some(folder) = lab() else { return };
+    let cuts = if full() { 200 } else { 10 };
+    let kinds = if full() { "--fs ext4 --fs xfs --fs btrfs" } else { "--fs ext4" };
+    let words = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
+    for row in rows(&crash(folder.path(), &words), 0) {
+        assert_eq!(row["tried"].as_array().unwrap().len(), cuts, "{}", row["label"]);
+        assert_eq!(sum(&row, VIOLATIONS), 0, "{}", row["label"]);
+        assert_eq!((told(&row, "lost"), told(&row, "unclean")), (0, 0), "{}", row["label"]);
+    }
+    let words =
+        format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes --out liar");
+    for row in rows(&crash(folder.path(), &words), 1) {
+        assert!(sum(&row, VIOLATIONS) > 0, "{}", row["label"]);
+    }
+    // A finding's file does it again, to the last digit.
+    let found =
+        std::fs::read_dir(folder.path().join("liar/findings")).unwrap().next().unwrap().unwrap();
+    let finding: Value = serde_json::from_slice(&std::fs::read(found.path()).unwrap()).unwrap();
+    let words = format!("crash --replay {} --format json", found.path().display());
+    let again = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
+    assert_eq!(serde_json::from_str::<Value>(&stdout(&again)).unwrap(), finding["tried"]);
+}
+
+#[test]
+fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_found_out() {
+    if !full() {
+        return common::lab::skipped("FSDYNO_TEST=full runs it");
+    }
+    let Some(folder) = lab() else { return };
+    for disk in ["reorders", "tears"] {
+        let words =
+            format!("--set protocol=qmail --fs ext4 --cuts 40 --misbehave {disk} --out {disk}");
+        let row = rows(&crash(folder.path(), &words), 1).remove(0);
+        assert!(sum(&row, VIOLATIONS) > 0, "{disk}");
+    }
+    // A file system that acknowledges a sync without doing it, and the same one that does it.
+    let words = "--set protocol=fsbench --fs 'lies=overlayfs:ext4 @ volatile' --cuts 20 --out lies";
+    assert!(sum(&rows(&crash(folder.path(), words), 1)[0], VIOLATIONS) > 0);
+    let words = "--set protocol=fsbench --fs 'over=overlayfs:ext4' --cuts 20 --out over";
+    assert_eq!(sum(&rows(&crash(folder.path(), words), 0)[0], VIOLATIONS), 0);
+    // Renamed without a sync of the directory: ext2 has files under neither name, or under both.
+    let words = "--set protocol=dovecot --fs ext2 --cuts 40 --out ext2";
+    let output = crash(folder.path(), words);
+    let row = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap().remove(0);
+    assert!(sum(&row, &["names_lost", "names_doubled"]) > 0, "{}", stdout(&output));
+    assert!(told(&row, "repair") > 0);
+}
+
+#[test]
+fn what_cannot_be_cut_is_refused_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, why) in [
+        ("maildir --fs tmpfs", "what 'tmpfs' promises is not written down"),
+        ("maildir --disk instant", "memory without a cache"),
+        ("capacity", "until its file system is full"),
+        ("source-tree", "of which only the file system knows the parts"),
+        ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
+        ("maildir --misbehave lies", "drops-flushes"),
+        ("maildir --cuts 0", "0 is not in 1..=100000"),
+    ] {
+        let output = run(folder.path(), &format!("crash {words}"));
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{words}: {}", stderr(&output));
+    }
+    let dry = run(folder.path(), "crash dirops --fs ext4 --fs xfs --cuts 7 --dry-run");
+    assert_eq!((code(&dry), stdout(&dry).matches("7 cuts").count()), (0, 2), "{}", stderr(&dry));
+    assert_eq!(
+        std::fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|it| it.as_ref().unwrap().file_name() != "cache")
+            .count(),
+        0
+    );
+}
