@@ -177,3 +177,93 @@ fn moment_of(events: &[Event], after: usize) -> Nanos {
         None => events.last().map_or(Nanos(0), |last| last.at + Nanos(1)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_disk::log::data::{DataLog, Writer};
+    use fsdyno_disk::{Action, Request, store::Memory};
+    use fsdyno_record::Bytes;
+    use fsdyno_record::acks::Mark;
+
+    use super::*;
+
+    struct Held(Vec<u8>);
+
+    impl Memory for &mut Held {
+        fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+            self.0.slice(offset, length)
+        }
+
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+    }
+
+    /// Forty rounds of a write, a flush, what lands and its answer, ten nanoseconds apart.
+    fn events() -> Vec<Event> {
+        let mut held = Held(vec![0; 1 << 20]);
+        let mut writer = Writer::create(&mut held, 1 << 20, Bytes(1 << 20));
+        let request = |action| Request { id: 1, action, sector: 8, sectors: 8, fua: false };
+        for round in 0..40u64 {
+            let at = |step: u64| Nanos(round * 40 + step * 10);
+            writer.begin(4096, 4096);
+            writer.bytes(&[round as u8; 4096]);
+            writer.whole(at(0), &request(Action::Write), false);
+            let flush = writer.came(at(1), What::Flush, &request(Action::Flush), false);
+            writer.landed(at(2), 8, 8);
+            writer.answered(at(3), &request(Action::Flush), false, flush);
+        }
+        DataLog::open(held.0).unwrap().events().to_vec()
+    }
+
+    fn acks(marks: &[(Did, u64)]) -> Acks {
+        let mark = |(what, at): &(Did, u64)| Mark { what: *what, phase: 0, at: Nanos(*at) };
+        Acks { marks: marks.iter().map(mark).collect(), returned: Vec::new() }
+    }
+
+    #[test]
+    fn cuts_come_where_they_say_and_at_every_flush_where_there_are_enough() {
+        let events = events();
+        let acks = acks(&[(Did::Begin, 400), (Did::Returned, 1190), (Did::Synced, 1195)]);
+        assert_eq!(windows(&events, &acks), [41..120]);
+        let cuts = choose(&events, &acks, 7, 800);
+        assert_eq!(cuts.len(), 800);
+        assert_eq!(cuts, choose(&events, &acks, 7, 800));
+        assert_ne!(cuts, choose(&events, &acks, 8, 800));
+        assert!(cuts.windows(2).all(|pair| pair[0].after <= pair[1].after));
+        let mut flushes = std::collections::BTreeSet::new();
+        for cut in &cuts {
+            let after = cut.after as usize;
+            let (before, next) = (events[after - 1].what, events[after].what);
+            match cut.moment {
+                Moment::BeforeFlush => assert_eq!(next, What::Flush),
+                Moment::AfterFlush => assert_eq!(before, What::Answer),
+                Moment::DuringFlush => {
+                    assert!(matches!(before, What::Flush | What::Land), "{before:?}");
+                    flushes.insert(after / 4);
+                }
+                Moment::Between => assert!((42..=120).contains(&after)),
+            }
+            assert_eq!(
+                cut.at, events[after].at,
+                "all that came before the next event had happened"
+            );
+        }
+        assert_eq!(flushes.len(), 20, "each of the window's flushes is cut");
+        for choice in [Choice::Nothing, Choice::All] {
+            assert_eq!(cuts.iter().filter(|cut| cut.choice == choice).count(), 160);
+        }
+    }
+
+    #[test]
+    fn a_trial_without_a_flush_is_cut_anywhere_and_one_without_a_request_nowhere() {
+        let mut events = events();
+        let all = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
+        assert!(
+            choose(&events, &acks(&[(Did::Begin, 5000), (Did::Synced, 6000)]), 1, 9).is_empty()
+        );
+        events.retain(|event| event.what == What::Write);
+        let cuts = choose(&events, &all, 1, 40);
+        assert!(cuts.len() == 40 && cuts.iter().all(|cut| cut.moment == Moment::Between));
+    }
+}

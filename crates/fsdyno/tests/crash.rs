@@ -99,7 +99,7 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("maildir --fs tmpfs", "what 'tmpfs' promises is not written down"),
         ("maildir --disk instant", "memory without a cache"),
         ("capacity", "until its file system is full"),
-        ("source-tree", "of which only the file system knows the parts"),
+        ("source-tree --size 32G", "of which only the file system knows the parts"),
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
         ("maildir --cuts 0", "0 is not in 1..=100000"),
