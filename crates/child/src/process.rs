@@ -1,6 +1,7 @@
 //! A child that dies with its parent, in a process group of its own, reaped with its CPU time.
 
 use std::fs::File;
+use std::io::Seek;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -57,11 +58,34 @@ impl Process {
     ) -> std::io::Result<Process> {
         // A file takes any amount of messages without a reader; a pipe would stall the child.
         let words = memory_file(c"fsdyno-words")?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(OwnedFd::from(words.try_clone()?)))
-            .stderr(Stdio::from(OwnedFd::from(words.try_clone()?)))
-            .process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::from(OwnedFd::from(words.try_clone()?)));
+        Process::begin(seat, command, inherit, words)
+    }
+
+    /// As [`Process::start`], reading `input` from its start and writing to `output`; its words are then
+    /// what it writes to stderr.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn start_between(
+        mut command: Command,
+        input: File,
+        output: &File,
+        inherit: &[BorrowedFd<'_>],
+    ) -> std::io::Result<Process> {
+        let words = memory_file(c"fsdyno-words")?;
+        (&input).rewind()?;
+        command.stdin(Stdio::from(input)).stdout(Stdio::from(output.try_clone()?));
+        Process::begin(None, command, inherit, words)
+    }
+
+    fn begin(
+        seat: Option<Seat>,
+        mut command: Command,
+        inherit: &[BorrowedFd<'_>],
+        words: File,
+    ) -> std::io::Result<Process> {
+        command.stderr(Stdio::from(OwnedFd::from(words.try_clone()?))).process_group(0);
         orphans::mark(&mut command);
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();

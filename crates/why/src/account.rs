@@ -1,0 +1,396 @@
+//! The account of a trial's requests: each is put to its place, the structure it touches, and its cause.
+//!
+//! A request with its seek and its time counts for the structure that its first block belongs to, for
+//! that is where the head had to go; its bytes are divided block by block. Nothing is left out: what
+//! cannot be told is a row of its own, so the columns sum up to the log.
+
+use std::collections::BTreeMap;
+
+use fsdyno_disk::Action;
+use fsdyno_disk::log::Entry;
+use fsdyno_record::mailbox::Stage;
+use fsdyno_record::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::map::{Map, Structure};
+use crate::time::own_parts;
+
+/// Why a request was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A read in a phase: an op, or the kernel's read-ahead for it.
+    Work,
+    /// A write to the journal, or a flush, of a file system that has one.
+    JournalCommit,
+    /// Any other write, or a flush without a journal.
+    WriteBack,
+    /// A discard.
+    Discard,
+    /// A read between phases: unmounting, mounting, and recovery.
+    Mount,
+    /// Outside the model's time: mkfs, verification.
+    Untimed,
+}
+
+impl Cause {
+    /// The name that tables have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Work => "work",
+            Cause::JournalCommit => "journal commit",
+            Cause::WriteBack => "write-back",
+            Cause::Discard => "discard",
+            Cause::Mount => "mount",
+            Cause::Untimed => "untimed",
+        }
+    }
+}
+
+/// Where in a trial: the stage and the phase that it is in or follows, counted from 0.
+pub type Place = (Stage, u16);
+
+/// What lay where when a place of the trial began.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// What began.
+    pub place: Place,
+    /// The map of what was on the disk; none where it could not be read.
+    pub map: Option<Map>,
+}
+
+/// A file system's disks as requests name them.
+#[derive(Clone, Debug, Default)]
+pub struct Ground {
+    /// Where the file system begins on its disk, in bytes.
+    pub start: u64,
+    /// The disk that holds nothing but the journal.
+    pub journal_disk: Option<u8>,
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Where in the trial.
+    pub place: Place,
+    /// What was touched; none where it cannot be told.
+    pub structure: Option<Structure>,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What a row sums up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes read, written or discarded.
+    pub bytes: Bytes,
+    /// Requests that do not begin where the one answered before them on the same disk ended.
+    pub seeks: u64,
+    /// Their own parts of the disk's busy time.
+    pub time_ns: Nanos,
+    /// The part of that of the requests that were seeks.
+    pub seek_ns: Nanos,
+}
+
+impl Sum {
+    /// Adds another.
+    pub fn add(&mut self, other: &Sum) {
+        self.requests += other.requests;
+        self.bytes = self.bytes + other.bytes;
+        self.seeks += other.seeks;
+        self.time_ns += other.time_ns;
+        self.seek_ns += other.seek_ns;
+    }
+}
+
+/// One request as a picture shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dot {
+    /// When it arrived.
+    pub arrived: Nanos,
+    /// Its first byte on the disk.
+    pub byte: u64,
+    /// What it touched first.
+    pub structure: Option<Structure>,
+    /// Where in the trial.
+    pub place: Place,
+}
+
+/// The account of one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The rows.
+    pub rows: BTreeMap<Key, Sum>,
+    /// The timed requests that have an address.
+    pub dots: Vec<Dot>,
+}
+
+impl Account {
+    /// Makes the account of a log, whose entries are in order of arrival. `moments` are in the order in
+    /// which their places began.
+    pub fn of(entries: &[Entry], moments: &[Moment], ground: &Ground) -> Account {
+        let journaled = ground.journal_disk.is_some()
+            || moments
+                .iter()
+                .filter_map(|moment| moment.map.as_ref())
+                .any(|map| map.ranges().any(|(_, structure)| structure == Structure::Journal));
+        let parts = own_parts(entries);
+        let seeks = seeks(entries);
+        let mut account = Account::default();
+        let mut around = Around { moments, at: 0 };
+        for (index, entry) in entries.iter().enumerate() {
+            let place = (entry.stage, entry.phase);
+            around.go_to(place);
+            let row = |structure, cause| Key { place, structure, cause };
+            let pieces = pieces(entry, &around, ground);
+            let first = pieces.first().and_then(|(structure, _)| *structure);
+            let whole = row(first, cause(entry, first, journaled));
+            let sum = account.rows.entry(whole).or_default();
+            sum.requests += 1;
+            sum.time_ns += parts[index];
+            if seeks[index] {
+                sum.seeks += 1;
+                sum.seek_ns += parts[index];
+            }
+            for (structure, bytes) in &pieces {
+                let key = row(*structure, cause(entry, *structure, journaled));
+                let sum = account.rows.entry(key).or_default();
+                sum.bytes = sum.bytes + Bytes(*bytes);
+            }
+            if !entry.untimed && entry.action != Action::Flush {
+                let (arrived, byte) = (entry.arrived, entry.sector * 512);
+                account.dots.push(Dot { arrived, byte, structure: first, place });
+            }
+        }
+        account
+    }
+
+    /// The sum over the rows that are wanted.
+    pub fn sum(&self, wanted: impl Fn(&Key) -> bool) -> Sum {
+        let mut sum = Sum::default();
+        self.rows.iter().filter(|(key, _)| wanted(key)).for_each(|(_, row)| sum.add(row));
+        sum
+    }
+
+    /// How much of what is timed could be told: shares of requests and of time; 1 where there is none.
+    pub fn attributed(&self) -> (f64, f64) {
+        let timed = |key: &Key| key.cause != Cause::Untimed;
+        let all = self.sum(timed);
+        let known = self.sum(|key| timed(key) && key.structure.is_some());
+        let share = |part: u64, whole: u64| {
+            if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
+        };
+        (share(known.requests, all.requests), share(known.time_ns.0, all.time_ns.0))
+    }
+}
+
+/// The maps before and after where the account is.
+struct Around<'a> {
+    moments: &'a [Moment],
+    at: usize,
+}
+
+impl Around<'_> {
+    /// Goes on to where a place began; one that never did leaves it where it is.
+    fn go_to(&mut self, place: Place) {
+        if self.moments.get(self.at).is_some_and(|moment| moment.place == place) {
+            return;
+        }
+        let later = self.moments.iter().skip(self.at + 1).position(|moment| moment.place == place);
+        if let Some(ahead) = later {
+            self.at += 1 + ahead;
+        }
+    }
+
+    /// What lies at a byte of the file system, and up to where that holds. Free before means that what
+    /// lies there after was put there meanwhile, and the other way round; what was one thing before and
+    /// is another after cannot be told.
+    fn at(&self, byte: u64) -> (Option<Structure>, u64) {
+        let before = self.moments[..self.moments.len().min(self.at + 1)].iter().rev();
+        let before = before.filter_map(|moment| moment.map.as_ref()).next();
+        let after = self.moments.iter().skip(self.at + 1).find_map(|moment| moment.map.as_ref());
+        let look = |map: Option<&Map>| map.map_or((None, u64::MAX), |map| map.at(byte));
+        let ((was, until), (is, holds)) = (look(before), look(after));
+        let known = match (was, is) {
+            (Some(was), Some(is)) if was == is => Some(was),
+            // A freed block of a tree is what it was when it was one.
+            (Some(Structure::FreedTree), Some(is)) => Some(is),
+            (Some(was), Some(Structure::FreedTree)) => Some(was),
+            (Some(_), Some(_)) | (None, None) => None,
+            (Some(one), None) | (None, Some(one)) => Some(one),
+        };
+        (known, until.min(holds))
+    }
+}
+
+/// The structures that a request touches, in order, with the bytes of each.
+fn pieces(entry: &Entry, around: &Around<'_>, ground: &Ground) -> Vec<(Option<Structure>, u64)> {
+    if entry.action == Action::Flush {
+        return vec![(Some(Structure::Flush), 0)];
+    }
+    let bytes = u64::from(entry.sectors) * 512;
+    if ground.journal_disk == Some(entry.disk) {
+        return vec![(Some(Structure::Journal), bytes)];
+    }
+    let Some(first) = (entry.sector * 512).checked_sub(ground.start) else {
+        return vec![(None, bytes)];
+    };
+    let mut pieces: Vec<(Option<Structure>, u64)> = Vec::new();
+    let mut at = first;
+    while at < first + bytes {
+        let (structure, until) = around.at(at);
+        let until = until.min(first + bytes).max(at + 1);
+        match pieces.last_mut().filter(|last| last.0 == structure) {
+            Some(last) => last.1 += until - at,
+            None => pieces.push((structure, until - at)),
+        }
+        at = until;
+    }
+    if pieces.is_empty() {
+        pieces.push((around.at(first).0, 0));
+    }
+    pieces
+}
+
+fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause {
+    match entry.action {
+        _ if entry.untimed => Cause::Untimed,
+        Action::Read if entry.stage == Stage::Running => Cause::Work,
+        Action::Read => Cause::Mount,
+        Action::Flush if journaled => Cause::JournalCommit,
+        Action::Write if structure == Some(Structure::Journal) => Cause::JournalCommit,
+        Action::Write | Action::Flush => Cause::WriteBack,
+        Action::Trim => Cause::Discard,
+    }
+}
+
+/// Of each entry, whether it is a seek: in the order in which its disk answered.
+fn seeks(entries: &[Entry]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by_key(|at| entries[*at].arrived.0.saturating_add(entries[*at].response.0));
+    let mut head = [None; 256];
+    let mut seeks = vec![false; entries.len()];
+    for at in order {
+        let entry = &entries[at];
+        if !matches!(entry.action, Action::Read | Action::Write) {
+            continue;
+        }
+        let head = &mut head[usize::from(entry.disk)];
+        seeks[at] = *head != Some(entry.sector);
+        *head = Some(entry.sector + u64::from(entry.sectors));
+    }
+    seeks
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::time::busy;
+    use crate::time::tests::request;
+
+    fn map(rows: &[(u64, u64, Structure)]) -> Map {
+        let mut map = Map::default();
+        rows.iter().for_each(|(from, to, structure)| map.paint(from * 4096..to * 4096, *structure));
+        map
+    }
+
+    fn moment(place: Place, map: Option<Map>) -> Moment {
+        Moment { place, map }
+    }
+
+    const PHASE: Place = (Stage::Running, 0);
+    const GAP: Place = (Stage::Gap, 0);
+
+    fn write(block: u64, blocks: u32) -> Entry {
+        Entry {
+            action: Action::Write,
+            sector: 2048 + block * 8,
+            sectors: blocks * 8,
+            ..request(block, 3)
+        }
+    }
+
+    fn structures(entries: &[Entry], moments: &[Moment]) -> Vec<(Option<Structure>, u64, u64)> {
+        let ground = Ground { start: 1 << 20, journal_disk: None };
+        let account = Account::of(entries, moments, &ground);
+        let rows = account.rows.iter();
+        rows.map(|(key, sum)| (key.structure, sum.requests, sum.bytes.0 / 4096)).collect()
+    }
+
+    #[test]
+    fn a_block_is_what_it_was_before_or_is_after_and_both_at_once_is_not_guessed() {
+        use Structure::*;
+        let before = map(&[(0, 1, Superblock), (5, 6, Directory), (7, 8, Data)]);
+        let after = map(&[(0, 1, Superblock), (6, 7, Extents), (7, 8, Directory)]);
+        let moments = [moment(PHASE, Some(before)), moment(GAP, Some(after))];
+        assert_eq!(structures(&[write(0, 1)], &moments), [(Some(Superblock), 1, 1)]);
+        assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
+        assert_eq!(structures(&[write(6, 1)], &moments), [(Some(Extents), 1, 1)]);
+        // Data before, a directory after; free before and after.
+        assert_eq!(structures(&[write(7, 1)], &moments), [(None, 1, 1)]);
+        assert_eq!(structures(&[write(9, 1)], &moments), [(None, 1, 1)]);
+        // A map that could not be read: the one before it counts.
+        let moments = [moment(PHASE, Some(map(&[(5, 6, Directory)]))), moment(GAP, None)];
+        assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
+    }
+
+    #[test]
+    fn a_request_counts_where_it_begins_and_its_bytes_where_they_go() {
+        use Structure::*;
+        let all = map(&[(0, 2, Bitmap), (2, 6, InodeTable)]);
+        let moments = [moment(PHASE, Some(all))];
+        let rows = structures(&[write(1, 6)], &moments);
+        assert_eq!(rows, [(None, 0, 1), (Some(Bitmap), 1, 1), (Some(InodeTable), 0, 4)]);
+    }
+
+    #[test]
+    fn a_request_outside_the_partition_is_nobodys() {
+        let entry = Entry { sector: 0, ..write(0, 1) };
+        assert_eq!(structures(&[entry], &[]), [(None, 1, 1)]);
+    }
+
+    #[test]
+    fn a_seek_is_what_does_not_follow_on() {
+        let entries = [write(0, 2), write(2, 1), write(1, 1)];
+        assert_eq!(seeks(&entries), [true, false, true]);
+    }
+
+    fn any_entry() -> impl Strategy<Value = Entry> {
+        let action = prop_oneof![
+            Just(Action::Read),
+            Just(Action::Write),
+            Just(Action::Flush),
+            Just(Action::Trim)
+        ];
+        (action, 0u64..300, 0u32..40, 0u64..1000, 0u64..90, any::<bool>(), 0u16..2).prop_map(
+            |(action, sector, sectors, arrived, response, untimed, phase)| {
+                let response = if untimed { 0 } else { response };
+                Entry { action, sector, sectors, untimed, phase, ..request(arrived, response) }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn the_rows_sum_up_to_the_log(mut entries in proptest::collection::vec(any_entry(), 0..80)) {
+            entries.sort_by_key(|entry| entry.arrived);
+            let some = map(&[(0, 3, Structure::Bitmap), (8, 20, Structure::Data)]);
+            let other = map(&[(2, 10, Structure::Directory)]);
+            let moments = [moment(PHASE, Some(some)), moment((Stage::Running, 1), Some(other))];
+            let account = Account::of(&entries, &moments, &Ground { start: 8192, journal_disk: None });
+            let all = account.sum(|_| true);
+            prop_assert_eq!(all.requests, entries.len() as u64);
+            let bytes = |entry: &Entry| match entry.action {
+                Action::Flush => 0,
+                _ => u64::from(entry.sectors) * 512,
+            };
+            prop_assert_eq!(all.bytes.0, entries.iter().map(bytes).sum::<u64>());
+            prop_assert_eq!(all.time_ns, busy(&entries, 0));
+            prop_assert!(all.seek_ns <= all.time_ns);
+        }
+    }
+}

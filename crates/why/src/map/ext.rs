@@ -1,0 +1,142 @@
+//! ext2, ext3, ext4: dumpe2fs says what every group holds, debugfs what every inode does.
+
+use std::fs::File;
+
+use super::tool::{Answer, MapError, Tool};
+use super::{Map, Range, Structure, blocks, number};
+
+const DUMPE2FS: Tool = Tool::new("dumpe2fs", "e2fsprogs");
+const DEBUGFS: Tool = Tool::new("debugfs", "e2fsprogs");
+const E2FSCK: Tool = Tool::new("e2fsck", "e2fsprogs");
+
+/// Inodes with a meaning of their own (ext2_fs.h).
+const RESIZE_INODE: u64 = 7;
+
+/// The map of an image.
+pub fn read(image: &File) -> Result<Map, MapError> {
+    let mut dump = DUMPE2FS.ask(&["{image}"], image, "")?;
+    // What is only in the journal is not where it belongs yet; the image is ours to change.
+    if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
+        E2FSCK.ask(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
+        dump = DUMPE2FS.ask(&["{image}"], image, "")?;
+    }
+    let layout = Layout::of(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
+    let mut map = Map::default();
+    let groups = groups(&dump.text, &layout, &mut map);
+    let questions: String = groups.used.iter().map(|inode| format!("stat <{inode}>\n")).collect();
+    let said = DEBUGFS.ask(&["-f", "-", "{image}"], image, &questions)?;
+    if said.text.matches("Type: ").count() == 0 {
+        return Err(DEBUGFS.unreadable(&said));
+    }
+    for about in said.text.split("debugfs: ").skip(1) {
+        inode(about, &layout, &mut map);
+    }
+    Ok(map)
+}
+
+/// What the superblock says.
+struct Layout {
+    block: u64,
+    inodes_per_group: u64,
+    journal: Option<u64>,
+    /// The inode that lists orphans, of newer file systems.
+    orphans: Option<u64>,
+}
+
+impl Layout {
+    fn of(dump: &Answer) -> Option<Layout> {
+        Some(Layout {
+            block: field(dump, "Block size").and_then(number)?,
+            inodes_per_group: field(dump, "Inodes per group").and_then(number)?,
+            journal: field(dump, "Journal inode").and_then(number),
+            orphans: field(dump, "Orphan file inode").and_then(number),
+        })
+    }
+
+    fn bytes(&self, blocks: &Range) -> Range {
+        blocks.start * self.block..blocks.end * self.block
+    }
+}
+
+fn field<'a>(dump: &'a Answer, name: &str) -> Option<&'a str> {
+    let line = dump.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.map(str::trim)
+}
+
+struct Groups {
+    /// Inodes in use.
+    used: Vec<u64>,
+}
+
+/// Paints what the groups' lines say; which inodes are in use.
+fn groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
+    let mut used = Vec::new();
+    let mut group = None;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Group ") {
+            group = number(rest);
+            // A kernel starts the boot sector's block with it; a copy begins where its line says.
+        }
+        let line = line.trim();
+        for (name, structure) in [
+            ("Primary superblock at ", Structure::Superblock),
+            ("Backup superblock at ", Structure::Superblock),
+            ("Group descriptors at ", Structure::GroupDescriptors),
+            ("Group descriptor at ", Structure::GroupDescriptors),
+            ("Reserved GDT blocks at ", Structure::GroupDescriptors),
+            ("Block bitmap at ", Structure::Bitmap),
+            ("Inode bitmap at ", Structure::Bitmap),
+            ("Inode table at ", Structure::InodeTable),
+        ] {
+            let Some((_, rest)) = line.split_once(name) else { continue };
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
+            if let Some(blocks) = blocks(&rest[..end]) {
+                map.paint(layout.bytes(&blocks), structure);
+            }
+        }
+        if let (Some(group), Some(list)) = (group, line.strip_prefix("Free inodes:")) {
+            let first = group * layout.inodes_per_group + 1;
+            let mut next = first;
+            for free in list.split(',').filter_map(blocks) {
+                used.extend(next..free.start);
+                next = free.end;
+            }
+            used.extend(next..first + layout.inodes_per_group);
+        }
+    }
+    Groups { used }
+}
+
+/// Paints what debugfs says of one inode.
+fn inode(about: &str, layout: &Layout, map: &mut Map) {
+    let Some((_, rest)) = about.split_once("Inode: ") else { return };
+    let Some(inode) = number(rest) else { return };
+    let kind = rest.split_once("Type: ").map_or("", |(_, kind)| kind.trim_start());
+    let own = match () {
+        () if Some(inode) == layout.journal => Structure::Journal,
+        () if inode == RESIZE_INODE => Structure::GroupDescriptors,
+        () if Some(inode) == layout.orphans => Structure::InodeTable,
+        () if kind.starts_with("directory") => Structure::Directory,
+        () if kind.starts_with("symlink") => Structure::Attribute,
+        () => Structure::Data,
+    };
+    let attributes = rest.split_once("File ACL: ").and_then(|(_, acl)| number(acl));
+    if let Some(block) = attributes.filter(|block| *block > 0) {
+        map.paint(layout.bytes(&(block..block + 1)), Structure::Attribute);
+    }
+    let list = rest.split_once("\nBLOCKS:\n").or_else(|| rest.split_once("\nEXTENTS:\n"));
+    let Some((_, list)) = list else { return };
+    // `(0-11):524-535, (IND):536, (ETB0):33792`
+    let list = list.split_once("\nTOTAL").map_or(list, |(list, _)| list);
+    for part in list.split([',', '\n']) {
+        let Some((logical, physical)) = part.split_once("):") else { continue };
+        let Some(blocks) = blocks(physical) else { continue };
+        let logical = logical.trim().trim_start_matches('(');
+        let structure = match logical.starts_with(|c: char| c.is_ascii_digit()) {
+            true => own,
+            false if matches!(own, Structure::Journal | Structure::GroupDescriptors) => own,
+            false => Structure::Extents,
+        };
+        map.paint(layout.bytes(&blocks), structure);
+    }
+}

@@ -1,0 +1,236 @@
+//! What lies where on an image of a file system, as its own tools say.
+
+mod btrfs;
+mod ext;
+mod reiserfs;
+pub mod tool;
+mod xfs;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+
+use serde::{Deserialize, Serialize};
+
+pub use tool::MapError;
+
+/// What a part of a file system is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Structure {
+    /// The superblock and its copies.
+    Superblock,
+    /// Group descriptors, and what is kept free for more of them (ext).
+    GroupDescriptors,
+    /// Bitmaps of blocks and inodes (ext, reiserfs).
+    Bitmap,
+    /// Tables of inodes (ext).
+    InodeTable,
+    /// The heads of an allocation group (xfs): superblock, agf, agi, agfl.
+    AgHeader,
+    /// Trees of free space (xfs).
+    FreeSpaceTree,
+    /// Trees of inodes (xfs).
+    InodeTree,
+    /// Trees of shared extents or of owners (xfs).
+    OwnerTree,
+    /// Chunks of inodes (xfs).
+    InodeChunk,
+    /// Blocks of directories.
+    Directory,
+    /// Extended attributes and long symbolic links.
+    Attribute,
+    /// Extent blocks, indirect blocks, trees of extents: where a file's blocks lie.
+    Extents,
+    /// The journal or log.
+    Journal,
+    /// Data of files.
+    Data,
+    /// The tree of trees, of chunks and of devices (btrfs).
+    RootTree,
+    /// The tree of files and directories (btrfs, reiserfs).
+    FsTree,
+    /// The trees of extents and of free space (btrfs).
+    ExtentTree,
+    /// The tree of checksums (btrfs).
+    ChecksumTree,
+    /// The tree of what fsync made durable (btrfs).
+    LogTree,
+    /// A tree's block that was freed again before the map was made (btrfs); of which tree is not known.
+    FreedTree,
+    /// What is no block at all: a flush of the drive's cache.
+    Flush,
+}
+
+impl Structure {
+    /// All, with the name that tables have.
+    pub const ALL: &[(Structure, &str)] = &[
+        (Structure::Superblock, "superblock"),
+        (Structure::GroupDescriptors, "group descriptors"),
+        (Structure::Bitmap, "bitmap"),
+        (Structure::InodeTable, "inode table"),
+        (Structure::AgHeader, "AG header"),
+        (Structure::FreeSpaceTree, "free-space tree"),
+        (Structure::InodeTree, "inode tree"),
+        (Structure::OwnerTree, "owner tree"),
+        (Structure::InodeChunk, "inode chunk"),
+        (Structure::Directory, "directory"),
+        (Structure::Attribute, "attribute"),
+        (Structure::Extents, "extent or indirect block"),
+        (Structure::Journal, "journal"),
+        (Structure::Data, "data"),
+        (Structure::RootTree, "root, chunk and device tree"),
+        (Structure::FsTree, "file tree"),
+        (Structure::ExtentTree, "extent tree"),
+        (Structure::ChecksumTree, "checksum tree"),
+        (Structure::LogTree, "log tree"),
+        (Structure::FreedTree, "tree block, freed since"),
+        (Structure::Flush, "flush of the drive's cache"),
+    ];
+
+    /// The name that tables have.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(structure, _)| *structure == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A range of bytes.
+pub type Range = std::ops::Range<u64>;
+
+/// What lies where, in bytes from the start of the file system; ranges that are in no row are free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// Start → end and structure; no two overlap.
+    ranges: BTreeMap<u64, (u64, Structure)>,
+}
+
+impl Map {
+    /// Reads the map of the file system of a kind (as the catalog names it) on an image. Of a file
+    /// system whose tools answer block by block only `wanted` is asked for; it must rise.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn read(kind: &str, image: &File, wanted: &[Range]) -> Result<Map, MapError> {
+        match kind {
+            "ext2" | "ext3" | "ext4" => ext::read(image),
+            "xfs" => xfs::read(image, wanted),
+            "btrfs" => btrfs::read(image),
+            "reiserfs" => reiserfs::read(image),
+            other => Err(MapError::Unknown(other.to_string())),
+        }
+    }
+
+    /// Whether there is a map of this kind of file system.
+    pub fn is_known(kind: &str) -> bool {
+        ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs"].contains(&kind)
+    }
+
+    /// Says what lies in a range, over what was said of it before.
+    pub fn paint(&mut self, range: Range, structure: Structure) {
+        if range.is_empty() {
+            return;
+        }
+        let Range { start, end } = range;
+        // What begins before and reaches into it is cut.
+        if let Some((&before, &(until, held))) = self.ranges.range(..start).next_back()
+            && until > start
+        {
+            self.ranges.insert(before, (start, held));
+            if until > end {
+                self.ranges.insert(end, (until, held));
+            }
+        }
+        let covered: Vec<(u64, u64, Structure)> = self
+            .ranges
+            .range(start..end)
+            .map(|(&from, &(until, held))| (from, until, held))
+            .collect();
+        for (from, until, held) in covered {
+            self.ranges.remove(&from);
+            if until > end {
+                self.ranges.insert(end, (until, held));
+            }
+        }
+        self.ranges.insert(start, (end, structure));
+    }
+
+    /// What lies at a byte, and up to where the answer holds.
+    pub fn at(&self, byte: u64) -> (Option<Structure>, u64) {
+        if let Some((_, &(end, structure))) = self.ranges.range(..=byte).next_back()
+            && byte < end
+        {
+            return (Some(structure), end);
+        }
+        let next = self.ranges.range(byte..).next().map_or(u64::MAX, |(start, _)| *start);
+        (None, next)
+    }
+
+    /// All ranges, rising.
+    pub fn ranges(&self) -> impl Iterator<Item = (Range, Structure)> + '_ {
+        self.ranges.iter().map(|(&start, &(end, structure))| (start..end, structure))
+    }
+}
+
+/// The first number in a text, wherever it begins.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+/// `12-34` or `12`, both ends included, as blocks from..to.
+fn blocks(text: &str) -> Option<Range> {
+    let mut ends = text.trim().splitn(2, '-');
+    let first = ends.next()?.trim().parse().ok()?;
+    let last = match ends.next() {
+        Some(last) => number(last)?,
+        None => first,
+    };
+    Some(first..last.checked_add(1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a table with one row a byte.
+        #[test]
+        fn what_was_painted_last_is_what_lies_there(
+            strokes in proptest::collection::vec((0u64..60, 0u64..20, 0usize..20), 0..30)
+        ) {
+            let mut map = Map::default();
+            let mut table = [None; 100];
+            for (start, length, which) in strokes {
+                let structure = Structure::ALL[which].0;
+                map.paint(start..start + length, structure);
+                table[start as usize..(start + length) as usize].fill(Some(structure));
+            }
+            let mut at = 0;
+            while at < 100 {
+                let (structure, until) = map.at(at);
+                prop_assert!(until > at);
+                for byte in at..until.min(100) {
+                    prop_assert_eq!(structure, table[byte as usize]);
+                }
+                at = until;
+            }
+        }
+    }
+
+    #[test]
+    fn every_structure_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> =
+            Structure::ALL.iter().map(|(_, name)| name).collect();
+        assert_eq!(names.len(), Structure::ALL.len());
+        assert!(names.iter().all(|name| !name.is_empty()));
+    }
+}

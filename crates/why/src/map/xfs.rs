@@ -1,0 +1,105 @@
+//! xfs: xfs_db builds its own table of blocks (`blockget`) and is asked for the blocks that matter.
+
+use std::fmt::Write;
+use std::fs::File;
+
+use super::tool::{MapError, Tool};
+use super::{Map, Range, Structure, number};
+
+const XFS_DB: Tool = Tool::new("xfs_db", "xfsprogs");
+
+/// A sector as xfs_db counts them (`daddr`).
+const SECTOR: u64 = 512;
+
+/// The map of an image, of the blocks that lie in `wanted`. An image whose log has to be replayed has
+/// none: xfs_db does not look into the log.
+pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
+    let about = XFS_DB.ask(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
+    let field = |name: &str| {
+        let line = about.text.lines().find_map(|line| line.trim().strip_prefix(name));
+        line.and_then(number)
+    };
+    let geometry = (field("blocksize ="), field("agblocks ="), field("dblocks ="));
+    let (Some(block), Some(group), Some(blocks)) = geometry else {
+        return Err(XFS_DB.unreadable(&about));
+    };
+    let mut questions = String::from("blockget -n\n");
+    for range in together(wanted, block, blocks) {
+        // A count that passes the end of a group would be refused.
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min((at / group + 1) * group);
+            // Writing to a String cannot fail.
+            let _ = writeln!(questions, "daddr {}", at * (block / SECTOR));
+            let _ = writeln!(questions, "blockuse -c {}", end - at);
+            at = end;
+        }
+    }
+    let said = XFS_DB.ask(&["-r", "{image}"], image, &questions)?;
+    let mut map = Map::default();
+    let mut seen = false;
+    for line in said.text.lines() {
+        // `block 16 (0/16) type inode`, or with the prompt before it
+        let Some((place, kind)) = line.split_once(" type ") else { continue };
+        let Some((_, place)) = place.rsplit_once('(') else { continue };
+        let Some((ag, within)) = place.trim_end_matches(')').split_once('/') else { continue };
+        let (Ok(ag), Ok(within)) = (ag.parse::<u64>(), within.parse::<u64>()) else { continue };
+        seen = true;
+        let byte = (ag * group + within) * block;
+        let kind = kind.split_whitespace().next().unwrap_or("");
+        if let Some(structure) = structure(kind) {
+            map.paint(byte..byte + block, structure);
+        }
+    }
+    if !seen && !wanted.is_empty() {
+        return Err(XFS_DB.unreadable(&said));
+    }
+    Ok(map)
+}
+
+/// The names of xfs_db's db/check.c.
+fn structure(kind: &str) -> Option<Structure> {
+    Some(match kind {
+        // The block of a group's superblock holds its agf, agi and agfl too.
+        "sb" | "agf" | "agi" | "agfl" => Structure::AgHeader,
+        "btbno" | "btcnt" | "freelist" => Structure::FreeSpaceTree,
+        "btino" | "btfino" => Structure::InodeTree,
+        "btrmap" | "btrefcnt" | "cowdata" => Structure::OwnerTree,
+        "inode" => Structure::InodeChunk,
+        "dir" => Structure::Directory,
+        "attr" | "symlink" => Structure::Attribute,
+        "btmapa" | "btmapd" => Structure::Extents,
+        "log" => Structure::Journal,
+        "data" | "rtdata" => Structure::Data,
+        "quota" | "rtbitmap" | "rtsum" => Structure::Bitmap,
+        // free1, free2, unknown, missing, and what a later xfs_db may say.
+        _ => return None,
+    })
+}
+
+/// Ranges of bytes as ranges of blocks, those that touch put together.
+fn together(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
+    let mut out: Vec<Range> = Vec::new();
+    for range in wanted {
+        let (start, end) = (range.start / block, range.end.div_ceil(block).min(blocks));
+        if start >= end {
+            continue;
+        }
+        match out.last_mut().filter(|last| start <= last.end) {
+            Some(last) => last.end = last.end.max(end),
+            None => out.push(start..end),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_touch_are_asked_for_at_once() {
+        let wanted = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
+        assert_eq!(together(&wanted, 4096, 100), [0..2, 4..5]);
+    }
+}

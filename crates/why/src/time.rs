@@ -1,0 +1,139 @@
+//! Whose time it was: the busy time of a disk, divided among its requests.
+//!
+//! A disk is busy while at least one request is unanswered. Each moment of that goes to the request,
+//! of those that have arrived, that is answered first: a disk that serves one at a time is at work on
+//! it (a request that it has begun is answered before those that wait). A disk that serves several at
+//! once gives each what it adds to the whole. So the parts of all requests of a disk sum up to its
+//! busy time, to the nanosecond; what a request waited for others is not in its own part.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fsdyno_disk::log::Entry;
+use fsdyno_record::Nanos;
+
+/// Each entry's own part of its disk's busy time, in the order of the entries.
+pub fn own_parts(entries: &[Entry]) -> Vec<Nanos> {
+    let mut parts = vec![Nanos(0); entries.len()];
+    for disk in 0..=u8::MAX {
+        let mut of_disk: Vec<usize> =
+            (0..entries.len()).filter(|at| entries[*at].disk == disk).collect();
+        if of_disk.is_empty() {
+            continue;
+        }
+        of_disk.sort_by_key(|at| entries[*at].arrived);
+        one_disk(entries, &of_disk, &mut parts);
+    }
+    parts
+}
+
+/// `order`: the disk's entries by arrival.
+fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
+    let end = |at: usize| entries[at].arrived.0.saturating_add(entries[at].response.0);
+    // Unanswered, the one that is answered first on top; of several the one that came first.
+    let mut open: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
+    let mut now = 0;
+    let mut next = 0;
+    loop {
+        match open.peek() {
+            None => match order.get(next) {
+                None => return,
+                Some(at) => now = now.max(entries[*at].arrived.0),
+            },
+            Some(&Reverse((answered, _, at))) => {
+                let arrival = order.get(next).map_or(u64::MAX, |at| entries[*at].arrived.0);
+                let until = answered.min(arrival.max(now));
+                parts[at].0 += until - now;
+                now = until;
+                if answered == until {
+                    open.pop();
+                }
+            }
+        }
+        while let Some(at) = order.get(next).filter(|at| entries[**at].arrived.0 <= now) {
+            open.push(Reverse((end(*at).max(now), next, *at)));
+            next += 1;
+        }
+    }
+}
+
+/// Time in which a disk had a request to answer, by the plain definition: the length of the union of all
+/// intervals from arrival to answer. What [`own_parts`] sums up to.
+pub fn busy(entries: &[Entry], disk: u8) -> Nanos {
+    let mut spans: Vec<(u64, u64)> = entries
+        .iter()
+        .filter(|entry| entry.disk == disk)
+        .map(|entry| (entry.arrived.0, entry.arrived.0.saturating_add(entry.response.0)))
+        .collect();
+    spans.sort_unstable();
+    let (mut sum, mut covered) = (0, 0);
+    for (from, until) in spans {
+        sum += until.saturating_sub(from.max(covered));
+        covered = covered.max(until);
+    }
+    Nanos(sum)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use fsdyno_disk::Action;
+    use fsdyno_record::mailbox::Stage;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A read of disk 0 in phase 0.
+    pub fn request(arrived: u64, response: u64) -> Entry {
+        Entry {
+            arrived: Nanos(arrived),
+            response: Nanos(response),
+            action: Action::Read,
+            sector: 0,
+            sectors: 8,
+            fua: false,
+            untimed: false,
+            failed: false,
+            disk: 0,
+            stage: Stage::Running,
+            phase: 0,
+        }
+    }
+
+    fn parts(requests: &[(u64, u64)]) -> Vec<u64> {
+        let entries: Vec<Entry> = requests.iter().map(|(at, took)| request(*at, *took)).collect();
+        own_parts(&entries).iter().map(|part| part.0).collect()
+    }
+
+    #[test]
+    fn waiting_behind_others_is_not_a_requests_own() {
+        // One after the other; the second waits for the first.
+        assert_eq!(parts(&[(0, 10), (2, 18)]), [10, 10]);
+        // Answered out of the cache while another is served.
+        assert_eq!(parts(&[(0, 100), (50, 1)]), [99, 1]);
+        // The drive takes the third before the second.
+        assert_eq!(parts(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
+        // Nothing in between, and nothing for what took none.
+        assert_eq!(parts(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_of_all_are_the_busy_time(
+            requests in proptest::collection::vec((0u64..200, 0u64..50, 0u8..3), 0..60)
+        ) {
+            let entries: Vec<Entry> = requests
+                .iter()
+                .map(|(at, took, disk)| Entry { disk: *disk, ..request(*at, *took) })
+                .collect();
+            let parts = own_parts(&entries);
+            for disk in 0..3 {
+                let of_disk = entries.iter().zip(&parts).filter(|(entry, _)| entry.disk == disk);
+                let sum: u64 = of_disk.map(|(_, part)| part.0).sum();
+                prop_assert_eq!(Nanos(sum), busy(&entries, disk));
+            }
+            for (entry, part) in entries.iter().zip(&parts) {
+                prop_assert!(*part <= entry.response);
+            }
+        }
+    }
+}

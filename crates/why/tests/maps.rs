@@ -1,0 +1,283 @@
+//! Maps of hand-made images, block by block, against what the blocks themselves say: data bears a
+//! pattern, and blocks of metadata their magic numbers.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where something is wrong")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fsdyno_why::{Map, Structure};
+
+/// What each block of data begins with.
+const PATTERN: &[u8] = b"data of the test";
+
+/// A folder with a large file, small ones, and a directory of several blocks.
+fn tree(folder: &Path) -> PathBuf {
+    let root = folder.join("root");
+    fs::create_dir_all(root.join("many")).unwrap();
+    let line: Vec<u8> = PATTERN.iter().copied().cycle().take(1 << 10).collect();
+    let mut big = File::create(root.join("big")).unwrap();
+    (0..700).for_each(|_| big.write_all(&line).unwrap());
+    for at in 0..200 {
+        fs::write(root.join(format!("many/a-file-with-a-rather-long-name-{at}")), &line).unwrap();
+    }
+    root
+}
+
+/// Runs a tool; whether it is there and did what it was told.
+fn made(program: &str, arguments: &[&str]) -> bool {
+    let path = "/usr/sbin:/sbin:/usr/bin:/bin";
+    let output = Command::new(program).args(arguments).env("PATH", path).output();
+    match output {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => panic!("{program}: {}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => {
+            assert!(std::env::var_os("CI").is_none(), "CI has to have {program}");
+            let _ = writeln!(std::io::stderr(), "skipped: {program} is not installed");
+            false
+        }
+    }
+}
+
+fn blank(path: &Path, size: u64) {
+    File::create(path).unwrap().set_len(size).unwrap();
+}
+
+/// Compares a map with what `oracle` says of each block: `Ok` has to be met exactly, `Err` lists what
+/// a block that bears no mark may be.
+fn compare(
+    image: &Path,
+    map: &Map,
+    block: usize,
+    oracle: impl Fn(u64, &[u8]) -> Result<Structure, &'static [Structure]>,
+) {
+    let file = File::open(image).unwrap();
+    let blocks = file.metadata().unwrap().len() / block as u64;
+    let mut bytes = vec![0; block];
+    for at in 0..blocks {
+        file.read_exact_at(&mut bytes, at * block as u64).unwrap();
+        let (found, until) = map.at(at * block as u64);
+        assert!(until >= (at + 1) * block as u64, "block {at} is divided");
+        match oracle(at, &bytes) {
+            Ok(is) => assert_eq!(found, Some(is), "block {at}"),
+            Err(may) => assert!(
+                found.is_none_or(|found| may.contains(&found)),
+                "block {at} is {found:?} and bears no mark of that"
+            ),
+        }
+    }
+}
+
+fn ext(kind: &str, options: &[&str], block: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, image) = (tree(folder.path()), folder.path().join("image"));
+    blank(&image, 48 << 20);
+    let size = block.to_string();
+    let mut arguments = vec!["-q", "-t", kind, "-b", &size];
+    arguments.extend(options);
+    arguments.extend(["-d", root.to_str().unwrap(), image.to_str().unwrap()]);
+    if !made("mke2fs", &arguments) {
+        return;
+    }
+    let open = File::options().read(true).write(true).open(&image).unwrap();
+    let map = Map::read(kind, &open, &[]).unwrap();
+    let super_at = |bytes: &[u8], at: usize| bytes[at + 56..at + 58] == [0x53, 0xef];
+    let first = if block == 1024 { 1 } else { 0 };
+    compare(&image, &map, block, |at, bytes| {
+        use Structure::*;
+        if bytes.starts_with(PATTERN) {
+            return Ok(Data);
+        }
+        let name = b"a-file-with-a-rather";
+        let has = |what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+        if has(name) || has(b"lost+found") {
+            return Ok(Directory);
+        }
+        let offset = if at == 0 && block > 1024 { 1024 } else { 0 };
+        if at == first || (super_at(bytes, offset) && bytes[offset + 120..].starts_with(&[0; 4])) {
+            return Ok(Superblock);
+        }
+        if bytes.starts_with(&[0xc0, 0x3b, 0x39, 0x98]) {
+            return Ok(Journal);
+        }
+        // Everything else: no pattern, no name, no magic number.
+        Err(&[GroupDescriptors, Bitmap, InodeTable, Journal, Extents, Directory])
+    });
+    // What bears no mark is counted: two bitmaps a group, tables as the superblock says.
+    let bytes = |structure| -> u64 {
+        let of = map.ranges().filter(|(_, held)| *held == structure);
+        of.map(|(range, _)| range.end - range.start).sum()
+    };
+    let mut raw = [0; 1024];
+    open.read_exact_at(&mut raw, 1024).unwrap();
+    let word = |at: usize| u64::from(u32::from_le_bytes(raw[at..at + 4].try_into().unwrap()));
+    let half = |at: usize| u64::from(u16::from_le_bytes(raw[at..at + 2].try_into().unwrap()));
+    let groups = (word(4) - word(20)).div_ceil(word(32));
+    let block = block as u64;
+    assert_eq!(bytes(Structure::Bitmap), 2 * groups * block);
+    assert_eq!(bytes(Structure::InodeTable), (word(0) * half(88)).next_multiple_of(block));
+    assert_eq!(bytes(Structure::Data), (700 * 1024) + 200 * block);
+    // Reached through indirect blocks, or an extent tree of one level in the inode.
+    assert_eq!(bytes(Structure::Extents) > 0, !options.contains(&"extent"), "{kind}");
+    assert_eq!(bytes(Structure::Journal) > 0, kind != "ext2");
+}
+
+#[test]
+fn of_ext2() {
+    ext("ext2", &["-O", "^dir_index"], 1024);
+}
+
+#[test]
+fn of_ext3() {
+    ext("ext3", &["-J", "size=4"], 1024);
+}
+
+#[test]
+fn of_ext4() {
+    ext("ext4", &["-J", "size=4", "-O", "extent"], 4096);
+}
+
+#[test]
+fn of_xfs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, image) = (tree(folder.path()), folder.path().join("image"));
+    blank(&image, 400 << 20);
+    // A prototype file is how mkfs.xfs fills what it makes.
+    let mut proto = String::from("/none\n0 0\nd--755 0 0\n");
+    proto += &format!("big ---644 0 0 {}\n", root.join("big").display());
+    proto += "many d--755 0 0\n";
+    for at in 0..200 {
+        let name = format!("a-file-with-a-rather-long-name-{at}");
+        proto += &format!("{name} ---644 0 0 {}\n", root.join("many").join(&name).display());
+    }
+    proto += "$\n$\n";
+    let script = folder.path().join("proto");
+    fs::write(&script, proto).unwrap();
+    if !made("mkfs.xfs", &["-q", "-p", script.to_str().unwrap(), image.to_str().unwrap()]) {
+        return;
+    }
+    let open = File::open(&image).unwrap();
+    let size = open.metadata().unwrap().len();
+    let map = Map::read("xfs", &open, std::slice::from_ref(&(0..size))).unwrap();
+    compare(&image, &map, 4096, |_, bytes| {
+        use Structure::*;
+        match &bytes[..4] {
+            _ if bytes.starts_with(PATTERN) => Ok(Data),
+            b"XFSB" => Ok(AgHeader),
+            b"AB3B" | b"AB3C" => Ok(FreeSpaceTree),
+            b"IAB3" | b"FIB3" => Ok(InodeTree),
+            b"R3FC" | b"RMB3" => Ok(OwnerTree),
+            b"XDB3" | b"XDD3" => Ok(Directory),
+            // A block of a directory's leaf or free index has its magic number at byte 8.
+            _ if matches!(&bytes[8..10], [0x3d, 0xf1] | [0x3d, 0xff]) => Ok(Directory),
+            [b'I', b'N', ..] => Ok(InodeChunk),
+            // A record of the log, and what of it was never written; blocks kept for the free list.
+            _ => Err(&[Journal, FreeSpaceTree, Directory]),
+        }
+    });
+    let log: u64 = map
+        .ranges()
+        .filter(|(_, structure)| *structure == Structure::Journal)
+        .map(|(range, _)| range.end - range.start)
+        .sum();
+    let mut raw = [0; 512];
+    open.read_exact_at(&mut raw, 0).unwrap();
+    // sb_logblocks (xfs_format.h).
+    assert_eq!(log, 4096 * u64::from(u32::from_be_bytes(raw[96..100].try_into().unwrap())));
+    // Of what nobody asked for there is no map.
+    let some = Map::read("xfs", &open, &[0..4096, 8192..8193]).unwrap();
+    assert_eq!(some.ranges().map(|(range, _)| range.end - range.start).sum::<u64>(), 2 * 4096);
+}
+
+#[test]
+fn of_btrfs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, image) = (tree(folder.path()), folder.path().join("image"));
+    blank(&image, 256 << 20);
+    let arguments = ["-q", "--rootdir", root.to_str().unwrap(), image.to_str().unwrap()];
+    if !made("mkfs.btrfs", &arguments) {
+        return;
+    }
+    let open = File::open(&image).unwrap();
+    let map = Map::read("btrfs", &open, &[]).unwrap();
+    let mut raw = [0; 4096];
+    open.read_exact_at(&mut raw, 64 << 10).unwrap();
+    let fsid = raw[32..48].to_vec();
+    const NODE: usize = 16 << 10;
+    compare(&image, &map, 4096, |_, bytes| {
+        use Structure::*;
+        if &bytes[64..72] == b"_BHRfS_M" {
+            return Ok(Superblock);
+        }
+        match bytes.starts_with(PATTERN) {
+            // Small files lie within the tree of files.
+            true => Err(&[Data, FsTree]),
+            false => Err(&[FreedTree, RootTree, FsTree, ExtentTree, ChecksumTree, Data]),
+        }
+    });
+    // Each block of a tree bears the file system's id and whose it is (struct btrfs_header).
+    let mut seen = BTreeMap::new();
+    for (range, is) in map.ranges().filter(|(_, is)| *is != Structure::FreedTree) {
+        if matches!(is, Structure::Data | Structure::Superblock) {
+            continue;
+        }
+        // Blocks of one tree that lie side by side are one range or several.
+        for at in range.step_by(NODE) {
+            open.read_exact_at(&mut raw, at).unwrap();
+            // A system chunk holds nothing but the chunk tree, and mostly room for it.
+            if is == Structure::RootTree && raw[32..48] == [0; 16] {
+                continue;
+            }
+            assert_eq!(raw[32..48], fsid, "no tree's block at {at}");
+            let owner = match u64::from_le_bytes(raw[88..96].try_into().unwrap()) {
+                1 | 3 | 4 | 9 => Structure::RootTree,
+                2 | 10 | 11 => Structure::ExtentTree,
+                7 => Structure::ChecksumTree,
+                _ => Structure::FsTree,
+            };
+            assert_eq!(owner, is, "at {at}");
+            *seen.entry(is).or_insert(0) += 1;
+        }
+    }
+    use Structure::*;
+    assert!([RootTree, ExtentTree, ChecksumTree].iter().all(|tree| seen[tree] >= 2), "{seen:?}");
+    // Two copies of a root and more than one leaf.
+    assert!(seen[&FsTree] >= 6, "{seen:?}");
+    let data: u64 = map
+        .ranges()
+        .filter(|(_, structure)| *structure == Structure::Data)
+        .map(|(range, _)| range.end - range.start)
+        .sum();
+    assert_eq!(data, 700 << 10);
+}
+
+#[test]
+fn of_an_empty_reiserfs() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    blank(&image, 64 << 20);
+    if !made("mkreiserfs", &["-q", "-f", "-f", image.to_str().unwrap()]) {
+        return;
+    }
+    let map = Map::read("reiserfs", &File::open(&image).unwrap(), &[]).unwrap();
+    let ranges: Vec<_> = map.ranges().map(|(range, is)| (range.start / 4096, is)).collect();
+    use Structure::*;
+    let first = [(16, Superblock), (17, Bitmap), (18, Journal)];
+    assert_eq!(ranges[..3], first);
+    assert_eq!(ranges[3..].iter().map(|(_, is)| *is).collect::<Vec<_>>(), [FsTree]);
+}
+
+#[test]
+fn an_image_of_nothing_is_unreadable_and_an_unknown_kind_is_said() {
+    let image = tempfile::tempfile().unwrap();
+    image.set_len(16 << 20).unwrap();
+    for kind in ["ext4", "xfs", "btrfs", "reiserfs"] {
+        let error = Map::read(kind, &image, std::slice::from_ref(&(0..4096))).unwrap_err();
+        assert!(error.to_string().contains("could not read the image"), "{kind}: {error}");
+    }
+    let error = Map::read("zfs", &image, &[]).unwrap_err().to_string();
+    assert!(error.contains("no map of zfs"), "{error}");
+}
