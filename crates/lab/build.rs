@@ -1,4 +1,5 @@
-//! Compiles the clock guard (guard/guard.c), which src/guard.rs embeds.
+//! Compiles what QEMU is started with: the clock guard (guard/guard.c), which src/guard.rs embeds, and the
+//! profile (profile/profile.c) of src/profile.rs.
 
 use std::path::Path;
 use std::process::{Command, exit};
@@ -8,13 +9,22 @@ const FLAGS: &[&str] =
     &["-std=c11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"];
 
 fn main() {
-    println!("cargo::rerun-if-changed=guard/guard.c");
     println!("cargo::rerun-if-env-changed=CC");
+    compile("guard", &[]);
+    // QEMU has the functions that a plugin calls, and looks for two of its own.
+    compile("profile", &["-fvisibility=hidden"]);
+}
+
+/// Compiles NAME/NAME.c to NAME.so.
+fn compile(name: &str, more: &[&str]) {
+    let source = format!("{name}/{name}.c");
+    println!("cargo::rerun-if-changed={source}");
     let Some(folder) = std::env::var_os("OUT_DIR") else { return };
     // Rust links with cc too, so it is there.
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
-    command.args(FLAGS).arg("-o").arg(Path::new(&folder).join("guard.so")).arg("guard/guard.c");
+    command.args(FLAGS).args(more).arg("-o").arg(Path::new(&folder).join(format!("{name}.so")));
+    command.arg(source);
     match command.status() {
         Ok(status) if status.success() => {}
         Ok(status) => fail(&format!("{command:?}: {status}")),
@@ -23,6 +33,6 @@ fn main() {
 }
 
 fn fail(why: &str) {
-    println!("cargo::error=failed to compile the clock guard: {why}");
+    println!("cargo::error=failed to compile what QEMU is started with: {why}");
     exit(1);
 }

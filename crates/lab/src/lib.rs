@@ -20,6 +20,7 @@ mod kvm;
 mod modules;
 mod payload;
 mod probe;
+mod profile;
 mod qemu;
 mod qmp;
 mod run;
@@ -47,10 +48,11 @@ pub use kept::{Kept, KeptUse};
 pub use kernel::{
     Kernel, here as kernels_here, user_cache, usual as usual_kernel, would_be as kernel_would_be,
 };
-pub use modules::Modules;
+pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
+pub use profile::{Begun, Code, Counts, Node};
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
-pub use run::{Cut, Finished, Watch};
+pub use run::{Cut, Finished, OnBegun, Watch};
 pub use snapshot::Snapshot;
 pub use tools::find as find_program;
 
@@ -114,6 +116,7 @@ pub struct Guest {
     words: String,
     components: Components,
     lab_id: String,
+    modules: Vec<Module>,
 }
 
 impl Lab {
@@ -198,7 +201,7 @@ impl Lab {
             let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
             add(&format!("library {name}"), path, read(file)?);
         }
-        self.modules_into(parts, &mut add)?;
+        let modules = self.modules_into(parts, &mut add)?;
         for (path, contents) in &parts.files {
             add(&format!("file {path}"), path, contents.clone());
         }
@@ -206,7 +209,7 @@ impl Lab {
             let contents = read(&tools::find(tool)?)?;
             identity::add_file(&mut components, format!("host tool {tool}"), &contents);
         }
-        self.seal(&archive, components, parts)
+        self.seal(&archive, components, parts, modules)
     }
 
     /// Adds the modules with all that they need, and the list that the agent loads them by.
@@ -214,17 +217,18 @@ impl Lab {
         &self,
         parts: &Parts,
         add: &mut impl FnMut(&str, &str, Vec<u8>),
-    ) -> Result<(), LabError> {
+    ) -> Result<Vec<Module>, LabError> {
         let (names, parameters) = split_parameters(&parts.modules);
         let mut list = String::new();
-        for module in self.modules.resolve(&names)? {
+        let modules = self.modules.resolve(&names)?;
+        for module in &modules {
             let path = format!("/lab/ko/{}.ko", module.name);
             let words = parameters.get(&module.name).map(|words| format!(" {words}"));
             list.push_str(&format!("{path}{}\n", words.unwrap_or_default()));
-            add(&format!("module {}", module.name), &path, module.contents);
+            add(&format!("module {}", module.name), &path, module.contents.clone());
         }
         add("modules", MODULE_LIST, list.into_bytes());
-        Ok(())
+        Ok(modules)
     }
 
     fn seal(
@@ -232,6 +236,7 @@ impl Lab {
         archive: &Archive,
         mut components: Components,
         parts: &Parts,
+        modules: Vec<Module>,
     ) -> Result<Guest, LabError> {
         let bytes = archive.bytes();
         identity::add_file(&mut components, "initramfs".into(), &bytes);
@@ -247,6 +252,7 @@ impl Lab {
             words: parts.words.clone(),
             lab_id: identity::lab_id(&components),
             components,
+            modules,
         })
     }
 }
@@ -274,6 +280,35 @@ impl Guest {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         run::run(self.boots(), machine, None, job, watch)
+    }
+
+    /// Runs one job a second time to look at it: counts what is executed, by the code of the guest's kernel, and
+    /// has `on_begun` look at each stage while the machine stands still. The guest sees nothing of it.
+    ///
+    /// # Errors
+    /// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+    pub fn look(
+        &self,
+        machine: &Machine,
+        snapshot: Option<&Snapshot>,
+        job: &[u8],
+        (code, on_begun): (&Code, OnBegun<'_>),
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Finished, RunError> {
+        run::look(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
+    }
+
+    /// What it boots: the kernel's image, the very bytes.
+    ///
+    /// # Errors
+    /// What read(2) reports.
+    pub fn kernel_image(&self) -> io::Result<Vec<u8>> {
+        fs::read(&self.boots)
+    }
+
+    /// The modules that it loads, in their order, as they are loaded.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
     }
 
     /// Runs one job and ends QEMU, as a power failure would, at the first look at its progress for

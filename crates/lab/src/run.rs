@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::error::RunError;
 use crate::guard::Guard;
+use crate::profile::{Begun, Code, Counts, Profile};
 use crate::qemu::{self, Inherited, Machine, OnStop};
 use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
@@ -94,6 +95,8 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
+    /// Counts what it executes, in a second pass.
+    profile: Option<Profile>,
     /// Where QEMU waits for commands, until it was spoken to.
     socket: Option<UnixStream>,
     control: Option<Qmp>,
@@ -126,15 +129,35 @@ pub fn run(
     job: &[u8],
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
+    look(boots, machine, snapshot, job, None, watch)
+}
+
+/// Is told what has begun, and looks at the disks and at what was counted until then.
+pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<()>;
+
+/// As [`run`]; with the code of the guest's kernel it counts what is executed, and has `on_begun` look at
+/// each stage as it begins.
+///
+/// # Errors
+/// [`RunError`]; whatever it is, QEMU has ended and nothing is left.
+pub fn look(
+    boots: Boots<'_>,
+    machine: &Machine,
+    snapshot: Option<&Snapshot>,
+    job: &[u8],
+    looks: Option<(&Code, OnBegun<'_>)>,
+    watch: &mut dyn FnMut(&Progress) -> Watch,
+) -> Result<Finished, RunError> {
+    let (code, on_begun) = looks.unzip();
     match snapshot {
-        None => Run::start(boots, machine, OnStop::GoOn, job)?.watch(watch),
+        None => Run::start(boots, machine, OnStop::GoOn, job, code)?.watch(on_begun, watch),
         Some(snapshot) => {
-            let mut run = Run::start(boots, machine, OnStop::Restore, job)?;
+            let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
             let loading = run.load(snapshot);
             // Beside QEMU, which loads: the disks are no part of a snapshot, and nothing looks at them yet.
             lay_image(machine, &run.disks)?;
             match loading.and_then(|()| run.go_on()) {
-                Ok(()) => run.watch(watch),
+                Ok(()) => run.watch(on_begun, watch),
                 Err(error) => Err(run.refused("go on from a snapshot", error)),
             }
         }
@@ -151,7 +174,7 @@ pub fn cut(
     job: &[u8],
     now: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Cut, RunError> {
-    let mut run = Run::start(boots, machine, OnStop::GoOn, job)?;
+    let mut run = Run::start(boots, machine, OnStop::GoOn, job, None)?;
     while !now(&run.progress()?) {
         if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
             return Err(run.died(ended));
@@ -179,7 +202,7 @@ pub fn save(
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<u64, RunError> {
     // There is no job yet: what is saved goes before every job.
-    let mut run = Run::start(boots, machine, OnStop::Save, b"")?.watch_boot(watch)?;
+    let mut run = Run::start(boots, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
     match run.write_state(file) {
         Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
         Err(error) => Err(run.refused("save a booted guest", error)),
@@ -199,6 +222,7 @@ impl<'a> Run<'a> {
         machine: &'a Machine,
         on_stop: OnStop,
         job: &[u8],
+        code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
         let Boots { program, kernel, initramfs, cpu, more_words } = boots;
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
@@ -249,11 +273,29 @@ impl<'a> Run<'a> {
             guard.equip(&mut command);
         }
         inherited.extend(guard.files());
+        let profile = code.map(Profile::new).transpose();
+        let profile = profile.map_err(host("get memory for the counts of a second pass"))?;
+        if let Some(profile) = &profile {
+            command.args(["-plugin", &profile.argument(files.mailbox)]);
+            inherited.extend(profile.files());
+        }
         let process =
             Process::start_on(Seat::take(), command, &inherited).map_err(host("start QEMU"))?;
         let started = Instant::now();
         let control = None;
-        Ok(Run { machine, process, guard, mailbox, disks, log, console, socket, control, started })
+        Ok(Run {
+            machine,
+            process,
+            guard,
+            mailbox,
+            disks,
+            log,
+            console,
+            profile,
+            socket,
+            control,
+            started,
+        })
     }
 
     /// Begins to speak with QEMU. Not while a guest boots: each command wakes QEMU's main loop, which
@@ -354,7 +396,11 @@ impl<'a> Run<'a> {
         host(action)(error)
     }
 
-    fn watch(mut self, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Finished, RunError> {
+    fn watch(
+        mut self,
+        mut on_begun: Option<OnBegun<'_>>,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Finished, RunError> {
         let mut first_op = None;
         let mut stages = Stages::default();
         let mut last = (self.progress()?, Instant::now());
@@ -362,6 +408,9 @@ impl<'a> Run<'a> {
             // The end is asked for before the report: a guest that has ended has written all.
             let ended = self.process.poll().map_err(host("wait for QEMU"))?;
             let progress = self.progress()?;
+            if let Some(on_begun) = on_begun.as_mut() {
+                self.look(on_begun).map_err(host("look at a stage of the trial"))?;
+            }
             let elapsed = self.started.elapsed();
             stages.seen(&progress, elapsed);
             if progress.stage == Stage::Running && first_op.is_none() {
@@ -389,6 +438,16 @@ impl<'a> Run<'a> {
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Looks at a stage that has begun, and lets the machine go on.
+    fn look(&self, on_begun: &mut OnBegun<'_>) -> io::Result<()> {
+        let Some(profile) = &self.profile else { return Ok(()) };
+        while let Some(begun) = profile.begun()? {
+            on_begun(&begun, &self.disks, profile.counts()?)?;
+            profile.go_on(&begun)?;
+        }
+        Ok(())
     }
 
     /// Nothing is measured in a guest that host time can reach.

@@ -22,6 +22,7 @@ use fsdyno_workload::workloads;
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
+use crate::look::Look;
 use crate::made::{self, Attention};
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
@@ -327,6 +328,18 @@ impl Venue for LabVenue {
     }
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        self.run_with(job, None, watch)
+    }
+}
+
+impl LabVenue {
+    /// Runs a job, and looks at it where it is to be looked at.
+    pub(crate) fn run_with(
+        &self,
+        job: &Job,
+        look: Option<&mut Look>,
+        watch: &mut dyn FnMut(&Progress) -> Watch,
+    ) -> Result<Ran, VenueError> {
         let guest = self.guest(&job.plan)?;
         let mut machine = self.machine(&job.plan)?;
         let snapshot = self.snapshot(&job.plan, &guest, watch)?;
@@ -352,9 +365,10 @@ impl Venue for LabVenue {
         let task = if image.is_some() { Task::Use } else { job.task };
         let text = text_of(&Job { task, ..job.for_agent() })?;
         machine.image = image.clone();
-        let finished = match &snapshot {
-            Some(snapshot) => guest.run_from(snapshot, &machine, &text, watch),
-            None => guest.run(&machine, &text, watch),
+        let finished = match (look, &snapshot) {
+            (Some(look), _) => look.run(&guest, &machine, snapshot.as_ref(), &text, watch),
+            (None, Some(snapshot)) => guest.run_from(snapshot, &machine, &text, watch),
+            (None, None) => guest.run(&machine, &text, watch),
         }
         .map_err(from_run)?;
         let mut report = read_report(&finished.report)?;

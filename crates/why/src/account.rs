@@ -141,8 +141,8 @@ impl Account {
         let mut account = Account::default();
         let mut around = Around { moments, at: 0 };
         for (index, entry) in entries.iter().enumerate() {
-            let place = (entry.stage, entry.phase);
-            around.go_to(place);
+            around.go_to((entry.stage, entry.phase));
+            let place = around.place(entry);
             let row = |structure, cause| Key { place, structure, cause };
             let pieces = pieces(entry, &around, ground);
             let first = pieces.first().and_then(|(structure, _)| *structure);
@@ -201,6 +201,17 @@ impl Around<'_> {
         let later = self.moments.iter().skip(self.at + 1).position(|moment| moment.place == place);
         if let Some(ahead) = later {
             self.at += 1 + ahead;
+        }
+    }
+
+    /// Where an entry counts: what lies before the first phase is told from what follows it, though both
+    /// bear its number.
+    fn place(&self, entry: &Entry) -> Place {
+        let begun = &self.moments[..self.moments.len().min(self.at + 1)];
+        let ran = begun.iter().any(|moment| moment.place.0 == Stage::Running);
+        match entry.stage {
+            Stage::Gap | Stage::Verifying if !ran && !begun.is_empty() => (Stage::Preparing, 0),
+            stage => (stage, entry.phase),
         }
     }
 

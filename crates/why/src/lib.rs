@@ -6,8 +6,14 @@
 //! ([`kernel`]). Nothing here runs a guest; what does hands over the log, the images and the counts.
 
 pub mod account;
+pub mod explained;
+pub mod flame;
+pub mod kernel;
 pub mod map;
+pub mod picture;
+pub mod say;
 pub mod time;
 
 pub use account::{Account, Cause, Ground, Key, Moment, Place, Sum};
+pub use explained::{Explained, FunctionRow, Log, Phase, Row};
 pub use map::{Map, MapError, Structure};

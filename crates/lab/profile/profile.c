@@ -1,0 +1,410 @@
+/* Counts the guest's instructions, and lets the machine stand still where the trial goes from one stage
+ * to the next, so that the host can look at the counts and at the disks.
+ *
+ * A QEMU plugin (src/profile.rs has QEMU load it in a second pass of a trial). QEMU calls it before each
+ * translation block that it executes, straight runs of instructions; what it does takes host time and
+ * none of the guest's, for the guest's clock counts instructions of its own.
+ *
+ * Instructions are put into a tree of calls: its roots are kernel stacks, of which each task has its own,
+ * and below them are functions. The tree is followed by the last instruction of each block: a call goes
+ * down, a return to where the call said goes up, a jump into another function takes its place. An
+ * interrupt, a fault or a system call goes down too, from wherever it came; the way back from it goes
+ * there. Which task runs is known by the stack that the kernel's switch pops its registers from.
+ *
+ * Functions of the kernel itself are known by their addresses, which the host hands over. Those of
+ * modules are known by being called: a module's addresses are found out later, from these very calls.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* The parts of QEMU's plugin interface that are used (docs/devel/tcg-plugins; version 1). */
+typedef uint64_t qemu_plugin_id_t;
+typedef uint32_t qemu_plugin_meminfo_t;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+struct qemu_info;
+enum { NO_REGISTERS = 0, MEMORY_READ = 1 };
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t,
+	void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int,
+	void *);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
+	void (*)(unsigned, qemu_plugin_meminfo_t, uint64_t, void *), int, int, void *);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT int qemu_plugin_version = 1;
+
+/* What is shared with the host; src/profile.rs has the same. */
+enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 20, NONE = ~0u };
+
+struct node {
+	uint64_t function; /* where it begins; of a root its stack; USER for all that is no kernel */
+	uint64_t instructions;
+	uint64_t calls;
+	uint32_t parent; /* NONE: a root */
+	uint32_t child;  /* the one that was looked for last */
+};
+
+struct shared {
+	_Atomic uint64_t begun; /* how many stages have begun, as we see it */
+	_Atomic uint64_t seen;  /* and as the host has seen it */
+	uint64_t stage, phase;  /* which one began */
+	uint64_t nodes;
+	uint64_t lost;          /* calls that found no room */
+	uint64_t functions, entries;
+	uint64_t switch_from, switch_to; /* the code that changes stacks */
+	uint64_t fork;                   /* where a new task begins */
+	uint64_t pad[501];
+	uint64_t entry[MOST_ENTRIES];    /* where the processor enters the kernel; rising */
+	uint64_t function[MOST_FUNCTIONS]; /* rising */
+	struct node node[MOST_NODES];
+};
+
+enum { USER = 1 };
+#define KERNEL (1ull << 63)
+
+/* Words of the mailbox (record/src/mailbox.rs). */
+enum { MAILBOX = 4096, STAGE = 3, PHASE = 4 };
+
+/* How a block ends. */
+enum { JUMPS, CALLS, RETURNS, LEAVES };
+
+struct block {
+	uint64_t address, end, function;
+	uint32_t instructions;
+	uint8_t ends;
+	bool enters, forks;
+	struct block *next;
+};
+
+struct frame {
+	uint64_t back; /* the address that a return goes to; 0 where the kernel was entered */
+	uint32_t node;
+};
+
+enum { DEEPEST = 512, MOST_TASKS = 4096 };
+
+struct task {
+	uint64_t stack;
+	uint32_t root, node;
+	int depth;
+	struct frame frame[DEEPEST];
+};
+
+static struct shared *shared;
+static const volatile uint64_t *mailbox;
+static uint64_t stage, phase;
+static bool user;
+static struct block nowhere, *last = &nowhere;
+static struct task *tasks[MOST_TASKS], *current;
+
+static uint32_t *children; /* a hash table of nodes by parent and function */
+enum { CHILDREN = 1 << 22 };
+
+static struct block **blocks; /* a hash table of blocks by address and length */
+enum { BLOCKS = 1 << 20 };
+
+static uint64_t hash(uint64_t a, uint64_t b)
+{
+	uint64_t mixed = (a ^ (b << 40 | b >> 24)) * 0x9e3779b97f4a7c15ull;
+	return mixed ^ mixed >> 29;
+}
+
+static uint32_t child(uint32_t parent, uint64_t function)
+{
+	if (parent != NONE) {
+		uint32_t guess = shared->node[parent].child;
+		if (guess && shared->node[guess].function == function)
+			return guess;
+	}
+	uint64_t at = hash(function, parent);
+	uint32_t found;
+	while ((found = children[at % CHILDREN])) {
+		struct node *node = &shared->node[found];
+		if (node->parent == parent && node->function == function)
+			goto out;
+		at++;
+	}
+	/* Node 0 is nobody's, and takes what finds no room. */
+	if (shared->nodes == MOST_NODES) {
+		shared->lost++;
+		return 0;
+	}
+	found = shared->nodes++;
+	children[at % CHILDREN] = found;
+	shared->node[found] = (struct node){ .function = function, .parent = parent };
+out:
+	if (parent != NONE)
+		shared->node[parent].child = found;
+	return found;
+}
+
+static struct task *task_of(uint64_t stack)
+{
+	uint64_t at = hash(stack, 0);
+	for (int tried = 0; tried < MOST_TASKS; tried++, at++) {
+		struct task **task = &tasks[at % MOST_TASKS];
+		if (!*task) {
+			*task = calloc(1, sizeof **task);
+			if (!*task)
+				abort();
+			(*task)->stack = stack;
+			(*task)->root = (*task)->node = child(NONE, stack);
+		}
+		if ((*task)->stack == stack)
+			return *task;
+	}
+	return current;
+}
+
+/* The last of the rising addresses that is not above this one. */
+static uint64_t below(const uint64_t *list, uint64_t count, uint64_t address)
+{
+	uint64_t low = 0, high = count;
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+		if (list[middle] <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? list[low - 1] : 0;
+}
+
+static void push(struct task *task, uint64_t back, uint32_t node)
+{
+	if (task->depth == DEEPEST) {
+		shared->lost++;
+		task->depth = 0;
+	}
+	task->frame[task->depth++] = (struct frame){ back, node };
+}
+
+static uint32_t called(uint32_t node, struct block *block)
+{
+	if (!block->function)
+		block->function = block->address;
+	uint32_t callee = child(node, block->function);
+	shared->node[callee].calls++;
+	return callee;
+}
+
+static uint32_t jumped(struct task *task, uint32_t node, struct block *block)
+{
+	uint64_t here = shared->node[node].function;
+	if (node == task->root)
+		return called(node, block);
+	/* Within a module a jump stays where it is, but for one to what was called before; one from
+	 * outside goes to the start of something. */
+	if (!block->function && here <= shared->function[shared->functions - 1])
+		block->function = block->address;
+	if (!block->function || block->function == here)
+		return node;
+	uint32_t parent = shared->node[node].parent;
+	return child(parent == NONE ? task->root : parent, block->function);
+}
+
+static uint32_t returned(struct task *task, uint32_t node, struct block *block)
+{
+	for (int at = task->depth - 1; at >= 0 && task->frame[at].back; at--) {
+		if (task->frame[at].back == block->address) {
+			task->depth = at;
+			return task->frame[at].node;
+		}
+	}
+	return jumped(task, node, block);
+}
+
+static uint32_t left(struct task *task, uint32_t node)
+{
+	for (int at = task->depth - 1; at >= 0; at--) {
+		if (!task->frame[at].back) {
+			task->depth = at;
+			return task->frame[at].node;
+		}
+	}
+	return node;
+}
+
+static void in_kernel(unsigned cpu, void *data)
+{
+	(void)cpu;
+	struct block *block = data, *before = last;
+	struct task *task = current;
+	uint32_t node = task->node;
+	last = block;
+	if (user) {
+		user = false;
+		task->depth = 0;
+		node = task->root;
+	}
+	if (block->enters) {
+		push(task, 0, node);
+		node = called(node, block);
+	} else if (block->forks) {
+		task->depth = 0;
+		node = called(task->root, block);
+	} else if (before->ends == CALLS) {
+		push(task, before->end, node);
+		node = called(node, block);
+	} else if (before->ends == RETURNS) {
+		node = returned(task, node, block);
+	} else if (before->ends == LEAVES) {
+		node = left(task, node);
+	} else if (block->function != shared->node[node].function) {
+		node = jumped(task, node, block);
+	}
+	task->node = node;
+	shared->node[node].instructions += block->instructions;
+}
+
+/* The host is told which stage begins, and is waited for. */
+static void begin_stage(void)
+{
+	const struct timespec moment = { 0, 200000 };
+	shared->stage = stage = mailbox[STAGE];
+	shared->phase = phase = mailbox[PHASE];
+	uint64_t begun = shared->begun + 1;
+	shared->begun = begun;
+	while (shared->seen < begun)
+		nanosleep(&moment, NULL);
+}
+
+static void in_user(unsigned cpu, void *data)
+{
+	(void)cpu;
+	struct block *block = data;
+	struct task *task = current;
+	last = block;
+	if (!user) {
+		user = true;
+		task->depth = 0;
+		task->node = child(task->root, USER);
+	}
+	/* The stage is written by the agent; what it writes it executes as a user. The block that wrote
+	 * it is over when the next one begins. */
+	if (mailbox[STAGE] != stage || mailbox[PHASE] != phase)
+		begin_stage();
+	shared->node[task->node].instructions += block->instructions;
+}
+
+static void switched(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	(void)cpu, (void)info, (void)data;
+	/* Stacks are of 16 KiB, and lie at multiples of that (asm/page_64_types.h). */
+	uint64_t stack = address >> 14;
+	if (stack != current->stack)
+		current = task_of(stack);
+}
+
+static const uint8_t PREFIXES[] = { 0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65 };
+
+/* What an instruction does with the way on, by its bytes (Intel SDM, volume 2, appendix A). */
+static int ending(const uint8_t *byte, size_t size)
+{
+	size_t at = 0;
+	while (at < size && (memchr(PREFIXES, byte[at], sizeof PREFIXES)
+			|| (byte[at] & 0xf0) == 0x40))
+		at++;
+	if (at >= size)
+		return JUMPS;
+	uint8_t more = at + 1 < size ? byte[at + 1] : 0;
+	switch (byte[at]) {
+	case 0xe8:
+		return CALLS;
+	case 0xff: /* group 5: /2 and /3 are calls */
+		return (more >> 3 & 7) == 2 || (more >> 3 & 7) == 3 ? CALLS : JUMPS;
+	case 0xc2: case 0xc3: case 0xca: case 0xcb:
+		return RETURNS;
+	case 0xcf:
+		return LEAVES;
+	case 0x0f: /* sysret, sysexit */
+		return more == 0x07 || more == 0x35 ? LEAVES : JUMPS;
+	}
+	return JUMPS;
+}
+
+static bool pops(const uint8_t *byte, size_t size)
+{
+	return (size == 1 && (byte[0] & 0xf8) == 0x58)
+		|| (size == 2 && byte[0] == 0x41 && (byte[1] & 0xf8) == 0x58);
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	(void)id;
+	uint64_t address = qemu_plugin_tb_vaddr(tb);
+	size_t count = qemu_plugin_tb_n_insns(tb);
+	struct block **place = &blocks[hash(address, count) % BLOCKS], *block = *place;
+	while (block && (block->address != address || block->instructions != count))
+		block = block->next;
+	if (!block) {
+		block = calloc(1, sizeof *block);
+		if (!block)
+			abort();
+		block->address = address;
+		block->instructions = count;
+		block->next = *place;
+		*place = block;
+		if (address >= KERNEL && address < shared->function[shared->functions - 1])
+			block->function = below(shared->function, shared->functions, address);
+		block->enters = below(shared->entry, shared->entries, address) == address;
+		block->forks = address == shared->fork;
+	}
+	/* Code may be another than it was at this address. */
+	struct qemu_plugin_insn *final = qemu_plugin_tb_get_insn(tb, count - 1);
+	size_t size = qemu_plugin_insn_size(final);
+	block->end = qemu_plugin_insn_vaddr(final) + size;
+	block->ends = ending(qemu_plugin_insn_data(final), size);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, address >= KERNEL ? in_kernel : in_user, NO_REGISTERS,
+		block);
+	if (address < shared->switch_from || address >= shared->switch_to)
+		return;
+	for (size_t at = 0; at < count; at++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
+		if (pops(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn)))
+			qemu_plugin_register_vcpu_mem_cb(insn, switched, NO_REGISTERS, MEMORY_READ, NULL);
+	}
+}
+
+static void *mapped(const char *text, size_t size, int protection)
+{
+	void *memory = mmap(NULL, size, protection, MAP_SHARED, atoi(text), 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
+{
+	(void)info;
+	for (int at = 0; at < argc; at++) {
+		const char *value = strchr(argv[at], '=');
+		if (!value)
+			return 1;
+		if (!strncmp(argv[at], "shared=", 7))
+			shared = mapped(value + 1, sizeof *shared, PROT_READ | PROT_WRITE);
+		else if (!strncmp(argv[at], "mailbox=", 8))
+			mailbox = mapped(value + 1, MAILBOX, PROT_READ);
+	}
+	children = calloc(CHILDREN, sizeof *children);
+	blocks = calloc(BLOCKS, sizeof *blocks);
+	if (!shared || !mailbox || !children || !blocks || !shared->functions)
+		return 1;
+	/* Node 0 stands for nothing. */
+	shared->node[0].parent = NONE;
+	shared->nodes = 1;
+	current = task_of(0);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	return 0;
+}

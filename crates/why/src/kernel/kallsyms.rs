@@ -1,0 +1,294 @@
+//! The kernel's own table of symbols (CONFIG_KALLSYMS), read out of a vmlinux.
+//!
+//! A distribution's vmlinux has no ELF symbols, but the running kernel has names for its traces, packed
+//! as scripts/kallsyms.c of Linux writes them: names as strings of tokens, 256 tokens, addresses as
+//! offsets to a base. Their places are found by what they are: the tokens' table has the digits in a row,
+//! the names before it have to fill the room between their count and what follows.
+
+/// A function: where it begins, and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its first byte.
+    pub address: u64,
+    /// Its name.
+    pub name: String,
+    /// The kind that nm(1) gives it, `t` and `T` for code.
+    pub kind: char,
+}
+
+/// Ten digits in a row, as in the table of tokens of any kernel: single characters stand for themselves.
+const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
+
+/// All symbols of a vmlinux, rising; none where it has no such table, or one of a form that is not known.
+pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
+    let tokens_at = token_table(image)?;
+    let (tokens, tokens_end) = tokens(image, tokens_at)?;
+    let index_at = tokens_end.next_multiple_of(8);
+    let (names_at, count) = names(image, tokens_at, &tokens)?;
+    let after_index = index_at + 512;
+    let addresses = addresses_before(image, names_at, count)
+        .or_else(|| addresses_from(image, after_index.next_multiple_of(8), count))?;
+    let mut symbols = Vec::with_capacity(count);
+    let mut at = names_at;
+    for address in addresses {
+        let (name, next) = name(image, at, &tokens)?;
+        at = next;
+        let mut letters = name.chars();
+        let kind = letters.next()?;
+        symbols.push(Symbol { address, name: letters.collect(), kind });
+    }
+    symbols.sort_by_key(|symbol| symbol.address);
+    Some(symbols)
+}
+
+fn find(image: &[u8], what: &[u8], from: usize) -> Option<usize> {
+    let rest = image.get(from..)?;
+    // By the first byte, which is what a plain search is slow at.
+    let mut at = 0;
+    while let Some(step) = rest.get(at..)?.iter().position(|byte| *byte == what[0]) {
+        at += step;
+        if rest[at..].starts_with(what) {
+            return Some(from + at);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Where the 256 tokens begin: the digits are those of the codes from `0` on.
+fn token_table(image: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(digits) = find(image, DIGITS, from) {
+        // Back over the tokens before `0`, each ended by a NUL; the one before the first ends too.
+        let mut at = digits;
+        let mut before = usize::from(b'0');
+        while before > 0 && at > 1 {
+            let start =
+                image[..at - 1].iter().rposition(|byte| *byte == 0).map_or(0, |nul| nul + 1);
+            if at - start > 64 {
+                break;
+            }
+            at = start;
+            before -= 1;
+        }
+        // The table is aligned, and so are the padding bytes before it.
+        if before == 0 && tokens(image, at).is_some() {
+            return Some(at);
+        }
+        from = digits + 1;
+    }
+    None
+}
+
+type Tokens<'a> = Vec<&'a [u8]>;
+
+/// The tokens and where they end; there have to be 256, and an index of their places after them.
+fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
+    let mut tokens = Vec::with_capacity(256);
+    let mut end = at;
+    for _ in 0..256 {
+        let rest = image.get(end..)?;
+        let length = rest.iter().take(128).position(|byte| *byte == 0)?;
+        tokens.push(&rest[..length]);
+        end += length + 1;
+    }
+    let index = end.next_multiple_of(8);
+    let mut place = 0;
+    for (code, token) in tokens.iter().enumerate() {
+        if half(image, index + 2 * code)? as usize != place {
+            return None;
+        }
+        place += token.len() + 1;
+    }
+    Some((tokens, end))
+}
+
+/// Where the names begin and how many there are: a count, then names that end before the tokens, with
+/// a table of markers between, one for every 256 names.
+fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, usize)> {
+    const FARTHEST: usize = 16 << 20;
+    let mut at = tokens_at & !7;
+    let lowest = tokens_at.saturating_sub(FARTHEST);
+    while at > lowest + 8 {
+        at -= 8;
+        let count = word(image, at)? as usize;
+        if !(1000..1_000_000).contains(&count) || word(image, at + 4)? != 0 {
+            continue;
+        }
+        if let Some(end) = skip(image, at + 8, count, tokens)
+            && end <= tokens_at
+            && is_markers(image, at + 8, end.next_multiple_of(8), count, tokens)
+        {
+            return Some((at + 8, count));
+        }
+    }
+    None
+}
+
+/// The markers' first words: places of the names 0 and 256.
+fn is_markers(
+    image: &[u8],
+    names: usize,
+    markers: usize,
+    count: usize,
+    tokens: &Tokens<'_>,
+) -> bool {
+    let second = skip(image, names, 256.min(count), tokens).map(|end| (end - names) as u32);
+    word(image, markers) == Some(0) && (count <= 256 || word(image, markers + 4) == second)
+}
+
+/// Where so many names end.
+fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<usize> {
+    let mut at = from;
+    for _ in 0..count {
+        let (length, start) = length(image, at)?;
+        if length == 0 || length > 1024 {
+            return None;
+        }
+        // The first letter is a kind of nm(1).
+        if at == from {
+            let first = tokens.get(usize::from(*image.get(start)?))?.first()?;
+            if !first.is_ascii_alphabetic() {
+                return None;
+            }
+        }
+        at = start + length;
+    }
+    (at <= image.len()).then_some(at)
+}
+
+/// One byte, or two where its highest bit is set (since 6.1).
+fn length(image: &[u8], at: usize) -> Option<(usize, usize)> {
+    let low = usize::from(*image.get(at)?);
+    if low & 0x80 == 0 {
+        return Some((low, at + 1));
+    }
+    let high = usize::from(*image.get(at + 1)?);
+    Some(((low & 0x7f) | (high << 7), at + 2))
+}
+
+fn name(image: &[u8], at: usize, tokens: &Tokens<'_>) -> Option<(String, usize)> {
+    let (length, start) = length(image, at)?;
+    let codes = image.get(start..start + length)?;
+    let bytes: Vec<u8> =
+        codes.iter().flat_map(|code| tokens[usize::from(*code)]).copied().collect();
+    Some((String::from_utf8_lossy(&bytes).into_owned(), start + length))
+}
+
+/// Addresses as kernels up to 6.3 have them: offsets, the base, the count, the names.
+fn addresses_before(image: &[u8], names_at: usize, count: usize) -> Option<Vec<u64>> {
+    let base_at = names_at.checked_sub(16)?;
+    let offsets_at = base_at.checked_sub((count * 4).next_multiple_of(8))?;
+    addresses(image, offsets_at, base_at, count)
+}
+
+/// And as later ones do: after the tokens' index the offsets and the base.
+fn addresses_from(image: &[u8], offsets_at: usize, count: usize) -> Option<Vec<u64>> {
+    addresses(image, offsets_at, (offsets_at + count * 4).next_multiple_of(8), count)
+}
+
+fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<Vec<u64>> {
+    let base = u64::from(word(image, base)?) | u64::from(word(image, base + 4)?) << 32;
+    if base >> 40 != 0xff_ffff {
+        return None;
+    }
+    let address = |at: usize| {
+        let offset = word(image, offsets + 4 * at)? as i32;
+        // Not below zero: absolute, as of what each processor has; else counted from the base.
+        Some(match offset {
+            0.. => offset as u64,
+            _ => base.wrapping_sub(1).wrapping_sub(offset as i64 as u64),
+        })
+    };
+    let addresses: Vec<u64> = (0..count).map(address).collect::<Option<_>>()?;
+    addresses.is_sorted().then_some(addresses)
+}
+
+fn word(image: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn half(image: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table as scripts/kallsyms.c writes it, with one token a letter.
+    fn image(later: bool) -> Vec<u8> {
+        let count = 2000usize;
+        let base = 0xffff_ffff_8100_0000_u64;
+        let mut names = Vec::new();
+        let mut second = 0;
+        for at in 0..count {
+            if at == 256 {
+                second = names.len() as u32;
+            }
+            let text = format!("tfn_{at}");
+            names.push(text.len() as u8);
+            names.extend(text.bytes());
+        }
+        let offsets: Vec<u8> =
+            (0..count as i32).flat_map(|at| (-1 - at * 16).to_le_bytes()).collect();
+        let mut out = b"something before that is no table".to_vec();
+        let align = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(8), 0);
+        let place = |out: &mut Vec<u8>| {
+            align(out);
+            out.extend(&offsets);
+            align(out);
+            out.extend(base.to_le_bytes());
+        };
+        if !later {
+            place(&mut out);
+        }
+        align(&mut out);
+        out.extend((count as u64).to_le_bytes());
+        out.extend(&names);
+        align(&mut out);
+        out.extend(0u32.to_le_bytes());
+        out.extend(second.to_le_bytes());
+        (2..8).for_each(|at| out.extend((second * at).to_le_bytes()));
+        align(&mut out);
+        let mut index = Vec::new();
+        let mut length = 0u16;
+        for code in 0..=255u8 {
+            index.extend(length.to_le_bytes());
+            // Codes that no name uses are tokens of several letters.
+            match code.is_ascii_graphic() {
+                true => out.push(code),
+                false => out.extend(b"ab"),
+            }
+            length += if code.is_ascii_graphic() { 2 } else { 3 };
+            out.push(0);
+        }
+        align(&mut out);
+        out.extend(index);
+        if later {
+            place(&mut out);
+        }
+        out.extend([0; 64]);
+        out
+    }
+
+    #[test]
+    fn symbols_are_read_in_the_forms_of_earlier_and_later_kernels() {
+        for later in [false, true] {
+            let symbols = read(&image(later)).unwrap();
+            assert_eq!(symbols.len(), 2000);
+            assert_eq!(symbols[7].name, "fn_7");
+            assert_eq!((symbols[7].address, symbols[7].kind), (0xffff_ffff_8100_0070, 't'));
+        }
+    }
+
+    #[test]
+    fn what_has_no_table_has_no_symbols() {
+        assert_eq!(read(b""), None);
+        assert_eq!(read(&[0; 4096]), None);
+        let mut cut = image(false);
+        cut.truncate(cut.len() - 400);
+        assert_eq!(read(&cut), None);
+        assert_eq!(read(DIGITS), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! The kernel's functions: where they lie, which layer they belong to, and what was executed in them.
+
+pub mod kallsyms;
+pub mod module;
+pub mod names;
+pub mod tree;
+
+pub use names::{Entrances, Function, Names, entrances};
+pub use tree::{Counted, Frame, Task, trees};

@@ -1,0 +1,237 @@
+//! Names for addresses: the kernel's functions, its modules', and the layer that each belongs to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::kallsyms::Symbol;
+use super::module::{self, Module};
+
+/// What a second pass has to know of a kernel's code before it runs. All rise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entrances {
+    /// Where functions begin, and last where the code ends.
+    pub functions: Vec<u64>,
+    /// Where the processor enters the kernel.
+    pub entries: Vec<u64>,
+    /// The code that changes stacks.
+    pub switch: Range<u64>,
+    /// Where a new task begins.
+    pub fork: u64,
+}
+
+/// Stubs of interrupts lie in a row, so many bytes apart.
+const STUB: u64 = 8;
+const MOST_STUBS: usize = 512;
+
+/// Finds the entrances of a kernel by the names of x86-64's entry code, 5.8 and later.
+pub fn entrances(symbols: &[Symbol]) -> Option<Entrances> {
+    let at = |name: &str| symbols.iter().find(|it| it.name == name).map(|it| it.address);
+    let after = |address: u64| symbols.iter().map(|it| it.address).find(|next| *next > address);
+    let functions = functions(symbols);
+    let mut functions: Vec<u64> = functions.into_keys().collect();
+    functions.push(at("_einittext").or_else(|| at("_etext"))?);
+    functions.sort_unstable();
+    functions.dedup();
+    let mut entries: BTreeSet<u64> = symbols
+        .iter()
+        .filter(|it| it.name.starts_with("asm_exc_") || it.name.starts_with("asm_sysvec_"))
+        .map(|it| it.address)
+        .collect();
+    for stubs in ["irq_entries_start", "spurious_entries_start"] {
+        let Some(from) = at(stubs) else { continue };
+        let end = after(from).unwrap_or(from);
+        entries.extend((from..end).step_by(STUB as usize).take(MOST_STUBS));
+    }
+    entries.insert(at("entry_SYSCALL_64")?);
+    let switch = at("__switch_to_asm")?;
+    let fork = at("ret_from_fork_asm").or_else(|| at("ret_from_fork"))?;
+    let switch = switch..after(switch)?;
+    Some(Entrances { functions, entries: entries.into_iter().collect(), switch, fork })
+}
+
+/// The kernel's functions by address; of several names for one the shortest that is a plain word.
+fn functions(symbols: &[Symbol]) -> BTreeMap<u64, String> {
+    let text = symbols.iter().find(|it| it.name == "_stext").map_or(0, |it| it.address);
+    let mut functions: BTreeMap<u64, String> = BTreeMap::new();
+    for symbol in symbols {
+        if !matches!(symbol.kind, 't' | 'T' | 'w' | 'W') || symbol.address < text {
+            continue;
+        }
+        let rank = |name: &str| (name.starts_with('_'), name.contains('.'), name.len());
+        let held = functions.entry(symbol.address).or_insert_with(|| symbol.name.clone());
+        if rank(&symbol.name) < rank(held) {
+            held.clone_from(&symbol.name);
+        }
+    }
+    functions
+}
+
+/// A function's name and its layer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Function {
+    /// As the kernel calls it.
+    pub name: String,
+    /// The module that it is in, or the layer of the kernel that its name tells.
+    pub layer: String,
+}
+
+/// The names of a guest's functions.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    functions: BTreeMap<u64, Function>,
+    /// Modules that could not be placed.
+    pub unplaced: Vec<String>,
+    end: u64,
+}
+
+impl Names {
+    /// Puts names together. `called` are all addresses that were called.
+    pub fn new(symbols: &[Symbol], modules: &[Module], called: &BTreeSet<u64>) -> Names {
+        let kernel = functions(symbols);
+        let end = entrances(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
+        let mut functions: BTreeMap<u64, Function> = kernel
+            .into_iter()
+            .map(|(at, name)| (at, Function { layer: layer(&name).to_string(), name }))
+            .collect();
+        let outside: BTreeSet<u64> = called.iter().copied().filter(|at| *at >= end).collect();
+        let places = module::place(modules, &outside);
+        let mut unplaced = Vec::new();
+        for (index, module) in modules.iter().enumerate() {
+            let Some(address) = places.get(&index) else {
+                unplaced.push(module.name.clone());
+                continue;
+            };
+            for (place, name) in &module.functions {
+                let function = Function { name: name.clone(), layer: module.name.clone() };
+                functions.insert(address + place, function);
+            }
+            let stop = Function { name: "?".into(), layer: "module".into() };
+            functions.entry(address + module.size).or_insert(stop);
+        }
+        Names { functions, unplaced, end }
+    }
+
+    /// The function that an address lies in. What lies outside all that is known has no name.
+    pub fn of(&self, address: u64) -> Function {
+        let unknown = || Function { name: "?".into(), layer: "module".into() };
+        match self.functions.range(..=address).next_back() {
+            // After the kernel's own code nothing is its last function.
+            Some((at, _)) if address >= self.end && *at <= self.end => unknown(),
+            Some((_, function)) => function.clone(),
+            None => unknown(),
+        }
+    }
+}
+
+/// Layers of the kernel proper, by how names of functions begin. The first that fits counts.
+const LAYERS: &[(&str, &str)] = &[
+    (
+        "entry",
+        "entry_ asm_ do_syscall syscall_ exit_to_user irqentry irq_entries common_interrupt \
+         error_entry ret_from __x64_sys swapgs restore_regs",
+    ),
+    (
+        "scheduler",
+        "schedule __schedule sched try_to_wake ttwu wake_ __wake autoremove enqueue_ dequeue_ \
+         pick_ put_prev set_next update_curr update_load update_rq finish_task __switch switch_ \
+         prepare_to finish_wait io_sched hrtimer __hrtimer timer __mod_timer mod_timer ktime \
+         do_nanosleep check_preempt resched kthread worker queue_work __queue_work process_one \
+         tick_ do_idle cpu_idle default_idle native_safe read_tsc native_sched account_ cpuacct \
+         psi_ select_task place_entity delayed_work run_timer call_timer clockevents bit_wait \
+         out_of_line wait_on __wait insert_work wq_ move_linked set_work get_work pwq_ put_pwq",
+    ),
+    (
+        "locks",
+        "_raw_ mutex __mutex down_ up_ rwsem rcu_ __rcu queued_ native_queued osq_ percpu_ \
+         __percpu lockref call_rcu note_gp srcu __srcu call_srcu",
+    ),
+    (
+        "block",
+        "blk_ __blk bio_ __bio submit_bio elv_ dd_ bfq_ sbitmap __sbitmap blkdev bdev part_ \
+         block_ __submit_b end_bio __bread bh_ end_buffer update_io_ticks rq_ ioc_",
+    ),
+    (
+        "memory",
+        "kmem __kmem kmalloc __kmalloc kfree kvfree slab __slab ___slab alloc_ __alloc free_ \
+         __free get_page rmqueue mm_ lru_ page_ __page folio __folio pagevec __pagevec \
+         release_pages xas_ xa_ __xa filemap __filemap find_get radix mem __mem clear_page \
+         copy_ _copy vma handle_mm __handle_mm exc_page get_obj put_cpu cache_ shrink truncate \
+         unlock_page mark_page workingset prep_ zone_ pcpu mod_node mod_zone __mod_ node_dirty \
+         balance_dirty account_page generic_perform refill_ new_slab setup_object iov_iter \
+         fault_in rep_ pagecache",
+    ),
+    (
+        "files",
+        "vfs_ __vfs do_filp path_ link_path walk_ lookup __lookup d_ __d_ dput dget dentry \
+         __dentry inode __inode iget iput igrab evict notify fsnotify __fsnotify may_ generic_ \
+         __generic filename getname putname do_unlink do_mkdir do_rmdir do_rename do_sys \
+         do_open do_dentry file_ __file fput ____fput __fput fget __fget fdget close_fd filp_ \
+         new_inode step_into try_to_unlazy legitimize complete_walk terminate_walk set_root nd_ \
+         build_open open_ ksys_ new_sync mnt_ __mnt touch_atime current_time attr_ setattr \
+         notify_change wb_ writeback __writeback do_writepages __mark_inode mark_buffer \
+         __brelse __find_get_block __getblk sync_ __sync drop_ security_ cap_ alloc_file \
+         strncpy_from hash_ full_name __legitimize sget super_ write_begin create_empty \
+         try_to_free_buffers invalidate mpage iomap iterate_dir filldir __do_sys cp_ user_path \
+         touch locks_ posix_lock task_work",
+    ),
+    ("sockets", "unix_ sock_ __sock skb_ __skb consume_skb __sys_send __sys_recv"),
+];
+
+fn layer(name: &str) -> &'static str {
+    let fits = |begins: &str| begins.split_whitespace().any(|begin| name.starts_with(begin));
+    LAYERS.iter().find(|(_, begins)| fits(begins)).map_or("kernel", |(layer, _)| layer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbol(address: u64, name: &str) -> Symbol {
+        Symbol { address, name: name.into(), kind: 'T' }
+    }
+
+    fn symbols() -> Vec<Symbol> {
+        let rows = [
+            (0x1000, "_stext"),
+            (0x1000, "vfs_unlink"),
+            (0x1100, "__switch_to_asm"),
+            (0x1140, "ret_from_fork"),
+            (0x1200, "entry_SYSCALL_64"),
+            (0x1280, "asm_exc_page_fault"),
+            (0x1300, "irq_entries_start"),
+            (0x1320, "asm_common_interrupt"),
+            (0x1400, "_etext"),
+        ];
+        rows.iter().map(|(at, name)| symbol(*at, name)).collect()
+    }
+
+    #[test]
+    fn the_ways_into_a_kernel_are_found() {
+        let found = entrances(&symbols()).unwrap();
+        assert_eq!(found.entries, [0x1200, 0x1280, 0x1300, 0x1308, 0x1310, 0x1318]);
+        assert_eq!((found.switch, found.fork), (0x1100..0x1140, 0x1140));
+        assert_eq!(found.functions.last(), Some(&0x1400));
+        assert_eq!(entrances(&symbols()[..3]), None);
+    }
+
+    #[test]
+    fn an_address_is_named_by_the_function_that_it_lies_in() {
+        let module = Module {
+            name: "ext4".into(),
+            functions: vec![(0, "ext4_one".into()), (0x40, "ext4_two".into())],
+            size: 0x100,
+        };
+        let called = [0xa000, 0xa040].into();
+        let names = Names::new(&symbols(), &[module], &called);
+        let is = |at| {
+            let Function { name, layer } = names.of(at);
+            format!("{name} {layer}")
+        };
+        assert_eq!(is(0x1005), "vfs_unlink files");
+        assert_eq!(is(0xa044), "ext4_two ext4");
+        assert_eq!(
+            (is(0xa100), is(0x5000), is(0x10)),
+            ("? module".into(), "? module".into(), "? module".into())
+        );
+    }
+}

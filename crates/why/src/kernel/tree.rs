@@ -1,0 +1,225 @@
+//! What was executed, as trees of calls by name: one for each phase and kind of task.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::names::{Function, Names};
+
+/// A node of the tree of calls as it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Where its function begins; 1 for all that is no kernel; of a root its stack's number.
+    pub function: u64,
+    /// Instructions in it, without those of what it calls.
+    pub instructions: u64,
+    /// How often it was called.
+    pub calls: u64,
+    /// Which node called it.
+    pub parent: Option<u32>,
+}
+
+/// The function of all that is no kernel.
+pub const USER: u64 = 1;
+
+/// Whose work it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// The threads that issue ops.
+    Ops,
+    /// Kernel threads: journal, write-back, and what else works for the file system.
+    Kernel,
+    /// Interrupts and their aftermath, whoever was interrupted.
+    Interrupts,
+    /// The modelled disk's server and the driver's thread that feeds it.
+    Instrument,
+    /// The processor has nothing to do.
+    Idle,
+}
+
+impl Task {
+    /// The name that tables have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::Ops => "ops",
+            Task::Kernel => "kernel threads",
+            Task::Interrupts => "interrupts",
+            Task::Instrument => "instrument",
+            Task::Idle => "idle",
+        }
+    }
+}
+
+/// A function with what it calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Frame {
+    /// Instructions in it alone.
+    pub own: u64,
+    /// How often it was called.
+    pub calls: u64,
+    /// The layer that it belongs to.
+    pub layer: String,
+    /// What it calls, by name.
+    pub below: BTreeMap<String, Frame>,
+}
+
+impl Frame {
+    /// Instructions in it and in all that it calls.
+    pub fn whole(&self) -> u64 {
+        self.own + self.below.values().map(Frame::whole).sum::<u64>()
+    }
+
+    /// Sums up by function: instructions in it alone, and calls.
+    pub fn flat(&self, name: &str, out: &mut BTreeMap<Function, (u64, u64)>) {
+        if self.own > 0 || self.calls > 0 {
+            let function = Function { name: name.to_string(), layer: self.layer.clone() };
+            let sum = out.entry(function).or_default();
+            sum.0 += self.own;
+            sum.1 += self.calls;
+        }
+        self.below.iter().for_each(|(name, frame)| frame.flat(name, out));
+    }
+}
+
+/// The trees of one stretch of a trial: what was counted at its end less what was counted at its start.
+pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task, Frame> {
+    let functions: Vec<Function> = end.iter().map(|node| named(names, node)).collect();
+    let tasks = tasks(&functions, end);
+    let mut trees: BTreeMap<Task, Frame> = BTreeMap::new();
+    for (index, node) in end.iter().enumerate().skip(1) {
+        let before = start.get(index).copied().unwrap_or_default();
+        let own = node.instructions - before.instructions.min(node.instructions);
+        let calls = node.calls - before.calls.min(node.calls);
+        if own == 0 && calls == 0 {
+            continue;
+        }
+        // From the root down; roots themselves are nameless.
+        let mut chain = Vec::new();
+        let mut at = index;
+        while let Some(parent) = end[at].parent {
+            chain.push(&functions[at]);
+            if chain.len() > 1000 {
+                break;
+            }
+            at = parent as usize;
+        }
+        let mut frame = trees.entry(tasks[index]).or_default();
+        for function in chain.iter().rev() {
+            frame = frame.below.entry(function.name.clone()).or_default();
+            frame.layer.clone_from(&function.layer);
+        }
+        frame.own += own;
+        frame.calls += calls;
+    }
+    trees
+}
+
+fn named(names: &Names, node: &Counted) -> Function {
+    match (node.parent, node.function) {
+        (None, _) => Function { name: "task".into(), layer: "task".into() },
+        (_, USER) => Function { name: "user".into(), layer: "user".into() },
+        (_, address) => names.of(address),
+    }
+}
+
+/// Functions by which a kernel thread's work is known to be the instrument's: nbd's receiver.
+const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"];
+/// Functions that only the disk's server calls: it reads requests from a socket.
+const SERVER: &[&str] = &["unix_stream_recvmsg", "unix_stream_sendmsg", "nbd_ioctl"];
+/// Where idling begins.
+const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
+
+/// Whose each node is.
+fn tasks(functions: &[Function], nodes: &[Counted]) -> Vec<Task> {
+    let has = |list: &[&str], name: &str| list.contains(&name);
+    // Parents come before their children, so one way down is enough; roots are told by what is below.
+    let mut root = vec![0usize; nodes.len()];
+    let mut roots: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
+    for (index, node) in nodes.iter().enumerate() {
+        root[index] = node.parent.map_or(index, |parent| root[parent as usize]);
+        let seen = roots.entry(root[index]).or_default();
+        seen.0 |= node.parent.is_some() && node.function == USER;
+        seen.1 |= has(SERVER, &functions[index].name) && node.calls > 0;
+    }
+    let mut tasks = vec![Task::Kernel; nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        let name = functions[index].name.as_str();
+        tasks[index] = match node.parent {
+            None => match roots.get(&index) {
+                Some((true, true)) => Task::Instrument,
+                Some((true, false)) => Task::Ops,
+                _ => Task::Kernel,
+            },
+            Some(_) if is_interrupt(name) => Task::Interrupts,
+            Some(_) if has(DRIVER, name) => Task::Instrument,
+            Some(_) if has(IDLE, name) => Task::Idle,
+            Some(parent) => tasks[parent as usize],
+        };
+    }
+    tasks
+}
+
+fn is_interrupt(name: &str) -> bool {
+    name == "irq_entries_start" || name == "asm_common_interrupt" || name.starts_with("asm_sysvec_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kallsyms::Symbol;
+    use super::*;
+
+    fn names() -> Names {
+        let rows = [
+            (0x10, "_stext"),
+            (0x10, "vfs_unlink"),
+            (0x20, "__switch_to_asm"),
+            (0x30, "ret_from_fork"),
+            (0x40, "entry_SYSCALL_64"),
+            (0x50, "unix_stream_recvmsg"),
+            (0x60, "asm_sysvec_timer"),
+            (0x70, "recv_work"),
+            (0x100, "_etext"),
+        ];
+        let symbol = |row: &(u64, &str)| Symbol { address: row.0, name: row.1.into(), kind: 't' };
+        let symbols: Vec<Symbol> = rows.iter().map(symbol).collect();
+        Names::new(&symbols, &[], &Default::default())
+    }
+
+    fn node(function: u64, parent: Option<u32>, instructions: u64) -> Counted {
+        Counted { function, instructions, calls: 1, parent }
+    }
+
+    #[test]
+    fn work_is_told_apart_and_what_came_before_is_taken_off() {
+        let end = [
+            node(0, None, 0),
+            node(77, None, 0),
+            node(USER, Some(1), 50),
+            node(0x40, Some(1), 5),
+            node(0x10, Some(3), 100),
+            node(0x60, Some(4), 9),
+            // The server's.
+            node(78, None, 0),
+            node(USER, Some(6), 1),
+            node(0x50, Some(6), 2),
+            // A kernel thread, and in it the driver.
+            node(79, None, 0),
+            node(0x30, Some(9), 3),
+            node(0x70, Some(10), 4),
+        ];
+        let mut start = end[..5].to_vec();
+        start.iter_mut().for_each(|node| *node = Counted { instructions: 0, calls: 0, ..*node });
+        start[4].instructions = 40;
+        let trees = trees(&names(), &start, &end);
+        let whole: Vec<_> = trees.iter().map(|(task, frame)| (*task, frame.whole())).collect();
+        assert_eq!(
+            whole,
+            [(Task::Ops, 115), (Task::Kernel, 3), (Task::Interrupts, 9), (Task::Instrument, 7)]
+        );
+        let mut flat = BTreeMap::new();
+        trees[&Task::Ops].flat("", &mut flat);
+        let unlink = Function { name: "vfs_unlink".into(), layer: "files".into() };
+        assert_eq!(flat[&unlink], (60, 1));
+    }
+}
