@@ -62,6 +62,8 @@ pub enum Command {
     Compare(Compare),
     /// Cut the power of a workload many times, and see what each file system brings back
     Crash(Box<crate::commands::crash::Crash>),
+    /// Say why a stored result is as it is: requests by structure, instructions by kernel function
+    Why(Why),
     /// List what there is: workloads, file systems, disks, kernels, periods
     List(List),
     /// Show one workload, file system, disk or period with all its parameters, a log of requests, or phases
@@ -320,6 +322,52 @@ pub struct Compare {
     /// How the comparison is written to standard output
     #[arg(long, default_value = "text", value_parser = named(CompareFormat::ALL))]
     pub format: CompareFormat,
+}
+
+/// `fsdyno why`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno why fsdyno-results/mine
+  fsdyno why mine --fs ext3 --phase unlink --out why
+  fsdyno why new --against old --format markdown
+
+Of each row of RESULT the trial with the lowest seed runs a second time in the lab and is looked at. That takes
+about as long as the first time, and has to repeat it to the digit; else nothing is said. So it must be this
+fsdyno, and the tools and the kernel of then.
+
+Requests: each is put to the structure of the file system that its first block belongs to, by maps that the
+file system's own tools make of the disk as each stage of the trial begins; what they do not know, or what was
+one thing before and another after, is unattributed. Time: each moment in which the disk had requests to answer
+goes to the one that was answered first. A seek is a request that does not begin where the one answered before
+it ended.
+
+Instructions: all that the guest executed, by function and chain of calls, for each op of a phase. Layers of
+functions that are in no module are told by their names.")]
+pub struct Why {
+    /// What is explained: a result folder, or its trials.ndjson
+    pub result: PathBuf,
+    /// What it is compared with: another result, or the same one with other rows
+    #[arg(long, value_name = "RESULT")]
+    pub against: Option<PathBuf>,
+    /// One row of RESULT, by its label; may be repeated [default: all]
+    #[arg(long, value_name = "LABEL")]
+    pub fs: Vec<String>,
+    /// The row of --against that it is compared with [default: the one with the same label]
+    #[arg(long, value_name = "LABEL", requires = "against")]
+    pub against_fs: Option<String>,
+    /// The trials of one seed [default: the lowest]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// One phase alone
+    #[arg(long, value_name = "NAME")]
+    pub phase: Option<String>,
+    /// Write the pictures (requests over time, flame graphs) into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How it is written to standard output
+    #[arg(long, default_value = "text", value_parser = named(fsdyno_why::table::Format::ALL))]
+    pub format: fsdyno_why::table::Format,
 }
 
 /// A part of a whole, typed as a percentage: `3%` is 0.03.

@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod map;
 pub mod picture;
 pub mod say;
+pub mod table;
 pub mod time;
 
 pub use account::{Account, Cause, Ground, Key, Moment, Place, Sum};

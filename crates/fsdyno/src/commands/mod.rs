@@ -18,6 +18,8 @@ mod show_log;
 mod show_model;
 mod show_period;
 mod show_series;
+mod why;
+mod why_show;
 
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};
@@ -30,6 +32,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Report(report) => report::run(&report),
         Command::Compare(compare) => compare::run(&compare),
         Command::Crash(crash) => crash::run(&crash),
+        Command::Why(why) => why::run(&why),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),
         Command::Fit(fit) => fit::run(&fit),
