@@ -1,0 +1,109 @@
+//! `fsdyno why` in the lab: the second pass repeats the first, what it saw sums up to the log, and nearly all of it
+//! is attributed.
+
+mod common;
+
+use std::path::Path;
+
+use common::lab::{fsdyno, lab, ours, run, trials};
+use common::{full, stderr};
+use serde_json::Value;
+
+/// `fsdyno why` with `--format json`: one object after another, a row of the result each.
+fn why(folder: &Path, words: &str) -> Vec<Value> {
+    let output = fsdyno(ours(), folder, &format!("why {words} --format json")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+fn sum(it: &Value, name: &str) -> u64 {
+    it["requests"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
+}
+
+/// What has to hold of any row.
+fn check(it: &Value, trial: &Value) {
+    let of = |name: &str| it["log"][name].as_u64().unwrap();
+    let what = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
+    assert_eq!(sum(it, "requests"), of("requests"), "{what}");
+    assert_eq!(sum(it, "bytes"), of("bytes"), "{what}");
+    assert_eq!(sum(it, "time_ns"), of("busy_ns"), "{what}");
+    let part = |name: &str| it["attributed"][name].as_f64().unwrap();
+    assert!(part("requests") >= 0.99, "{what}: {} of the requests", part("requests"));
+    assert!(part("time") >= 0.95, "{what}: {} of the time", part("time"));
+    // A timed request that the device counted is in the log, and one that the log has was counted: of a
+    // phase that is followed by a gap these are the same.
+    for phase in trial["measured"]["phases"].as_array().unwrap() {
+        let rows = it["requests"].as_array().unwrap().iter();
+        let of_phase =
+            rows.filter(|row| row["place"] == phase["name"] && row["cause"] != "untimed");
+        let seen: u64 = of_phase.map(|row| row["requests"].as_u64().unwrap()).sum();
+        let device = &phase["device"];
+        let counted: u64 = ["reads", "writes", "flushes", "discards"]
+            .iter()
+            .map(|name| device[name].as_u64().unwrap())
+            .sum();
+        assert_eq!(seen, counted, "{what}: phase {}", phase["name"]);
+        // One instruction is one nanosecond: what was counted for the threads that issue ops is the CPU time
+        // that the kernel accounts to them, but for interrupts and the edges of the phase.
+        let functions = it["functions"].as_array().unwrap().iter();
+        let of_phase =
+            functions.filter(|row| row["phase"] == phase["name"] && row["task"] == "ops");
+        let executed: u64 = of_phase.map(|row| row["instructions"].as_u64().unwrap()).sum();
+        let cpu = phase["cpu_ns"].as_u64().unwrap();
+        assert!(
+            executed.abs_diff(cpu) <= cpu / 10 + 2_000_000,
+            "{what}: phase {}: {executed} instructions, {cpu} ns of CPU time",
+            phase["name"]
+        );
+    }
+}
+
+fn all(words: &str) {
+    let Some(folder) = lab() else { return };
+    let output = run(folder.path(), &format!("{words} --out first"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let first = trials(&folder.path().join("first"));
+    let rows = why(folder.path(), "first --out pictures");
+    assert_eq!(rows.len(), first.len());
+    for row in &rows {
+        let trial = first.iter().find(|trial| trial["trial_id"] == row["trial_id"]).unwrap();
+        check(row, trial);
+    }
+    let pictures = std::fs::read_dir(folder.path().join("pictures")).unwrap().count();
+    assert!(pictures >= 2 * rows.len(), "{pictures} pictures");
+}
+
+#[test]
+fn a_small_trial_is_explained() {
+    all("dirops --set files=200 --fs ext3 --fs xfs");
+}
+
+#[test]
+fn dirops_and_tarball_are_explained() {
+    if !full() {
+        return println!("skipped: FSDYNO_TEST=full asks for it");
+    }
+    let four = "--fs ext2 --fs ext3 --fs ext4 --fs xfs";
+    all(&format!("dirops --set files=5000 {four}"));
+    all(&format!("tarball --set files=5000 {four}"));
+}
+
+#[test]
+fn what_cannot_be_explained_is_said_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("data");
+    std::fs::create_dir(&directory).unwrap();
+    let output = common::run(folder.path(), "run dirops --set files=10 --on data --out r");
+    assert!(output.status.success(), "{}", stderr(&output));
+    for (words, says) in [
+        ("why r", "did not run in the lab"),
+        ("why r --fs exta", "has no row 'exta'"),
+        ("why nowhere", "failed to read"),
+        ("why r --against-fs ext4", "--against"),
+    ] {
+        let output = common::run(folder.path(), words);
+        assert_eq!(common::code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+    }
+}
