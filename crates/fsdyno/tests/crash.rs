@@ -80,7 +80,7 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_found_out(
         assert!(sum(&row, VIOLATIONS) > 0, "{disk}");
     }
     // A file system that acknowledges a sync without doing it, and the same one that does it.
-    let words = "--set protocol=fsbench --fs 'lies=overlayfs:ext4 @ volatile' --cuts 20 --out lies";
+    let words = "--set protocol=fsbench --fs 'lies=overlayfs,volatile:ext4' --cuts 20 --out lies";
     assert!(sum(&rows(&crash(folder.path(), words), 1)[0], VIOLATIONS) > 0);
     let words = "--set protocol=fsbench --fs 'over=overlayfs:ext4' --cuts 20 --out over";
     assert_eq!(sum(&rows(&crash(folder.path(), words), 0)[0], VIOLATIONS), 0);

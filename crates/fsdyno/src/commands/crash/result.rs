@@ -45,7 +45,7 @@ pub struct Row {
     pub plan: Plan,
     /// The lab that ran it.
     pub lab_id: Option<String>,
-    /// Its speed, in which phase and unit; measured in the pass that was logged, and so a little low.
+    /// Its speed, in which phase and unit; measured in the pass that was logged.
     pub rate: Rate,
     /// What was tried.
     pub tried: Vec<Tried>,
