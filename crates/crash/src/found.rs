@@ -17,7 +17,7 @@ const MARK: u64 = u64::from_le_bytes(*b"fsdynocu");
 /// How a file system came back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Which cut of the order, from 0.
+    /// Which cut of its guest, from 0; in results the cut's number.
     pub index: u32,
     /// Why it could not be mounted as it was; none if it could.
     #[serde(default, skip_serializing_if = "Option::is_none")]

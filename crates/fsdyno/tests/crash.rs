@@ -57,14 +57,18 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     for row in rows(&crash(folder.path(), &words), 1) {
         assert!(sum(&row, VIOLATIONS) > 0, "{}", row["label"]);
     }
-    // A finding's file does it again, to the last digit.
+    // A finding's file does it again, but for the time of the mount, which depends on the guest's past.
     let found =
         std::fs::read_dir(folder.path().join("liar/findings")).unwrap().next().unwrap().unwrap();
-    let finding: Value = serde_json::from_slice(&std::fs::read(found.path()).unwrap()).unwrap();
+    let mut finding: Value = serde_json::from_slice(&std::fs::read(found.path()).unwrap()).unwrap();
     let words = format!("crash --replay {} --format json", found.path().display());
     let again = fsdyno(ours(), folder.path(), &words).output().unwrap();
     assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
-    assert_eq!(serde_json::from_str::<Value>(&stdout(&again)).unwrap(), finding["tried"]);
+    let mut again: Value = serde_json::from_str(&stdout(&again)).unwrap();
+    for tried in [&mut again, &mut finding["tried"]] {
+        tried["recovery"]["mount_ns"] = Value::Null;
+    }
+    assert_eq!(again, finding["tried"]);
 }
 
 #[test]

@@ -280,9 +280,8 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         Format::Json => json(tried)?,
         _ => data(&told(tried))?,
     }
-    let same = *tried == finding.tried;
-    say(match same {
-        true => "fsdyno: it is the same to the last digit as when it was found",
+    say(match tried.is_as(&finding.tried) {
+        true => "fsdyno: it is the same as when it was found",
         false => "fsdyno: it is not what it was when it was found",
     });
     Ok(verdict(tried.findings.violations()))

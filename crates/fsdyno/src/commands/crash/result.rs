@@ -23,7 +23,14 @@ pub struct Tried {
 
 impl Tried {
     pub fn new(cut: Cut, found: &Found, findings: Findings) -> Tried {
-        Tried { cut, recovery: found.recovery.clone(), findings }
+        let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
+        Tried { cut, recovery, findings }
+    }
+
+    /// Whether the same was found; the time of a mount depends on what its guest did before.
+    pub fn is_as(&self, other: &Tried) -> bool {
+        let recovery = Recovery { mount_ns: other.recovery.mount_ns, ..self.recovery.clone() };
+        (self.cut, &recovery, &self.findings) == (other.cut, &other.recovery, &other.findings)
     }
 
     /// Whether it is worth a file.
