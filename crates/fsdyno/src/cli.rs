@@ -362,7 +362,7 @@ pub struct Why {
     /// One phase alone
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Write the pictures (requests over time, flame graphs) into this folder
+    /// Write the pictures (requests over time, flame graphs) and everything as JSON into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// How it is written to standard output

@@ -5,7 +5,7 @@
  * translation block that it executes, straight runs of instructions; what it does takes host time and
  * none of the guest's, for the guest's clock counts instructions of its own.
  *
- * Instructions are put into a tree of calls: its roots are kernel stacks, of which each task has its own,
+ * Instructions are put into a tree of calls: its roots are tasks, which are known by their kernel stacks,
  * and below them are functions. The tree is followed by the last instruction of each block: a call goes
  * down, a return to where the call said goes up, a jump into another function takes its place. An
  * interrupt, a fault or a system call goes down too, from wherever it came; the way back from it goes
@@ -50,7 +50,7 @@ EXPORT int qemu_plugin_version = 1;
 enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 20, NONE = ~0u };
 
 struct node {
-	uint64_t function; /* where it begins; of a root its stack; USER for all that is no kernel */
+	uint64_t function; /* where it begins; of a root its task; USER for all that is no kernel */
 	uint64_t instructions;
 	uint64_t calls;
 	uint32_t parent; /* NONE: a root */
@@ -97,7 +97,7 @@ struct frame {
 enum { DEEPEST = 512, MOST_TASKS = 4096 };
 
 struct task {
-	uint64_t stack;
+	uint64_t stack, forks;
 	uint32_t root, node;
 	int depth;
 	struct frame frame[DEEPEST];
@@ -183,13 +183,16 @@ static uint64_t below(const uint64_t *list, uint64_t count, uint64_t address)
 	return low ? list[low - 1] : 0;
 }
 
-static void push(struct task *task, uint64_t back, uint32_t node)
+/* Where a call goes down from: a chain that is deeper than any begins anew. */
+static uint32_t push(struct task *task, uint64_t back, uint32_t node)
 {
 	if (task->depth == DEEPEST) {
 		shared->lost++;
 		task->depth = 0;
+		node = task->root;
 	}
 	task->frame[task->depth++] = (struct frame){ back, node };
+	return node;
 }
 
 static uint32_t called(uint32_t node, struct block *block)
@@ -251,14 +254,14 @@ static void in_kernel(unsigned cpu, void *data)
 		node = task->root;
 	}
 	if (block->enters) {
-		push(task, 0, node);
-		node = called(node, block);
+		node = called(push(task, 0, node), block);
 	} else if (block->forks) {
+		/* A new task, on a stack that another may have had before it. */
 		task->depth = 0;
+		task->root = child(NONE, task->stack | ++task->forks << 52);
 		node = called(task->root, block);
 	} else if (before->ends == CALLS) {
-		push(task, before->end, node);
-		node = called(node, block);
+		node = called(push(task, before->end, node), block);
 	} else if (before->ends == RETURNS) {
 		node = returned(task, node, block);
 	} else if (before->ends == LEAVES) {

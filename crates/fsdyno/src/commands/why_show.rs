@@ -6,6 +6,7 @@ use std::path::Path;
 use fsdyno_record::mailbox::Stage;
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{Frame, Task};
+use fsdyno_why::table::Format;
 use fsdyno_why::{Explained, Phase, flame, picture, table};
 
 use crate::cli::Why;
@@ -21,14 +22,14 @@ pub fn show(why: &Why, it: &Explained, other: Option<&Explained>) -> Result<(), 
     }
 }
 
-/// Writes the pictures: the requests of each phase, and a flame graph of each.
+/// Writes the pictures (the requests of each phase, and a flame graph of each), and everything as JSON.
 fn files(folder: &Path, it: &Explained, other: Option<&Explained>) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::wrong(format!("failed to create '{}': {error}", folder.display()))
     })?;
     let mut count = 0;
-    let mut add = |what: &str, phase: &str, svg: &str| -> Result<(), Failure> {
-        let name = format!("{}-{}-{phase}-{what}.svg", it.workload, it.label);
+    let mut add = |what: &str, svg: &str| -> Result<(), Failure> {
+        let name = format!("{}-{}-{what}", it.workload, it.label);
         // A label may be anything; a file's name may not.
         let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
         let path = folder.join(name.chars().map(plain).collect::<String>());
@@ -45,7 +46,7 @@ fn files(folder: &Path, it: &Explained, other: Option<&Explained>) -> Result<(),
         let dots: Vec<Dot> =
             it.account.iter().flat_map(|account| &account.dots).filter(of_phase).copied().collect();
         if let Some(svg) = picture::svg(&called, &dots) {
-            add("requests", &phase.name, &svg)?;
+            add(&format!("{}-requests.svg", phase.name), &svg)?;
         }
         let Some(tree) = phase.executed.get(&Task::Ops) else { continue };
         let there = other.and_then(|other| {
@@ -56,12 +57,16 @@ fn files(folder: &Path, it: &Explained, other: Option<&Explained>) -> Result<(),
             Some((label, there)) => {
                 let called = format!("{called}, against {label}");
                 let svg = flame::svg(&called, (tree, phase.ops), Some(there));
-                add("difference", &phase.name, &svg)?;
+                add(&format!("{}-difference.svg", phase.name), &svg)?;
             }
-            None => add("functions", &phase.name, &flame::svg(&called, (tree, phase.ops), None))?,
+            None => {
+                let svg = flame::svg(&called, (tree, phase.ops), None);
+                add(&format!("{}-functions.svg", phase.name), &svg)?;
+            }
         }
     }
-    say(&format!("pictures: {count} in {}", folder.display()));
+    add("why.json", &table::write(it, other, Format::Json))?;
+    say(&format!("files: {count} in {}", folder.display()));
     Ok(())
 }
 

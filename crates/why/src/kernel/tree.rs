@@ -85,12 +85,16 @@ impl Frame {
 /// The trees of one stretch of a trial: what was counted at its end less what was counted at its start.
 pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task, Frame> {
     let functions: Vec<Function> = end.iter().map(|node| named(names, node)).collect();
-    let tasks = tasks(&functions, end);
-    let mut trees: BTreeMap<Task, Frame> = BTreeMap::new();
-    for (index, node) in end.iter().enumerate().skip(1) {
+    let less = |(index, node): (usize, &Counted)| {
         let before = start.get(index).copied().unwrap_or_default();
-        let own = node.instructions - before.instructions.min(node.instructions);
-        let calls = node.calls - before.calls.min(node.calls);
+        let instructions = node.instructions.saturating_sub(before.instructions);
+        Counted { instructions, calls: node.calls.saturating_sub(before.calls), ..*node }
+    };
+    let counted: Vec<Counted> = end.iter().enumerate().map(less).collect();
+    let tasks = tasks(&functions, &counted);
+    let mut trees: BTreeMap<Task, Frame> = BTreeMap::new();
+    for (index, node) in counted.iter().enumerate().skip(1) {
+        let (own, calls) = (node.instructions, node.calls);
         if own == 0 && calls == 0 {
             continue;
         }
@@ -125,12 +129,13 @@ fn named(names: &Names, node: &Counted) -> Function {
 
 /// Functions by which a kernel thread's work is known to be the instrument's: nbd's receiver.
 const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"];
-/// Functions that only the disk's server calls: it reads requests from a socket.
-const SERVER: &[&str] = &["unix_stream_recvmsg", "unix_stream_sendmsg", "nbd_ioctl"];
+/// Functions that only the disk's server calls: it reads requests from its end of a socket as from a file.
+/// (The driver's end is used by the kernel itself, by other ways, whoever's request it is.)
+const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
 /// Where idling begins.
 const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
 
-/// Whose each node is.
+/// Whose each node is, by what was executed in the stretch.
 fn tasks(functions: &[Function], nodes: &[Counted]) -> Vec<Task> {
     let has = |list: &[&str], name: &str| list.contains(&name);
     // Parents come before their children, so one way down is enough; roots are told by what is below.
@@ -139,7 +144,7 @@ fn tasks(functions: &[Function], nodes: &[Counted]) -> Vec<Task> {
     for (index, node) in nodes.iter().enumerate() {
         root[index] = node.parent.map_or(index, |parent| root[parent as usize]);
         let seen = roots.entry(root[index]).or_default();
-        seen.0 |= node.parent.is_some() && node.function == USER;
+        seen.0 |= node.parent.is_some() && node.function == USER && node.instructions > 0;
         seen.1 |= has(SERVER, &functions[index].name) && node.calls > 0;
     }
     let mut tasks = vec![Task::Kernel; nodes.len()];
@@ -176,7 +181,7 @@ mod tests {
             (0x20, "__switch_to_asm"),
             (0x30, "ret_from_fork"),
             (0x40, "entry_SYSCALL_64"),
-            (0x50, "unix_stream_recvmsg"),
+            (0x50, "sock_read_iter"),
             (0x60, "asm_sysvec_timer"),
             (0x70, "recv_work"),
             (0x100, "_etext"),
