@@ -225,7 +225,8 @@ mod tests {
     fn cuts_come_where_they_say_and_at_every_flush_where_there_are_enough() {
         let events = events();
         let acks = acks(&[(Did::Begin, 400), (Did::Returned, 1190), (Did::Synced, 1195)]);
-        assert_eq!(windows(&events, &acks), [41..120]);
+        let found = windows(&events, &acks);
+        assert_eq!((found.len(), &found[0]), (1, &(41..120)));
         let cuts = choose(&events, &acks, 7, 800);
         assert_eq!(cuts.len(), 800);
         assert_eq!(cuts, choose(&events, &acks, 7, 800));

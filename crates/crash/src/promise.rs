@@ -26,7 +26,8 @@ pub struct Promise {
 ///
 /// fsync(2) itself: "Calling fsync() does not necessarily ensure that the entry in the directory
 /// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
-/// the directory is also needed." What goes beyond that is the file system's own.
+/// the directory is also needed." What goes beyond that is the file system's own; the sources named for
+/// it are from memory and were not read again. [MEM]
 pub const PROMISES: &[Promise] = &[
     Promise {
         kind: "ext2",
