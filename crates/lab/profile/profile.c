@@ -29,7 +29,8 @@ typedef uint32_t qemu_plugin_meminfo_t;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_info;
-enum { NO_REGISTERS = 0, MEMORY_READ = 1 };
+/* QEMU 7.2 takes a wish for reads alone for one for writes, so both are asked for. */
+enum { NO_REGISTERS = 0, READS_AND_WRITES = 3 };
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t,
 	void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int,
@@ -378,7 +379,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	for (size_t at = 0; at < count; at++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
 		if (pops(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn)))
-			qemu_plugin_register_vcpu_mem_cb(insn, switched, NO_REGISTERS, MEMORY_READ, NULL);
+			qemu_plugin_register_vcpu_mem_cb(insn, switched, NO_REGISTERS, READS_AND_WRITES,
+				NULL);
 	}
 }
 

@@ -53,6 +53,9 @@ fn disk(
     let name = structure.map_or("blocks that cannot be told", Structure::plural);
     let is_seeks = most.seek_ns.0 * 2 > most.time_ns.0;
     let what = match is_seeks {
+        _ if *structure == Some(Structure::Flush) => {
+            format!("{} of the disk's time is {name} ({})", share(most.time_ns.0), most.requests)
+        }
         true => format!(
             "{} of the disk's time is seeks to {name} ({})",
             share(most.seek_ns.0),
