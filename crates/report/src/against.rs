@@ -77,14 +77,15 @@ fn log_mean(row: &Row<'_>, by_durable: bool) -> Option<f64> {
     fsdyno_stats::Summary::of(&logs?).map(|summary| summary.mean)
 }
 
-/// Seed and seconds of each trial of a row; in place of seconds the room for a file, of trials that filled
-/// their file system.
+/// Seed and measure of each trial of a row.
 fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
-    // What was filled is measured by what it held.
-    let time = |(trial, phase): &Run<'_>| {
-        (trial.seed, capacity::room(trial).unwrap_or_else(|| measure::seconds(phase, by_durable)))
-    };
-    row.trials.iter().map(time).collect()
+    row.trials.iter().map(|run| (run.0.seed, time(run, by_durable))).collect()
+}
+
+/// The seconds that a trial is measured by; one that filled its file system is measured by what it held: the
+/// room that a file took.
+fn time((trial, phase): &Run<'_>, by_durable: bool) -> f64 {
+    capacity::room(trial).unwrap_or_else(|| measure::seconds(phase, by_durable))
 }
 
 /// Whether a row's trials made calls: what made none is no rival.
@@ -103,7 +104,7 @@ pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Optio
 /// The times of `new` over those of `base`, alone: paired by seed or as samples, as [`Pairing`] says.
 pub fn compare(base: &Row<'_>, new: &Row<'_>, by_durable: bool) -> Option<Comparison> {
     let pairing = Pairing::of(&base.trials, &new.trials);
-    pairing.compare(|phase| Some(measure::seconds(phase, by_durable)))
+    pairing.compare_runs(|run| Some(time(run, by_durable)))
 }
 
 #[cfg(test)]

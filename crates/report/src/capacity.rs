@@ -125,7 +125,8 @@ mod tests {
             text.contains("ext4 took 1.25 times as much of the device for a file as xfs"),
             "{text}"
         );
-        let text = crate::answer::sentences(&sections, Some("ext4")).join(" ");
+        let against = view::sections(&trials, Some("ext4"));
+        let text = crate::answer::sentences(&against, Some("ext4")).join(" ");
         assert!(text.starts_with("Against ext4, xfs is roomier in dirops create."), "{text}");
         let columns = crate::columns::columns(&sections[0]);
         let files = columns.iter().find(|column| column.head == "files").unwrap();

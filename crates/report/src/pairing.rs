@@ -68,9 +68,12 @@ impl<'a> Pairing<'a> {
     /// The ratio of the times (or whatever `value` measures), new over base; none where one is not known or not
     /// positive. No verdict follows where a flag of some trial forbids it.
     pub fn compare(&self, value: impl Fn(&Phase) -> Option<f64>) -> Option<Comparison> {
-        let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> {
-            runs.iter().map(|run| value(run.1)).collect()
-        };
+        self.compare_runs(|(_, phase)| value(phase))
+    }
+
+    /// The same of what may be known of the whole trial only.
+    pub fn compare_runs(&self, value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Comparison> {
+        let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> { runs.iter().map(&value).collect() };
         let (base, new) = (values(&self.base)?, values(&self.new)?);
         let comparison = match self.how {
             How::Pairs(_) => {

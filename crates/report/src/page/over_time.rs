@@ -273,15 +273,20 @@ mod tests {
 
     #[test]
     fn a_short_last_interval_makes_no_rate_of_its_own() {
-        let series = PhaseSeries {
+        let series = |length_ns| PhaseSeries {
             interval_ns: Nanos(1_000_000_000),
+            length_ns,
             ops: vec![100, 100, 10],
             ..PhaseSeries::default()
         };
         let look = Look { colour: 0, hatch: 0 };
-        let row = |length| Drawn { name: "a", look, seed: 1, series: &series, length };
-        assert_eq!(row(2.1).rates(), [(1.0, 100.0), (2.1, 110.0 / 1.1)]);
-        assert_eq!(row(2.5).rates(), [(1.0, 100.0), (2.0, 100.0), (2.5, 20.0)]);
+        let rates = |tenths: u64| {
+            let series = series(Nanos(tenths * 100_000_000));
+            let length = series.length_ns.seconds();
+            Drawn { name: "a", look, seed: 1, series: &series, length }.rates()
+        };
+        assert_eq!(rates(21), [(1.0, 100.0), (2.1, 110.0 / 1.1)]);
+        assert_eq!(rates(25), [(1.0, 100.0), (2.0, 100.0), (2.5, 20.0)]);
     }
 
     #[test]
