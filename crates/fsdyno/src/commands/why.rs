@@ -322,7 +322,14 @@ fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>)
     }
     let called: BTreeSet<u64> =
         last.counts.nodes.iter().filter(|node| node.calls > 0).map(|node| node.function).collect();
-    let names = Names::new(symbols, modules, &called);
+    let first = looked.seen.iter().find(|seen| seen.stage == Stage::Running);
+    let before = first.map_or(&[][..], |seen| &seen.counts.nodes);
+    let grew = |(at, node): (usize, &fsdyno_lab::Node)| {
+        let calls = before.get(at).map_or(0, |node| node.calls);
+        (node.calls > calls).then_some(node.function)
+    };
+    let late = last.counts.nodes.iter().enumerate().filter_map(grew).collect();
+    let names = Names::new(symbols, modules, &called, &late);
     let mut ran = BTreeSet::new();
     for pair in looked.seen.windows(2) {
         let [begun, next] = pair else { continue };

@@ -80,8 +80,14 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
 }
 
 /// Where modules were loaded: for each that can be told, its index and its address. `called` are the
-/// addresses outside the kernel proper that were called.
-pub fn place(modules: &[Module], called: &BTreeSet<u64>) -> BTreeMap<usize, u64> {
+/// addresses outside the kernel proper that were called, `late` those of them that were called after all
+/// modules had started. A call of that kind goes into one of these modules, so where it fits one function
+/// of one module alone, it is that.
+pub fn place(
+    modules: &[Module],
+    called: &BTreeSet<u64>,
+    late: &BTreeSet<u64>,
+) -> BTreeMap<usize, u64> {
     let mut left = called.clone();
     let mut found = BTreeMap::new();
     // The larger a module is, the surer it is.
@@ -91,6 +97,18 @@ pub fn place(modules: &[Module], called: &BTreeSet<u64>) -> BTreeMap<usize, u64>
         if let Some(address) = place_one(&modules[at], &left) {
             left.retain(|call| !(address..address + modules[at].size).contains(call));
             found.insert(at, address);
+        }
+    }
+    for call in late.intersection(&left) {
+        let fits: Vec<(usize, u64)> = modules
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !found.contains_key(at))
+            .flat_map(|(at, module)| module.functions.iter().map(move |(place, _)| (at, *place)))
+            .filter(|(_, place)| place % PAGE == call % PAGE)
+            .collect();
+        if let [(at, place)] = fits[..] {
+            found.insert(at, call - place);
         }
     }
     found
@@ -133,8 +151,14 @@ mod tests {
         let none = module("never", &[0, 0x8, 0x999], 0x1000);
         let called =
             [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777].map(|at: u64| at << 4 >> 4).into();
-        let found = place(&[two, one, none], &called);
+        let modules = [two, one, none];
+        let found = place(&modules, &called, &BTreeSet::new());
         assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
+        // One call alone places a module if it was made when nothing but these modules ran, and fits no
+        // other.
+        let called: BTreeSet<u64> = called.into_iter().chain([0xe6999, 0xe7008]).collect();
+        assert_eq!(place(&modules, &called, &[0xe6999].into())[&2], 0xe6000);
+        assert_eq!(place(&modules, &called, &BTreeSet::new()).get(&2), None);
     }
 
     #[test]

@@ -85,8 +85,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// Puts names together. `called` are all addresses that were called.
-    pub fn new(symbols: &[Symbol], modules: &[Module], called: &BTreeSet<u64>) -> Names {
+    /// Puts names together. `called` are all addresses that were called, `late` those that were called
+    /// since the first phase.
+    pub fn new(
+        symbols: &[Symbol],
+        modules: &[Module],
+        called: &BTreeSet<u64>,
+        late: &BTreeSet<u64>,
+    ) -> Names {
         let kernel = functions(symbols);
         let end = entrances(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
         let mut functions: BTreeMap<u64, Function> = kernel
@@ -94,7 +100,7 @@ impl Names {
             .map(|(at, name)| (at, Function { layer: layer(&name).to_string(), name }))
             .collect();
         let outside: BTreeSet<u64> = called.iter().copied().filter(|at| *at >= end).collect();
-        let places = module::place(modules, &outside);
+        let places = module::place(modules, &outside, late);
         let mut unplaced = Vec::new();
         for (index, module) in modules.iter().enumerate() {
             let Some(address) = places.get(&index) else {
@@ -222,7 +228,7 @@ mod tests {
             size: 0x100,
         };
         let called = [0xa000, 0xa040].into();
-        let names = Names::new(&symbols(), &[module], &called);
+        let names = Names::new(&symbols(), &[module], &called, &Default::default());
         let is = |at| {
             let Function { name, layer } = names.of(at);
             format!("{name} {layer}")

@@ -26,8 +26,10 @@ pub const USER: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// The threads that issue ops.
+    /// The threads that issue ops. One alone is the agent's own, and syncs after the phase too.
     Ops,
+    /// The agent around them: what it reads of /proc for its books, and of several threads that of the agent.
+    Agent,
     /// Kernel threads: journal, write-back, and what else works for the file system.
     Kernel,
     /// Interrupts and their aftermath, whoever was interrupted.
@@ -43,6 +45,7 @@ impl Task {
     pub fn name(self) -> &'static str {
         match self {
             Task::Ops => "ops",
+            Task::Agent => "agent",
             Task::Kernel => "kernel threads",
             Task::Interrupts => "interrupts",
             Task::Instrument => "instrument",
@@ -91,7 +94,7 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
         Counted { instructions, calls: node.calls.saturating_sub(before.calls), ..*node }
     };
     let counted: Vec<Counted> = end.iter().enumerate().map(less).collect();
-    let tasks = tasks(&functions, &counted);
+    let tasks = tasks(&functions, &counted, start.len());
     let mut trees: BTreeMap<Task, Frame> = BTreeMap::new();
     for (index, node) in counted.iter().enumerate().skip(1) {
         let (own, calls) = (node.instructions, node.calls);
@@ -132,11 +135,13 @@ const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"
 /// Functions that only the disk's server calls: it reads requests from its end of a socket as from a file.
 /// (The driver's end is used by the kernel itself, by other ways, whoever's request it is.)
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
+/// How functions begin that only somebody calls who reads /proc or /sys. No workload does.
+const BOOKS: &[&str] = &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
 /// Where idling begins.
 const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
 
 /// Whose each node is, by what was executed in the stretch.
-fn tasks(functions: &[Function], nodes: &[Counted]) -> Vec<Task> {
+fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> {
     let has = |list: &[&str], name: &str| list.contains(&name);
     // Parents come before their children, so one way down is enough; roots are told by what is below.
     let mut root = vec![0usize; nodes.len()];
@@ -147,18 +152,27 @@ fn tasks(functions: &[Function], nodes: &[Counted]) -> Vec<Task> {
         seen.0 |= node.parent.is_some() && node.function == USER && node.instructions > 0;
         seen.1 |= has(SERVER, &functions[index].name) && node.calls > 0;
     }
+    // Several threads begin with their phase; one alone is there before it.
+    let several = roots.iter().any(|(at, (user, server))| *at >= before && *user && !server);
     let mut tasks = vec![Task::Kernel; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
         let name = functions[index].name.as_str();
         tasks[index] = match node.parent {
             None => match roots.get(&index) {
                 Some((true, true)) => Task::Instrument,
+                Some((true, false)) if several && index < before => Task::Agent,
                 Some((true, false)) => Task::Ops,
                 _ => Task::Kernel,
             },
             Some(_) if is_interrupt(name) => Task::Interrupts,
             Some(_) if has(DRIVER, name) => Task::Instrument,
             Some(_) if has(IDLE, name) => Task::Idle,
+            Some(parent)
+                if tasks[parent as usize] == Task::Ops
+                    && BOOKS.iter().any(|begin| name.starts_with(begin)) =>
+            {
+                Task::Agent
+            }
             Some(parent) => tasks[parent as usize],
         };
     }
@@ -184,11 +198,12 @@ mod tests {
             (0x50, "sock_read_iter"),
             (0x60, "asm_sysvec_timer"),
             (0x70, "recv_work"),
+            (0x80, "proc_reg_read"),
             (0x100, "_etext"),
         ];
         let symbol = |row: &(u64, &str)| Symbol { address: row.0, name: row.1.into(), kind: 't' };
         let symbols: Vec<Symbol> = rows.iter().map(symbol).collect();
-        Names::new(&symbols, &[], &Default::default())
+        Names::new(&symbols, &[], &Default::default(), &Default::default())
     }
 
     fn node(function: u64, parent: Option<u32>, instructions: u64) -> Counted {
@@ -226,5 +241,23 @@ mod tests {
         trees[&Task::Ops].flat("", &mut flat);
         let unlink = Function { name: "vfs_unlink".into(), layer: "files".into() };
         assert_eq!(flat[&unlink], (60, 1));
+    }
+
+    #[test]
+    fn threads_that_begin_with_the_phase_issue_its_ops_and_who_reads_proc_keeps_books() {
+        let end = [
+            node(0, None, 0),
+            node(77, None, 0),
+            node(USER, Some(1), 50),
+            node(78, None, 0),
+            node(USER, Some(3), 7),
+            node(0x80, Some(3), 5),
+            node(0x10, Some(5), 4),
+        ];
+        let start: Vec<_> =
+            end[..3].iter().map(|node| Counted { instructions: 1, calls: 1, ..*node }).collect();
+        let trees = trees(&names(), &start, &end);
+        let whole: Vec<_> = trees.iter().map(|(task, frame)| (*task, frame.whole())).collect();
+        assert_eq!(whole, [(Task::Ops, 7), (Task::Agent, 49 + 5 + 4)]);
     }
 }
