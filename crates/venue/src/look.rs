@@ -43,6 +43,8 @@ pub struct Looked {
     pub log: Option<region::Logged>,
     /// Where the file system begins on its disk.
     pub start: Bytes,
+    /// Its size; none where it does not lie on one served disk.
+    pub size: Option<Bytes>,
 }
 
 /// What looks at a guest while it runs.
@@ -134,7 +136,8 @@ impl LabVenue {
         let mut look = Look { code, partition: place, workdir, seen: Vec::new(), log: None };
         let ran = self.run_with(job, Some(&mut look), watch)?;
         let start = place.map_or(Bytes(0), |(start, _)| start);
-        Ok(Looked { ran, seen: look.seen, log: look.log, start })
+        let size = place.map(|(_, size)| size);
+        Ok(Looked { ran, seen: look.seen, log: look.log, start, size })
     }
 
     /// The modules that the guest of a plan loads, by name, with their bytes.

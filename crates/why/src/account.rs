@@ -64,6 +64,8 @@ pub struct Moment {
 pub struct Ground {
     /// Where the file system begins on its disk, in bytes.
     pub start: u64,
+    /// Its device's size; none where that is not known.
+    pub size: Option<u64>,
     /// The disk that holds nothing but the journal.
     pub journal_disk: Option<u8>,
 }
@@ -144,7 +146,10 @@ impl Account {
             around.go_to((entry.stage, entry.phase));
             let place = around.place(entry);
             let row = |structure, cause| Key { place, structure, cause };
-            let pieces = pieces(entry, &around, ground);
+            let mut pieces = pieces(entry, &around, ground);
+            if is_probe(entry, &pieces, ground) {
+                pieces.iter_mut().for_each(|piece| piece.0 = Some(Structure::DeviceEnd));
+            }
             let first = pieces.first().and_then(|(structure, _)| *structure);
             let whole = row(first, cause(entry, first, journaled));
             let sum = account.rows.entry(whole).or_default();
@@ -265,6 +270,18 @@ fn pieces(entry: &Entry, around: &Around<'_>, ground: &Ground) -> Vec<(Option<St
     pieces
 }
 
+/// Whether it is a mount's look at the end of the device: a read of the last 4 KiB, outside of phases, where
+/// nothing lies.
+fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], ground: &Ground) -> bool {
+    let Some(size) = ground.size else { return false };
+    let last = ground.start + size.saturating_sub(4096);
+    entry.action == Action::Read
+        && entry.stage != Stage::Running
+        && ground.journal_disk != Some(entry.disk)
+        && (last..ground.start + size).contains(&(entry.sector * 512))
+        && pieces.iter().all(|(structure, _)| structure.is_none())
+}
+
 fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause {
     match entry.action {
         _ if entry.untimed => Cause::Untimed,
@@ -326,7 +343,7 @@ mod tests {
     }
 
     fn structures(entries: &[Entry], moments: &[Moment]) -> Vec<(Option<Structure>, u64, u64)> {
-        let ground = Ground { start: 1 << 20, journal_disk: None };
+        let ground = Ground { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
         let account = Account::of(entries, moments, &ground);
         let rows = account.rows.iter();
         rows.map(|(key, sum)| (key.structure, sum.requests, sum.bytes.0 / 4096)).collect()
@@ -356,6 +373,17 @@ mod tests {
         let moments = [moment(PHASE, Some(all))];
         let rows = structures(&[write(1, 6)], &moments);
         assert_eq!(rows, [(None, 0, 1), (Some(Bitmap), 1, 1), (Some(InodeTable), 0, 4)]);
+    }
+
+    #[test]
+    fn a_mount_looks_at_the_end_of_the_device() {
+        let read =
+            |block, stage| Entry { action: Action::Read, stage, sectors: 1, ..write(block, 1) };
+        let is = |entry| structures(&[entry], &[])[0].0;
+        assert_eq!(is(read(99, Stage::Gap)), Some(Structure::DeviceEnd));
+        assert_eq!(is(read(98, Stage::Gap)), None);
+        assert_eq!(is(read(99, Stage::Running)), None);
+        assert_eq!(is(Entry { stage: Stage::Gap, ..write(99, 1) }), None);
     }
 
     #[test]
@@ -392,7 +420,7 @@ mod tests {
             let some = map(&[(0, 3, Structure::Bitmap), (8, 20, Structure::Data)]);
             let other = map(&[(2, 10, Structure::Directory)]);
             let moments = [moment(PHASE, Some(some)), moment((Stage::Running, 1), Some(other))];
-            let account = Account::of(&entries, &moments, &Ground { start: 8192, journal_disk: None });
+            let account = Account::of(&entries, &moments, &Ground { start: 8192, ..Ground::default() });
             let all = account.sum(|_| true);
             prop_assert_eq!(all.requests, entries.len() as u64);
             let bytes = |entry: &Entry| match entry.action {

@@ -191,6 +191,7 @@ impl Structure {
             Structure::ChecksumTree => "the checksum tree",
             Structure::LogTree => "the log tree",
             Structure::FreedTree => "blocks of trees, freed since",
+            Structure::DeviceEnd => "the end of the device",
             Structure::Flush => "flushes of the drive's cache",
         }
     }

@@ -362,7 +362,9 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
     }
     let journal_disk =
         lab.filter(|lab| lab.journal.is_some()).and_then(|lab| u8::try_from(lab.data_disks()).ok());
-    let wanted = wanted(&log.entries, looked.start, journal_disk);
+    let ground =
+        Ground { start: looked.start.0, size: looked.size.map(|size| size.0), journal_disk };
+    let wanted = wanted(&log.entries, &ground);
     let mut moments = Vec::new();
     let mut unread: Vec<MapError> = Vec::new();
     for seen in looked.seen {
@@ -381,7 +383,7 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
             }
             error => {
                 it.notes.push(format!("no map of the disk could be made: {error}"));
-                account(it, &log, &moments, looked.start, journal_disk);
+                account(it, &log, &moments, &ground);
                 Ok(())
             }
         };
@@ -396,7 +398,7 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
             moments.len()
         ));
     }
-    account(it, &log, &moments, looked.start, journal_disk);
+    account(it, &log, &moments, &ground);
     Ok(())
 }
 
@@ -411,8 +413,7 @@ fn account(
     it: &mut Explained,
     log: &fsdyno_disk::log::region::Logged,
     moments: &[Moment],
-    Bytes(start): Bytes,
-    journal_disk: Option<u8>,
+    ground: &Ground,
 ) {
     if log.lost > 0 {
         it.notes.push(format!(
@@ -428,7 +429,7 @@ fn account(
         busy_ns: Nanos(busy),
         lost: log.lost,
     };
-    it.account = Some(Account::of(&log.entries, moments, &Ground { start, journal_disk }));
+    it.account = Some(Account::of(&log.entries, moments, ground));
 }
 
 /// A flush moves none.
@@ -440,15 +441,11 @@ fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
 }
 
 /// The parts of the file system that any request touches, rising.
-fn wanted(
-    entries: &[fsdyno_disk::log::Entry],
-    Bytes(start): Bytes,
-    journal_disk: Option<u8>,
-) -> Vec<fsdyno_why::map::Range> {
-    let timed = entries.iter().filter(|entry| Some(entry.disk) != journal_disk);
+fn wanted(entries: &[fsdyno_disk::log::Entry], ground: &Ground) -> Vec<fsdyno_why::map::Range> {
+    let timed = entries.iter().filter(|entry| Some(entry.disk) != ground.journal_disk);
     let mut wanted: Vec<_> = timed
         .filter_map(|entry| {
-            let from = (entry.sector * 512).checked_sub(start)?;
+            let from = (entry.sector * 512).checked_sub(ground.start)?;
             Some(from..from + u64::from(entry.sectors) * 512)
         })
         .filter(|range| !range.is_empty())

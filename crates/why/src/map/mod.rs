@@ -58,6 +58,9 @@ pub enum Structure {
     LogTree,
     /// A tree's block that was freed again before the map was made (btrfs); of which tree is not known.
     FreedTree,
+    /// The last block of the device, in which nothing lies: a mount reads it to see that the device is as large
+    /// as the superblock says (xfs, reiserfs).
+    DeviceEnd,
     /// What is no block at all: a flush of the drive's cache.
     Flush,
 }
@@ -85,6 +88,7 @@ impl Structure {
         (Structure::ChecksumTree, "checksum tree"),
         (Structure::LogTree, "log tree"),
         (Structure::FreedTree, "tree block, freed since"),
+        (Structure::DeviceEnd, "end of the device"),
         (Structure::Flush, "flush of the drive's cache"),
     ];
 
