@@ -1,5 +1,6 @@
 //! `fsdyno why` in the lab: the second pass repeats the first, what it saw sums up to the log, and nearly all of it
 //! is attributed.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
 
