@@ -155,10 +155,11 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
 fn widest(sections: &[&Section<'_>], baseline: Option<&str>) -> String {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
+        let best = best(&section.rows, section.by_durable);
         for row in &section.rows {
             let base = match baseline {
                 Some(label) => base_of(row, &section.rows, label),
-                None => best(&section.rows, section.by_durable),
+                None => best,
             };
             let Some(base) = base.filter(|base| !std::ptr::eq(*base, row)) else { continue };
             let Some(gap) = row.comparison else { continue };

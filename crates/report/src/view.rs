@@ -173,7 +173,11 @@ pub fn sections_named<'a>(
     let order = |name: &String| workloads.iter().position(|w| w == name);
     groups.sort_by_key(|group| order(&group.0));
     // A file system keeps its place in every section, however the trials were interleaved.
-    let place = |run: &Run<'_>| trials.iter().position(|t| t.plan.label == run.0.plan.label);
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, trial) in trials.iter().enumerate() {
+        places.entry(&trial.plan.label).or_insert(at);
+    }
+    let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
     let section = |(workload, phase, of)| section(workload, phase, by_name(of, rows), baseline);
     let mut sections: Vec<Section<'a>> = groups.into_iter().filter_map(section).collect();
