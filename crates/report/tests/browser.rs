@@ -3,6 +3,7 @@
 //!
 //! `FSDYNO_SHOTS=DIR cargo test --release -p fsdyno-report --test browser` keeps the pages and
 //! pictures of them as DIR/NAME.base64.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 #[path = "browser/chromium.rs"]
 mod chromium;
@@ -65,14 +66,14 @@ fn every_chart_is_drawn_in_its_place_on_every_screen_by_day_and_by_night() {
     let folder = tempfile::tempdir().unwrap();
     for (name, trials) in samples() {
         let path = page(folder.path(), name, &trials);
-        browser.open(&path, 1280, Light::Light);
+        browser.open(&path, 1280, Light::Day);
         assert_eq!(browser.value("document.title === 'obeyed'"), false);
         for (width, light) in [
-            (1280, Light::Light),
-            (1280, Light::Dark),
-            (768, Light::Light),
-            (360, Light::Light),
-            (360, Light::Dark),
+            (1280, Light::Day),
+            (1280, Light::Night),
+            (768, Light::Day),
+            (360, Light::Day),
+            (360, Light::Night),
             (700, Light::Paper),
         ] {
             browser.look(width, light);
@@ -93,14 +94,14 @@ fn text_and_drawings_stand_out_in_both_lights() {
     let folder = tempfile::tempdir().unwrap();
     let path = page(folder.path(), "usual", &fixture::with_failures());
     let contrast = include_str!("browser/contrast.js");
-    for light in [Light::Light, Light::Dark, Light::Paper] {
+    for light in [Light::Day, Light::Night, Light::Paper] {
         browser.open(&path, 1280, light);
         assert_eq!(browser.value(contrast), serde_json::json!([]), "{light:?}");
     }
     let ground = "getComputedStyle(document.body).backgroundColor";
-    browser.look(1280, Light::Light);
+    browser.look(1280, Light::Day);
     let day = browser.value(ground);
-    browser.look(1280, Light::Dark);
+    browser.look(1280, Light::Night);
     assert_ne!(browser.value(ground), day);
 }
 
@@ -111,7 +112,7 @@ fn a_keyboard_reaches_the_results_and_opens_the_numbers() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = page(folder.path(), "usual", &fixture::with_failures());
-    browser.open(&path, 1280, Light::Light);
+    browser.open(&path, 1280, Light::Day);
     let focused = "document.activeElement.className + document.activeElement.tagName";
     browser.press("Tab", 9);
     assert_eq!(browser.value(focused), "skipA", "the first stop skips to the results");
@@ -173,7 +174,7 @@ fn a_chart_of_its_own_is_drawn_as_it_is_on_the_page() {
     for file in fsdyno_report::charts(&trials, &fixture::series(&trials), Some("ext4")) {
         let path = folder.path().join(&file.name);
         std::fs::write(&path, &file.svg).unwrap();
-        browser.open(&path, 800, Light::Dark);
+        browser.open(&path, 800, Light::Night);
         // A broken document has an element that says so in its place.
         assert_eq!(
             browser.value("document.querySelector('parsererror') === null"),

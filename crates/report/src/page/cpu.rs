@@ -27,8 +27,8 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     }
     let own = bars::own(rows, looks);
     let mut key = vec![
-        (Key::Box(own.clone()), "calls, user mode".to_string()),
-        (Key::Box(format!("{own} half")), "calls, in the kernel".to_string()),
+        (Key::Box(own.clone()), "calls: user".to_string()),
+        (Key::Box(format!("{own} half")), "calls: kernel".to_string()),
     ];
     key.extend(
         works.iter().enumerate().map(|(at, work)| (Key::Box(format!("n{at}")), threads(work))),

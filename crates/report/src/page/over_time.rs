@@ -110,8 +110,11 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
 }
 
+/// Seconds and values.
+type Line = Vec<(f64, f64)>;
+
 /// What is drawn of a series, one field below the other.
-type Field = (&'static str, Unit, fn(&Drawn<'_>) -> Vec<(f64, f64)>);
+type Field = (&'static str, Unit, fn(&Drawn<'_>) -> Line);
 
 const FIELDS: [Field; 4] = [
     ("ops a second", Unit::Rate, |row| row.rates()),
@@ -129,9 +132,9 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
     chart.key(&key);
     let longest = rows.iter().map(|row| row.length).fold(0.0, f64::max);
     let time = Scale::over(longest, Unit::Seconds);
-    let fields: Vec<(&Field, Vec<Vec<(f64, f64)>>)> = FIELDS
+    let fields: Vec<(&Field, Vec<Line>)> = FIELDS
         .iter()
-        .map(|field| (field, rows.iter().map(field.2).collect::<Vec<_>>()))
+        .map(|field| (field, rows.iter().map(field.2).collect::<Vec<Line>>()))
         .filter(|(_, lines)| lines.iter().any(|line| !line.is_empty()))
         .collect();
     for (index, ((name, unit, _), lines)) in fields.iter().enumerate() {

@@ -22,8 +22,8 @@ pub struct Browser {
 /// The light in which a page is looked at.
 #[derive(Clone, Copy, Debug)]
 pub enum Light {
-    Light,
-    Dark,
+    Day,
+    Night,
     Paper,
 }
 
@@ -119,8 +119,8 @@ impl Browser {
             json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500});
         self.ask("Emulation.setDeviceMetricsOverride", size);
         let (media, scheme) = match light {
-            Light::Light => ("screen", "light"),
-            Light::Dark => ("screen", "dark"),
+            Light::Day => ("screen", "light"),
+            Light::Night => ("screen", "dark"),
             Light::Paper => ("print", "light"),
         };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
