@@ -101,7 +101,7 @@ impl Scene {
     /// Takes the results away and compares all else with what there was.
     fn same(&self, told: &str) {
         let results = self.path("out/r");
-        let known = ["trials.ndjson", "report.html", "schedule.json"];
+        let known = ["trials.ndjson", "series.ndjson", "report.html", "schedule.json"];
         for entry in std::fs::read_dir(&results).into_iter().flatten().flatten() {
             let name = entry.file_name();
             assert!(known.iter().any(|known| name == *known), "{told} left {name:?}");
