@@ -122,7 +122,7 @@ impl Graph {
         let _ = writeln!(
             self.out,
             "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{wide:.2}\" height=\"{}\" \
-             fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"0.5\"/>{}</g>",
+             fill=\"{fill}\" stroke=\"#d0d0d0\" stroke-width=\"0.5\"/>{}</g>",
             escaped(&says),
             ROW - 1.0,
             words(name, x, y, wide)
