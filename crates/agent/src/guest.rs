@@ -22,7 +22,7 @@ use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk};
-use crate::{kernel_log, process, recover, trial};
+use crate::{entropy, kernel_log, process, recover, trial};
 
 const MOUNT_POINT: &str = "/mnt";
 
@@ -70,6 +70,7 @@ fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
 
 /// Starts everything and waits; an error here is the report's reason.
 fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
+    entropy::credit()?;
     load_modules()?;
     mailbox.set(Word::Stage, Stage::Ready as u64);
     stop_for_snapshot(mailbox)?;

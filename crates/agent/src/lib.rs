@@ -8,6 +8,7 @@ mod acks;
 mod age;
 mod block_queue;
 mod books;
+mod entropy;
 mod guest;
 mod held;
 mod host;

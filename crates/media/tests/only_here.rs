@@ -27,6 +27,7 @@ const WORDS: &[&str] = &[
 const LISTED: &[(&str, &str)] = &[
     ("agent/src/age.rs", "below the trial's root, by its descriptor; it must be new"),
     ("agent/src/block_queue.rs", "settings of a device below /sys"),
+    ("agent/src/entropy.rs", "/dev/random, as PID 1 of a guest"),
     ("agent/src/guest.rs", "/dev/port, as PID 1 of a guest"),
     ("agent/src/machine.rs", "sysctls below /proc/sys"),
     ("agent/src/memory.rs", "a guest's PCI region below /sys"),

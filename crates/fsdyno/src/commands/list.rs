@@ -41,7 +41,7 @@ impl Table {
         }
         let heads = self.heads.iter().map(|head| head.to_uppercase()).collect();
         let rows: Vec<Vec<String>> = std::iter::once(heads).chain(self.rows.clone()).collect();
-        output::columns(&rows) + self.note
+        output::columns(&rows) + &output::wrapped(self.note)
     }
 
     fn json(&self) -> Value {
@@ -61,8 +61,7 @@ fn workloads() -> Table {
 }
 
 const THREADS: &str = "
-threads: 'any' takes --threads N; 'fixed' has as many as its own parameters say, with these defaults
-(fsdyno show workload NAME tells each phase's)
+threads: 'any' takes --threads N; 'fixed' has as many as its own parameters say, with these defaults (fsdyno show workload NAME tells each phase's)
 ";
 
 /// `any` if it takes --threads N with its default parameters; `fixed` if it has as many as its own parameters say.

@@ -132,37 +132,58 @@ fn named(names: &Names, node: &Counted) -> Function {
 
 /// Functions by which a kernel thread's work is known to be the instrument's: nbd's receiver.
 const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"];
-/// Functions that only the disk's server calls: it reads requests from its end of a socket as from a file.
-/// (The driver's end is used by the kernel itself, by other ways, whoever's request it is.)
+/// Functions that the disk's server lives by: it reads requests from its end of a socket as from a file.
+/// (The driver's end is used by the kernel itself, by other ways, whoever's request it is.) The sampler of
+/// dirty pages waits at a socket too; the agent calls them a few times a phase, to speak with the sampler.
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
+/// Where every system call comes in.
+const SYSTEM_CALL: &str = "do_syscall_64";
+/// Of a server's system calls at least one in so many is at its socket: it reads, answers, and asks the time.
+const AT_SOCKET: u64 = 10;
 /// How functions begin that only somebody calls who reads /proc or /sys. No workload does.
 const BOOKS: &[&str] = &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
 /// Where idling begins.
 const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
+
+/// What was seen of a task.
+#[derive(Default)]
+struct Seen {
+    user: bool,
+    at_socket: u64,
+    system_calls: u64,
+}
+
+impl Seen {
+    fn is_server(&self) -> bool {
+        self.at_socket > 0 && self.at_socket.saturating_mul(AT_SOCKET) >= self.system_calls
+    }
+}
 
 /// Whose each node is, by what was executed in the stretch.
 fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> {
     let has = |list: &[&str], name: &str| list.contains(&name);
     // Parents come before their children, so one way down is enough; roots are told by what is below.
     let mut root = vec![0usize; nodes.len()];
-    let mut roots: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
+    let mut roots: BTreeMap<usize, Seen> = BTreeMap::new();
     for (index, node) in nodes.iter().enumerate() {
         root[index] = node.parent.map_or(index, |parent| root[parent as usize]);
         let seen = roots.entry(root[index]).or_default();
-        seen.0 |= node.parent.is_some() && node.function == USER && node.instructions > 0;
-        seen.1 |= has(SERVER, &functions[index].name) && node.calls > 0;
+        let name = functions[index].name.as_str();
+        seen.user |= node.parent.is_some() && node.function == USER && node.instructions > 0;
+        seen.at_socket += if has(SERVER, name) { node.calls } else { 0 };
+        seen.system_calls += if name == SYSTEM_CALL { node.calls } else { 0 };
     }
     // Several threads begin with their phase; one alone is there before it.
-    let several = roots.iter().any(|(at, (user, server))| *at >= before && *user && !server);
+    let several = roots.iter().any(|(at, seen)| *at >= before && seen.user && !seen.is_server());
     let mut tasks = vec![Task::Kernel; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
         let name = functions[index].name.as_str();
         tasks[index] = match node.parent {
-            None => match roots.get(&index) {
-                Some((true, true)) => Task::Instrument,
-                Some((true, false)) if several && index < before => Task::Agent,
-                Some((true, false)) => Task::Ops,
-                _ => Task::Kernel,
+            None => match roots.get(&index).filter(|seen| seen.user) {
+                Some(seen) if seen.is_server() => Task::Instrument,
+                Some(_) if several && index < before => Task::Agent,
+                Some(_) => Task::Ops,
+                None => Task::Kernel,
             },
             Some(_) if is_interrupt(name) => Task::Interrupts,
             Some(_) if has(DRIVER, name) => Task::Instrument,
@@ -199,6 +220,7 @@ mod tests {
             (0x60, "asm_sysvec_timer"),
             (0x70, "recv_work"),
             (0x80, "proc_reg_read"),
+            (0x90, "do_syscall_64"),
             (0x100, "_etext"),
         ];
         let symbol = |row: &(u64, &str)| Symbol { address: row.0, name: row.1.into(), kind: 't' };
@@ -241,6 +263,24 @@ mod tests {
         trees[&Task::Ops].flat("", &mut flat);
         let unlink = Function { name: "vfs_unlink".into(), layer: "files".into() };
         assert_eq!(flat[&unlink], (60, 1));
+    }
+
+    #[test]
+    fn who_speaks_with_the_sampler_now_and_then_is_no_server() {
+        let of = |system_calls: u64| {
+            let end = [
+                node(0, None, 0),
+                node(77, None, 0),
+                node(USER, Some(1), 50),
+                Counted { calls: system_calls, ..node(0x90, Some(1), 5) },
+                Counted { calls: 6, ..node(0x50, Some(3), 3) },
+            ];
+            let start: Vec<_> =
+                end.iter().map(|node| Counted { instructions: 0, calls: 0, ..*node }).collect();
+            trees(&names(), &start, &end).keys().copied().collect::<Vec<Task>>()
+        };
+        assert_eq!(of(60), [Task::Instrument]);
+        assert_eq!(of(61), [Task::Ops]);
     }
 
     #[test]
