@@ -169,7 +169,8 @@ impl Sync {
     #[inline(always)]
     fn write(&self, file: FileSlot, payload: Payload) -> i64 {
         let taken = kernel::write(self.file(file), self.contents.slice(payload));
-        if taken < 0 || taken as u32 >= payload.length {
+        // An error is negative, and as a number without a sign larger than any length.
+        if taken as u64 >= u64::from(payload.length) {
             taken
         } else {
             self.write_on(file, payload, taken as u32)
