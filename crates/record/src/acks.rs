@@ -196,7 +196,7 @@ mod tests {
         let lines = [log.line(0).unwrap(), log.line(1).unwrap()];
         log.mark(What::Begin, 0, Nanos(1));
         lines[0].phase(0);
-        [5, 6].map(|at| lines[0].returned(Nanos(at)));
+        [5, 6].iter().for_each(|at| lines[0].returned(Nanos(*at)));
         lines[1].phase(0);
         lines[1].returned(Nanos(7));
         log.mark(What::Synced, 0, Nanos(9));
