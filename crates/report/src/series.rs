@@ -115,6 +115,8 @@ pub fn series_csv(series: &[Series], trials: &[Trial]) -> String {
     out
 }
 
+const NONE: &str = "No phase over time: none was kept, or each was too short for two intervals.";
+
 /// A line for each quantity of each phase, from zero up, as wide as the terminal allows.
 pub fn series_text(series: &[Series], trials: &[Trial], style: Style) -> String {
     let mut out = String::new();
@@ -129,9 +131,10 @@ pub fn series_text(series: &[Series], trials: &[Trial], style: Style) -> String 
         out.push('\n');
     }
     if out.is_empty() {
-        out.push_str(
-            "No phase over time: none was kept, or each was too short for two intervals.\n",
-        );
+        for line in crate::wrap::wrap(NONE, "", style.width) {
+            out.push_str(&line);
+            out.push('\n');
+        }
     }
     out
 }
@@ -261,6 +264,8 @@ mod tests {
             assert!(!text.contains("written"), "nobody knows: {text}");
         }
         assert!(series_text(&[], trials, Style::default()).starts_with("No phase over time"));
+        let narrow = series_text(&[], trials, Style { width: 40, ..Style::default() });
+        assert!(narrow.lines().count() > 1 && narrow.lines().all(|line| line.len() <= 40));
     }
 
     #[test]
