@@ -181,27 +181,15 @@ fn moment_of(events: &[Event], after: usize) -> Nanos {
 #[cfg(test)]
 mod tests {
     use fsdyno_disk::log::data::{DataLog, Writer};
-    use fsdyno_disk::{Action, Request, store::Memory};
+    use fsdyno_disk::{Action, Request};
     use fsdyno_record::Bytes;
     use fsdyno_record::acks::Mark;
 
     use super::*;
 
-    struct Held(Vec<u8>);
-
-    impl Memory for &mut Held {
-        fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-            self.0.slice(offset, length)
-        }
-
-        fn size(&self) -> u64 {
-            self.0.len() as u64
-        }
-    }
-
     /// Forty rounds of a write, a flush, what lands and its answer, ten nanoseconds apart.
     fn events() -> Vec<Event> {
-        let mut held = Held(vec![0; 1 << 20]);
+        let mut held = vec![0; 1 << 20];
         let mut writer = Writer::create(&mut held, 1 << 20, Bytes(1 << 20));
         let request = |action| Request { id: 1, action, sector: 8, sectors: 8, fua: false };
         for round in 0..40u64 {
@@ -213,7 +201,7 @@ mod tests {
             writer.landed(at(2), 8, 8);
             writer.answered(at(3), &request(Action::Flush), false, flush);
         }
-        DataLog::open(held.0).unwrap().events().to_vec()
+        DataLog::open(held).unwrap().events().to_vec()
     }
 
     fn acks(marks: &[(Did, u64)]) -> Acks {

@@ -9,18 +9,6 @@ use crate::cut::Moment;
 
 const CAPACITY: u64 = 256 << 10;
 
-struct Held(Vec<u8>);
-
-impl Memory for &mut Held {
-    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-        self.0.slice(offset, length)
-    }
-
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-}
-
 fn request(action: Action, sector: u64, sectors: u32) -> Request {
     Request { id: 1, action, sector, sectors, fua: false }
 }
@@ -50,7 +38,7 @@ enum Step {
 }
 
 fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
-    let mut held = Held(vec![0; 8 << 20]);
+    let mut held = vec![0; 8 << 20];
     let mut writer = Writer::create(&mut held, 8 << 20, Bytes(CAPACITY));
     let mut flush = 0;
     for (index, step) in steps.iter().enumerate() {
@@ -76,7 +64,7 @@ fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
             Step::Answer => writer.answered(at, &request(Action::Flush, 0, 0), false, flush),
         }
     }
-    DataLog::open(held.0).unwrap()
+    DataLog::open(held).unwrap()
 }
 
 fn cut(after: usize, choice: Choice) -> Cut {

@@ -41,6 +41,17 @@ impl Memory for Vec<u8> {
     }
 }
 
+/// A region that its owner gets back.
+impl<M: Memory> Memory for &mut M {
+    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
+        (**self).slice(offset, length)
+    }
+
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+}
+
 /// Why a region is no store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {

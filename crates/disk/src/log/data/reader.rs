@@ -12,13 +12,8 @@ use crate::store::{Memory, Store, StoreError, To};
 /// # use fsdyno_disk::{Action, Request, Store, store::View};
 /// # use fsdyno_record::{Bytes, Nanos};
 /// # let mut memory = vec![0u8; 1 << 20];
-/// # struct Borrowed<'a>(&'a mut Vec<u8>);
-/// # impl fsdyno_disk::store::Memory for Borrowed<'_> {
-/// #     fn slice(&mut self, at: u64, n: usize) -> &mut [u8] { &mut self.0[at as usize..][..n] }
-/// #     fn size(&self) -> u64 { self.0.len() as u64 }
-/// # }
 /// # let request = Request { id: 1, action: Action::Write, sector: 8, sectors: 8, fua: false };
-/// # let mut writer = Writer::create(Borrowed(&mut memory), 1 << 20, Bytes(1 << 20));
+/// # let mut writer = Writer::create(&mut memory, 1 << 20, Bytes(1 << 20));
 /// # writer.begin(4096, 4096);
 /// # writer.bytes(&[7; 4096]);
 /// # let of = writer.whole(Nanos(5), &request, false);

@@ -2,7 +2,7 @@ use fsdyno_record::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::store::{Memory, To, View, region_size};
+use crate::store::{To, View, region_size};
 use crate::{Action, Request, Store};
 
 const CAPACITY: u64 = 4 << 20;
@@ -14,19 +14,6 @@ fn request(action: Action, sector: u64, sectors: u32) -> Request {
 fn empty() -> Store<Vec<u8>> {
     let room = region_size(Bytes(CAPACITY), Bytes(4 * CAPACITY));
     Store::create(vec![0; room as usize], Bytes(CAPACITY)).unwrap()
-}
-
-/// A writer whose region the test gets back as bytes.
-struct Held(Vec<u8>);
-
-impl Memory for &mut Held {
-    fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-        self.0.slice(offset, length)
-    }
-
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
 }
 
 fn image(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
@@ -71,7 +58,7 @@ proptest! {
     /// Replayed to any moment, the log is what the store was then, in both views.
     #[test]
     fn a_replay_is_the_store_at_any_moment(steps in prop::collection::vec(done(), 1..24), to in 0usize..24) {
-        let mut held = Held(vec![0; 4 << 20]);
+        let mut held = vec![0; 4 << 20];
         let (mut store, mut then) = (empty(), None);
         let mut writer = Writer::create(&mut held, 4 << 20, Bytes(CAPACITY));
         let mut events = 0;
@@ -113,7 +100,7 @@ proptest! {
         }
         let (events, visible, medium) = then
             .unwrap_or_else(|| (events, image(&mut store, View::Visible), image(&mut store, View::Medium)));
-        let mut log = DataLog::open(held.0).unwrap();
+        let mut log = DataLog::open(held).unwrap();
         prop_assert_eq!(log.events().len(), steps.len());
         let mut again = empty();
         log.replay(0..events, &mut again).unwrap();
@@ -124,7 +111,7 @@ proptest! {
 
 #[test]
 fn an_answer_leads_to_what_it_answers_and_its_bytes() {
-    let mut held = Held(vec![0; 1 << 20]);
+    let mut held = vec![0; 1 << 20];
     let mut writer = Writer::create(&mut held, 1 << 20, Bytes(CAPACITY));
     let write = Request { fua: true, ..request(Action::Write, 1, 16) };
     writer.begin(512, 8192);
@@ -136,7 +123,7 @@ fn an_answer_leads_to_what_it_answers_and_its_bytes() {
     let flushed = writer.came(Nanos(12), What::Flush, &flush, false);
     writer.answered(Nanos(20), &flush, false, flushed);
     writer.answered(Nanos(21), &write, false, wrote);
-    let mut log = DataLog::open(held.0).unwrap();
+    let mut log = DataLog::open(held).unwrap();
     assert_eq!((log.requests(), log.events().len(), log.lost()), (3, 5, 0));
     assert_eq!([0, 1, 2, 3].map(|number| log.request(number)), [Some(1), Some(2), Some(0), None]);
     assert_eq!([9, 10, 12, 99].map(|time| log.until(Nanos(time))), [0, 1, 3, 5]);
@@ -149,27 +136,27 @@ fn an_answer_leads_to_what_it_answers_and_its_bytes() {
 
 #[test]
 fn a_block_of_one_byte_takes_no_room() {
-    let mut held = Held(vec![0; 8192]);
+    let mut held = vec![0; 8192];
     let mut writer = Writer::create(&mut held, 8192, Bytes(CAPACITY));
     for _ in 0..20 {
         writer.begin(0, 8192);
         writer.bytes(&[0; 8192]);
         writer.whole(Nanos(1), &request(Action::Write, 0, 16), false);
     }
-    assert_eq!(DataLog::open(held.0).unwrap().lost(), 20, "a write is written before it is known");
-    let mut held = Held(vec![0; 32768]);
+    assert_eq!(DataLog::open(held).unwrap().lost(), 20, "a write is written before it is known");
+    let mut held = vec![0; 32768];
     let mut writer = Writer::create(&mut held, 32768, Bytes(CAPACITY));
     for _ in 0..200 {
         writer.begin(0, 8192);
         writer.bytes(&[0; 8192]);
         writer.whole(Nanos(1), &request(Action::Write, 0, 16), false);
     }
-    assert_eq!(DataLog::open(held.0).unwrap().lost(), 0);
+    assert_eq!(DataLog::open(held).unwrap().lost(), 0);
 }
 
 #[test]
 fn what_finds_no_room_is_counted_and_nothing_comes_after_it() {
-    let mut held = Held(vec![0; 16384]);
+    let mut held = vec![0; 16384];
     let mut writer = Writer::create(&mut held, 16384, Bytes(CAPACITY));
     let bytes: Vec<u8> = (0..8192u32).map(|at| at as u8).collect();
     for _ in 0..3 {
@@ -178,20 +165,20 @@ fn what_finds_no_room_is_counted_and_nothing_comes_after_it() {
         writer.whole(Nanos(1), &request(Action::Write, 0, 16), false);
     }
     writer.came(Nanos(2), What::Flush, &request(Action::Flush, 0, 0), false);
-    let log = DataLog::open(held.0).unwrap();
+    let log = DataLog::open(held).unwrap();
     assert_eq!((log.events().len(), log.lost()), (1, 3));
 }
 
 #[test]
 fn what_is_no_log_is_refused() {
     assert!(DataLog::open(vec![0; 8192]).is_err());
-    let mut held = Held(vec![0; 8192]);
+    let mut held = vec![0; 8192];
     let mut writer = Writer::create(&mut held, 8192, Bytes(CAPACITY));
     writer.landed_all(Nanos(1));
-    let whole = held.0.clone();
+    let whole = held.clone();
     assert!(DataLog::open(whole).is_ok());
     for at in [0, 8, 17, 24, 4096 + 12] {
-        let mut torn = held.0.clone();
+        let mut torn = held.clone();
         torn[at] ^= 0x41;
         assert!(DataLog::open(torn).is_err(), "{at}");
     }
