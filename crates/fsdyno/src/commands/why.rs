@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fsdyno_lab::{Code, Lab, LabOptions, user_cache};
 use fsdyno_record::mailbox::{Progress, Stage};
+use fsdyno_record::naming;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Job, Nanos, Trial};
@@ -32,13 +33,17 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     check_phase(why.phase.as_deref(), &trials)?;
     let stop = stop::flag()?;
     let looker = Looker::new(trials.iter().chain(others.iter().flatten()), &stop)?;
+    let (names, their_names) =
+        (naming::Names::of(&trials), naming::Names::of(others.iter().flatten()));
     let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
     for (at, other) in pairs {
         let mut of = |is_other: bool, at: usize, trial: &Trial| -> Result<Explained, Failure> {
             if let Some(known) = explained.get(&(is_other, at)) {
                 return Ok(known.clone());
             }
-            let new = looker.explain(trial)?;
+            let mut new = looker.explain(trial)?;
+            let names = if is_other { &their_names } else { &names };
+            (new.workload, new.label) = (names.workload(trial), names.row(trial));
             explained.insert((is_other, at), new.clone());
             Ok(new)
         };
@@ -78,7 +83,11 @@ fn chosen(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<Trial
             why_not.get_or_insert(reason);
             continue;
         }
-        match chosen.iter_mut().find(|held| held.plan.hash == trial.plan.hash) {
+        // The hash leaves out the label.
+        let same = |held: &&mut Trial| {
+            (&held.plan.hash, &held.plan.label) == (&trial.plan.hash, &trial.plan.label)
+        };
+        match chosen.iter_mut().find(same) {
             Some(held) if held.seed <= trial.seed => {}
             Some(held) => *held = trial.clone(),
             None => chosen.push(trial.clone()),
@@ -106,8 +115,19 @@ fn cannot(trial: &Trial) -> Option<String> {
     (!lab.accel.is_exact()).then(|| "it ran on KVM, and nothing of that repeats".into())
 }
 
+/// What two trials of one label are told apart by.
+fn conditions(trial: &Trial) -> impl PartialEq {
+    let plan = &trial.plan;
+    let lab = plan.lab().map(|lab| (lab.kernel.clone(), lab.raid, lab.size, lab.cpu, lab.ram));
+    let period = plan.filesystem.as_ref().and_then(|filesystem| filesystem.period.clone());
+    let age = plan.age().map(ToString::to_string);
+    let disk = plan.disk_name().map(String::from);
+    (plan.workload.params.clone(), disk, lab, period, age, plan.threads, plan.sysctls.clone())
+}
+
 /// Each trial with the one of the other result that it is compared with: of the same workload, with the
-/// same label where there is one, else the only one.
+/// same label where there is one, else the only one. Of several of a label it is the one that ran under the
+/// same conditions; where there is no such one, nobody guesses.
 fn pairs(
     trials: &[Trial],
     others: Option<&[Trial]>,
@@ -119,23 +139,29 @@ fn pairs(
             |other: &&(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
         let same: Vec<(usize, &Trial)> =
             others.iter().enumerate().collect::<Vec<_>>().iter().filter(same).copied().collect();
-        let label = same.iter().find(|(_, other)| other.plan.label == trial.plan.label);
-        match (label, same.as_slice()) {
-            (Some((other, _)), _) | (None, [(other, _)]) => pairs.push((at, Some(*other))),
-            (None, []) => {
+        let named: Vec<(usize, &Trial)> =
+            same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
+        let alike: Vec<(usize, &Trial)> =
+            named.iter().filter(|it| conditions(it.1) == conditions(trial)).copied().collect();
+        let of_label = if named.len() > 1 { &alike } else { &named };
+        match (of_label.as_slice(), same.as_slice()) {
+            ([(other, _)], _) => pairs.push((at, Some(*other))),
+            ([], [(other, _)]) => pairs.push((at, Some(*other))),
+            (_, []) => {
                 return Err(Failure::wrong(format!(
                     "--against has no trial of {}; it is compared with one of the same workload",
                     trial.plan.workload.name
                 )));
             }
-            (None, several) => {
-                let labels: Vec<&str> =
-                    several.iter().map(|(_, other)| other.plan.label.as_str()).collect();
+            (_, several) => {
+                let names = naming::Names::of(several.iter().map(|it| it.1));
+                let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
                 return Err(Failure::wrong(format!(
-                    "--against has several rows of {} and none is called {}: {}",
+                    "--against has several rows of {} and not just one of the conditions of {}: {}; \
+                     explain a result that has one of them",
                     trial.plan.workload.name,
                     trial.plan.label,
-                    labels.join(", ")
+                    rows.join("; ")
                 )));
             }
         }

@@ -17,8 +17,12 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     let mut dump = DUMPE2FS.ask(&["{image}"], image, "")?;
     // What is only in the journal is not where it belongs yet; the image is ours to change.
     if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
-        E2FSCK.ask(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
+        let said = E2FSCK.ask(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
         dump = DUMPE2FS.ask(&["{image}"], image, "")?;
+        // A journal on another disk is not there: what this one says may be of before.
+        if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
+            return Err(E2FSCK.unreadable(&said));
+        }
     }
     let layout = Layout::of(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
     let mut map = Map::default();
