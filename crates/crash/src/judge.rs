@@ -128,6 +128,8 @@ fn name(
             (Some(file), Kind::File) => fits(file, entry, contents),
             (None, Kind::Directory) if node.directory => Fit::Exact,
             (None, Kind::Other) if !node.directory => Fit::Exact,
+            // What cannot be looked at shows no kind.
+            (Some(file), Kind::Other) if entry.error != 0 => fits(file, entry, contents),
             _ => continue,
         };
         if best.is_none_or(|(known, ..)| fit < known) {
@@ -196,7 +198,8 @@ fn doubled(tree: &Tree, entries: &BTreeMap<&[u8], &Entry>, findings: &mut Findin
             }
             let other = tree.nodes[id].paths.iter().filter(|other| *other != path);
             let mut other = other.filter_map(|other| entries.get(other.as_slice()));
-            if other.any(|other| other.inode == entry.inode) {
+            let same = |other: &&Entry| other.error == 0 && other.inode == entry.inode;
+            if entry.error == 0 && other.any(same) {
                 findings.names_doubled += 1;
                 findings.say(path, "was renamed, and both its names are there");
             }

@@ -188,6 +188,8 @@ pub enum RunError {
     Died {
         /// `was killed by signal 9`, `ended with status 1`, ...
         how: String,
+        /// Whether QEMU ended in good order, as it does when its guest switches itself off.
+        powered_off: bool,
         /// Lines of its console and of QEMU's own messages.
         console: Vec<String>,
     },

@@ -526,7 +526,8 @@ impl<'a> Run<'a> {
             (None, Some(0)) => "ended, as when a guest powers off,".into(),
             (None, code) => format!("ended with status {}", code.unwrap_or_default()),
         };
-        RunError::Died { how, console }
+        let powered_off = ended.status.success();
+        RunError::Died { how, powered_off, console }
     }
 
     /// The last lines of the console, and after them what QEMU itself had to say.

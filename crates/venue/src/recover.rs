@@ -14,6 +14,7 @@ use fsdyno_crash::order::{self, Order, RECORDS};
 use fsdyno_crash::{Cut, Disk, promise};
 use fsdyno_disk::store::Memory;
 use fsdyno_lab::{Finished, Guest, Machine, RunError};
+use fsdyno_record::mailbox::Stage;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Job, Nanos};
@@ -141,10 +142,11 @@ impl Work<'_> {
         let mut text: Value = serde_json::from_slice(&text_of(&job)?).map_err(died)?;
         text["order"] = json!(order);
         let text = serde_json::to_vec(&text).map_err(died)?;
-        let (before, mut at) = (self.done.load(Ordering::Relaxed), 0);
+        let (mut at, mut at_work) = (0, false);
         let mut look = |progress: &fsdyno_record::mailbox::Progress| {
             self.done.fetch_add(progress.ops_done - at, Ordering::Relaxed);
             at = progress.ops_done;
+            at_work |= progress.stage == Stage::Running;
             match self.stop.load(Ordering::Relaxed) {
                 true => Watch::Stop,
                 false => watch(self.done.load(Ordering::Relaxed)),
@@ -154,7 +156,9 @@ impl Work<'_> {
         let finished = match ran {
             Ok(finished) => finished,
             Err(RunError::Stopped) => return Err(VenueError::Stopped),
-            Err(error) => return self.dead(cuts, at as usize, before, error),
+            // What never came to its first cut had nothing of a cut's to die of.
+            Err(error) if !at_work => return Err(from_run(error)),
+            Err(error) => return self.dead(cuts, at as usize, error),
         };
         let report = read_report(&finished.report)?;
         let found = records(&finished)?;
@@ -189,17 +193,12 @@ impl Work<'_> {
     }
 
     /// A guest died of what it was at. The others of its cuts are tried again without that one.
-    fn dead(
-        &self,
-        cuts: &mut Vec<Cut>,
-        at: usize,
-        before: u64,
-        error: RunError,
-    ) -> Result<(), VenueError> {
+    fn dead(&self, cuts: &mut Vec<Cut>, at: usize, error: RunError) -> Result<(), VenueError> {
         let how = match &error {
             RunError::Panicked { .. } => "the kernel panicked",
             RunError::Stalled { .. } | RunError::Deadline { .. } => "the guest hung",
-            RunError::Died { .. } => "the guest died",
+            // A QEMU that was killed, or gave up, is this host's affair.
+            RunError::Died { powered_off: true, .. } => "the guest switched itself off",
             _ => return Err(from_run(error)),
         };
         if at >= cuts.len() {
@@ -210,7 +209,9 @@ impl Work<'_> {
         let cut = cuts.remove(at);
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         known.push((cut, Found { recovery, entries: Vec::new() }));
-        self.done.store(before + 1, Ordering::Relaxed);
+        // Those before it are tried again.
+        self.done.fetch_sub(at as u64, Ordering::Relaxed);
+        self.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -133,6 +133,10 @@ impl One<'_> {
             let left = end.since(clock::now());
             let why = match status {
                 Some(status) if status == "exit code 0" => return Ok(()),
+                // It says so itself: what failed is ours (no room, a tool that does not start), and no finding.
+                Some(status) if status.starts_with("exit code") => {
+                    return Err(io::Error::other(format!("cut {index}: {status}")));
+                }
                 Some(status) => format!("the process that brought it back ended: {status}"),
                 None if left == Nanos(0) => {
                     format!("it hung: not back within {} of virtual time", self.order.deadline)
@@ -177,8 +181,15 @@ impl One<'_> {
         tree: &mut Vec<u8>,
     ) -> io::Result<()> {
         let mut target = self.target(device, shared);
-        let first = self.look(&mut target, recovery, tree);
-        recovery.refused = first.err().map(|error| error.to_string());
+        match self.look(&mut target, recovery, tree) {
+            Ok(None) => {}
+            // It was there, and is perhaps mounted still: nobody checks or repairs it so.
+            Ok(Some(why)) => {
+                recovery.unclean = Some(format!("it was not unmounted in good order: {why}"));
+                return Ok(());
+            }
+            Err(error) => recovery.refused = Some(error.to_string()),
+        }
         let unclean = self.check(&target, &self.filesystem.check, &self.filesystem.check_clean)?;
         recovery.unclean = unclean;
         if recovery.refused.is_none() && recovery.unclean.is_none() {
@@ -217,20 +228,21 @@ impl One<'_> {
             .made(true)
     }
 
-    /// Mounts it, timed, and looks at everything in it, untimed.
+    /// Mounts it, timed, and looks at everything in it, untimed; why it could not be unmounted in good order
+    /// after that, if it could not.
     fn look(
         &self,
         target: &mut Formatted,
         recovery: &mut Recovery,
         tree: &mut Vec<u8>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<String>> {
         let mounted = target.prepare(&mut Conditions::default());
         recovery.mount_ns = target.setup().unwrap_or_default().mount_ns;
         target.set_timed(false);
         let walked = mounted.map(|()| walk::walk(&Path::new(MOUNT_POINT).join("trial"), tree));
         // A file system that turned read-only may refuse to be unmounted in good order.
         let ended = target.finish();
-        walked.and(ended)
+        walked.map(|()| ended.err().map(|error| error.to_string()))
     }
 
     /// What a check finds; none where it is clean.

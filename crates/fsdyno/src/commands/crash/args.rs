@@ -78,7 +78,7 @@ pub struct Crash {
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<String>,
-    /// Size of the file system [default: 2G]
+    /// Size of the file system
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     pub size: String,
     /// A kernel setting in the lab, such as vm.dirty_expire_centisecs=500; may be repeated
@@ -88,7 +88,9 @@ pub struct Crash {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: Option<u16>,
     /// Do again what a finding's file says, and nothing else
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "filesystems", "sets", "cuts"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "ram", "size", "sysctls", "out",
+    ])]
     pub replay: Option<PathBuf>,
     /// Say what would be done, and touch nothing
     #[arg(long)]

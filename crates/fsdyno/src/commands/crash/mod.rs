@@ -51,7 +51,16 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     let (venue, known) = place::lab_venue(&run, &folder, &stop)?;
     asked.iter_mut().for_each(|asked| asked.place = known.clone());
     let cells = place::cells(&asked)?;
+    for taken in ["crash.json", "findings"] {
+        if folder.join(taken).exists() {
+            return Err(Failure::wrong(format!(
+                "'{}' has a {taken} of another run; give --out a new folder",
+                folder.display()
+            )));
+        }
+    }
     let mut skipped: Option<Failure> = None;
+    let mut failed: Option<Failure> = None;
     let mut rows = Vec::new();
     for cell in &cells {
         let missing = match &cell.skip {
@@ -69,20 +78,33 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         }
         let one = One { crash, venue: &venue, stop: &stop };
         let job = job(&cell.plan, crash.seed, cell.deadline);
-        rows.push(one.row(&job, &folder)?);
+        match one.row(&job, &folder) {
+            Ok(row) => rows.push(row),
+            // What is there is kept and shown; why it ended is told then.
+            Err(failure) => {
+                failed = Some(failure);
+                break;
+            }
+        }
+        let text = serde_json::to_string_pretty(&rows)
+            .map_err(|error| Failure::wrong(error.to_string()))?;
+        write(&folder.join("crash.json"), &text)?;
+    }
+    if let Some(failure) = failed.take_if(|_| rows.is_empty()) {
+        return Err(failure);
     }
     if let Some(failure) = skipped.filter(|_| rows.is_empty()) {
         return Err(failure);
     }
-    let text =
-        serde_json::to_string_pretty(&rows).map_err(|error| Failure::wrong(error.to_string()))?;
-    write(&folder.join("crash.json"), &text)?;
     match crash.format {
         Format::Json => json(&rows)?,
         format => data(&table::table(&rows, format))?,
     }
     say(&format!("fsdyno: each cut is in {}", folder.join("crash.json").display()));
-    Ok(verdict(rows.iter().map(Row::violations).sum()))
+    match failed {
+        Some(failure) => Err(failure),
+        None => Ok(verdict(rows.iter().map(Row::violations).sum())),
+    }
 }
 
 fn verdict(violations: u64) -> Exit {
