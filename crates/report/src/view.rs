@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::naming::{Names, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
-use fsdyno_record::{OpKind, Trial};
+use fsdyno_record::{OpKind, Repeats, Trial};
 use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::validity::{self, Flag};
 use fsdyno_stats::{Histogram, Summary};
@@ -300,13 +300,20 @@ fn by_name<'a>(trials: Runs<'a>, names: &Names) -> Vec<Group<'a>> {
 fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let Group { name, variant, mut trials } = group;
     trials.sort_by_key(|(trial, _)| trial.seed);
-    // The pilot's seeds come first.
-    let repeats = trials.first().and_then(|(trial, _)| trial.repeats);
+    let first = trials.first().and_then(|(trial, _)| trial.repeats);
+    let one_rule = |rule: &Repeats| {
+        trials.iter().all(|(trial, _)| trial.repeats.is_some_and(|other| other.same_rule(rule)))
+    };
+    // Stein's interval is of the pilot's spread: its values come first.
+    let pilot = first.filter(one_rule).map(|rule| {
+        trials.sort_by_key(|(trial, _)| !rule.is_pilot(trial.seed));
+        trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed)).count()
+    });
     let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
         let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
         let values = values?;
-        match repeats {
-            Some(rule) => Summary::of_two_stages(&values, rule.pilot as usize),
+        match pilot {
+            Some(pilot) => Summary::of_two_stages(&values, pilot),
             None => Summary::of(&values),
         }
     };

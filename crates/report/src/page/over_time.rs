@@ -63,15 +63,18 @@ impl Drawn<'_> {
     /// Ops a second in each interval, with where it ends. A last interval that was cut to less than
     /// half is one with the one before it: a rate over a moment says nothing.
     fn rates(&self) -> Vec<(f64, f64)> {
+        self.a_second(&self.series.ops)
+    }
+
+    fn a_second(&self, counts: &[u64]) -> Vec<(f64, f64)> {
         let whole = self.series.interval_ns.seconds();
         let mut rates: Vec<(f64, f64)> = Vec::new();
-        let ops = &self.series.ops;
-        for (index, n) in ops.iter().enumerate() {
+        for (index, n) in counts.iter().enumerate() {
             let end = self.end(index);
             let length = end - index as f64 * whole;
             match (index.checked_sub(1), rates.last_mut()) {
                 (Some(before), Some(last)) if length < whole / 2.0 => {
-                    *last = (end, (ops[before] + n) as f64 / (whole + length.max(0.0)));
+                    *last = (end, (counts[before] + n) as f64 / (whole + length.max(0.0)));
                 }
                 _ => rates.push((end, *n as f64 / length)),
             }
@@ -120,7 +123,7 @@ const FIELDS: [Field; 4] = [
     ("ops a second", Unit::Rate, |row| row.rates()),
     ("dirty in the page cache", Unit::Bytes, |row| row.bytes(&row.series.dirty_bytes)),
     ("under write-back", Unit::Bytes, |row| row.bytes(&row.series.writeback_bytes)),
-    ("written to the device", Unit::Bytes, |row| row.bytes(&row.series.device_written_bytes)),
+    ("written to the device", Unit::ByteRate, |row| row.a_second(&row.series.device_written_bytes)),
 ];
 
 fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
@@ -154,7 +157,7 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
         for (at, label) in [&ticks[zero], &ticks[highest]] {
             chart.level(top + height * (1.0 - at), if *at > 0.0 { label } else { "" });
         }
-        let stepped = *unit == Unit::Rate || name.starts_with("written");
+        let stepped = matches!(unit, Unit::Rate | Unit::ByteRate);
         let paths: Vec<(Look, String)> = rows
             .iter()
             .zip(lines)

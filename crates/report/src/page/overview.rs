@@ -90,6 +90,8 @@ struct Dot<'a> {
 /// A phase with its dots.
 struct Phase<'a> {
     title: String,
+    /// Whether file systems were filled, so that ratios are of room and not of time.
+    filled: bool,
     dots: Vec<Dot<'a>>,
 }
 
@@ -107,13 +109,19 @@ pub fn figure(sections: &[Section<'_>], baseline: Option<&str>, looks: &Looks) -
     let chart = chart(shown, &axis, &versus);
     let left = phases.len() - shown.len();
     let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
-    let to = if versus == "best" { "the fastest of its phase" } else { &versus };
+    let to = if versus == "best" { "the best of its phase" } else { &versus };
     let open = match dots().any(|dot| dot.n > 1) {
         true => " Filled: beyond chance; hollow: these trials do not tell.",
         false => " Hollow: one trial each tells nothing beyond its own.",
     };
+    let filled = sections.iter().filter(|section| section.filled).count();
+    let (measure, left_is) = match filled {
+        0 => ("Time", "faster"),
+        all if all == sections.len() => ("What a file takes of the device", "roomier"),
+        _ => ("Time (where a file system was filled, what a file takes of it)", "better"),
+    };
     let note = format!(
-        "Time relative to {to}, with 95 % intervals; further left is faster.{open} {}; {}.{left}",
+        "{measure} relative to {to}, with 95 % intervals; further left is {left_is}.{open} {}; {}.{left}",
         axis.words(),
         n_of(dots().map(|dot| dot.n))
     );
@@ -144,7 +152,7 @@ fn phase<'s>(section: &'s Section<'_>, baseline: Option<&str>, looks: &Looks) ->
         })
     };
     let dots: Vec<Dot<'s>> = section.rows.iter().filter_map(dot).collect();
-    (dots.len() > 1).then(|| Phase { title: section.title(), dots })
+    (dots.len() > 1).then(|| Phase { title: section.title(), filled: section.filled, dots })
 }
 
 /// Where ratios lie: from zero, or by factors where some are far apart.
@@ -325,8 +333,20 @@ fn table(phases: &[Phase<'_>], versus: &str) -> Table {
             let verdict = match dot {
                 _ if dot.base => "",
                 _ if !dot.told => "~",
-                _ if dot.ratio < 1.0 => "faster",
-                _ if dot.ratio > 1.0 => "slower",
+                _ if dot.ratio < 1.0 => {
+                    if phase.filled {
+                        "roomier"
+                    } else {
+                        "faster"
+                    }
+                }
+                _ if dot.ratio > 1.0 => {
+                    if phase.filled {
+                        "less roomy"
+                    } else {
+                        "slower"
+                    }
+                }
                 _ => "same",
             };
             let cells = vec![

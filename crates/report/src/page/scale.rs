@@ -11,6 +11,8 @@ pub enum Unit {
     Rate,
     /// Bytes, by powers of 1024.
     Bytes,
+    /// Bytes in a second.
+    ByteRate,
     /// Ratios: `2x`.
     Times,
 }
@@ -41,10 +43,11 @@ impl Unit {
                 };
                 format!("{}{unit}{second}", round(value))
             }
-            Unit::Bytes => {
+            Unit::Bytes | Unit::ByteRate => {
+                let second = if self == Unit::ByteRate { "/s" } else { "" };
                 let power = binary(value);
                 let unit = ["bytes", "KiB", "MiB", "GiB", "TiB"][power as usize];
-                format!("{} {unit}", round(value / 1024f64.powi(power)))
+                format!("{} {unit}{second}", round(value / 1024f64.powi(power)))
             }
             Unit::Times => format!("{}x", round(value)),
         }
@@ -75,7 +78,11 @@ impl Scale {
         if !longest.is_finite() || longest <= 0.0 {
             return Scale { end: 1.0, step: 1.0, unit };
         }
-        let one = if unit == Unit::Bytes { 1024f64.powi(binary(longest)) } else { 1.0 };
+        let one = if matches!(unit, Unit::Bytes | Unit::ByteRate) {
+            1024f64.powi(binary(longest))
+        } else {
+            1.0
+        };
         let power = 10f64.powf((longest / one / 3.0).log10().floor()) * one;
         let step = [5.0, 2.0, 1.0]
             .into_iter()
