@@ -75,7 +75,7 @@ impl AckLog {
         Some(AckLog { words, ranks, each: each + 1 })
     }
 
-    /// Notes what the trial did. What finds no room is left out; a log has room for 340 phases.
+    /// Notes what the trial did. What finds no room is left out; a log has room for 681 phases.
     pub fn mark(&self, what: What, phase: usize, at: Nanos) {
         let count = self.words[3].load(Ordering::Relaxed) as usize;
         if count < MOST_MARKS {
