@@ -21,6 +21,9 @@ pub struct Cut {
     pub moment: Moment,
     /// What survives of what was in the cache.
     pub choice: Choice,
+    /// Drawn for this cut: what a disk that lies does with what it held back.
+    #[serde(default)]
+    pub draw: u64,
 }
 
 /// What a moment is.
@@ -78,24 +81,28 @@ impl Disk {
     ];
 }
 
-/// The events at which a cut can come: those of timed phases, from their first op until they were
-/// synced. Between them the trial is looked at, which is no part of the work.
-pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
-    let mut windows = Vec::new();
+/// When timed phases were at work: from their first op until they were synced. Between them the trial is
+/// looked at, which is no part of the work.
+fn spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
+    let mut spans = Vec::new();
     let mut begin: Option<Nanos> = None;
-    let mut last = Nanos(0);
-    let until = |time: Nanos| events.partition_point(|event| event.at <= time);
     for mark in &acks.marks {
         match mark.what {
             Did::Begin => begin = begin.or(Some(mark.at)),
             Did::Returned => {}
-            Did::Synced => windows.extend(begin.take().map(|begin| until(begin)..until(mark.at))),
+            Did::Synced => spans.extend(begin.take().map(|begin| (begin, mark.at))),
         }
-        last = mark.at;
     }
-    windows.extend(begin.map(|begin| until(begin)..until(last)));
-    windows.retain(|window| window.start < window.end);
-    windows
+    let last = acks.marks.last().map_or(Nanos(0), |mark| mark.at);
+    spans.extend(begin.map(|begin| (begin, last)));
+    spans
+}
+
+/// The events at which a cut can come: those of timed phases.
+pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
+    let until = |time: Nanos| events.partition_point(|event| event.at <= time);
+    let windows = spans(acks).into_iter().map(|(begin, end)| until(begin)..until(end));
+    windows.filter(|window| window.start < window.end).collect()
 }
 
 /// A flush: the event that brought it, and that of its answer.
@@ -112,15 +119,17 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
 
 /// Draws `count` cuts from `seed`: of four one before, one during, and one after a flush, and one
 /// anywhere; where there are no flushes all anywhere. Of five, one leaves nothing of the cache, one
-/// all, one whole writes, one sectors, one a torn write. They come in the order of their moments.
+/// all, one whole writes, one sectors, one a torn write. They come in the order of their moments. Where
+/// the disk was told nothing at all, which a file system may do that keeps no promise, the moments are
+/// drawn from the time.
 pub fn choose(events: &[Event], acks: &Acks, seed: u64, count: u32) -> Vec<Cut> {
     let windows = windows(events, acks);
     let places: usize = windows.iter().map(ExactSizeIterator::len).sum();
+    let mut draws = stream(seed, "power cuts");
     if places == 0 {
-        return Vec::new();
+        return by_time(events, acks, draws, count);
     }
     let flushes = flushes(events, &windows);
-    let mut draws = stream(seed, "power cuts");
     let mut cuts: Vec<Cut> = (0..count)
         .map(|number| {
             let (moment, after) = match (number % 4, flushes.is_empty()) {
@@ -140,16 +149,44 @@ pub fn choose(events: &[Event], acks: &Acks, seed: u64, count: u32) -> Vec<Cut> 
                     }
                 }
             };
-            let choice = choice(number, &mut draws);
-            Cut { number, after: after as u32, at: moment_of(events, after), moment, choice }
+            let draw = draws.draw();
+            let (choice, at) = (choice(number, draw), moment_of(events, after));
+            Cut { number, after: after as u32, at, moment, choice, draw }
         })
         .collect();
     cuts.sort_by_key(|cut| (cut.after, cut.number));
     cuts
 }
 
-fn choice(number: u32, draws: &mut SplitMix64) -> Choice {
-    let seed = draws.draw();
+/// Cuts at moments of the timed phases that no event tells apart.
+fn by_time(events: &[Event], acks: &Acks, mut draws: SplitMix64, count: u32) -> Vec<Cut> {
+    let spans = spans(acks);
+    let all: u64 = spans.iter().map(|(begin, end)| end.since(*begin).0).sum();
+    if all == 0 {
+        return Vec::new();
+    }
+    let mut cuts: Vec<Cut> = (0..count)
+        .map(|number| {
+            let (mut place, mut at) = (draws.below(all), Nanos(0));
+            for (begin, end) in &spans {
+                let length = end.since(*begin).0;
+                if place < length {
+                    at = Nanos(begin.0 + place + 1);
+                    break;
+                }
+                place -= length;
+            }
+            let draw = draws.draw();
+            let after = events.partition_point(|event| event.at < at) as u32;
+            let (moment, choice) = (Moment::Between, choice(number, draw));
+            Cut { number, after, at, moment, choice, draw }
+        })
+        .collect();
+    cuts.sort_by_key(|cut| (cut.at, cut.number));
+    cuts
+}
+
+fn choice(number: u32, seed: u64) -> Choice {
     match number % 5 {
         0 => Choice::Nothing,
         1 => Choice::Writes(seed),
@@ -245,12 +282,16 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_without_a_flush_is_cut_anywhere_and_one_without_a_request_nowhere() {
+    fn a_trial_without_a_flush_or_without_a_request_is_cut_anywhere() {
         let mut events = events();
         let all = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
-        assert!(
-            choose(&events, &acks(&[(Did::Begin, 5000), (Did::Synced, 6000)]), 1, 9).is_empty()
-        );
+        let silent = acks(&[(Did::Begin, 5000), (Did::Synced, 6000), (Did::Begin, 8000)]);
+        let cuts = choose(&events, &silent, 1, 40);
+        assert_eq!(cuts.len(), 40, "a file system that tells the disk nothing is cut too");
+        assert!(cuts.iter().all(|cut| cut.after as usize == events.len()));
+        assert!(cuts.iter().all(|cut| (5001..=6000).contains(&cut.at.0)));
+        assert!(cuts.windows(2).all(|pair| pair[0].at <= pair[1].at) && cuts[0].at != cuts[39].at);
+        assert!(choose(&events, &acks(&[]), 1, 9).is_empty(), "nothing was timed");
         events.retain(|event| event.what == What::Write);
         let cuts = choose(&events, &all, 1, 40);
         assert!(cuts.len() == 40 && cuts.iter().all(|cut| cut.moment == Moment::Between));

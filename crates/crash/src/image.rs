@@ -242,7 +242,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
             _ => None,
         });
         let before = answered.map_or(0, |flush| flush as usize);
-        let mut draws = stream(u64::from(cut.number), "reordered");
+        let mut draws = stream(cut.draw, "reordered");
         let cached =
             self.cached.iter().filter(|cached| cached.event >= before || draws.below(2) == 0);
         cached.map(|cached| (cached.event, cached.parts.clone())).collect()
@@ -251,7 +251,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     /// Of one of the last writes the second half of a sector is as it was on the medium before.
     fn tear<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
         const LAST: usize = 16;
-        let mut draws = stream(u64::from(cut.number), "torn within a sector");
+        let mut draws = stream(cut.draw, "torn within a sector");
         let last = &self.cached[self.cached.len().saturating_sub(LAST)..];
         if last.is_empty() {
             return Ok(());

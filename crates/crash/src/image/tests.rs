@@ -68,7 +68,8 @@ fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
 }
 
 fn cut(after: usize, choice: Choice) -> Cut {
-    Cut { number: 3, after: after as u32, at: Nanos(0), moment: Moment::Between, choice }
+    let (at, moment) = (Nanos(0), Moment::Between);
+    Cut { number: 3, after: after as u32, at, moment, choice, draw: 3 }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -143,10 +144,10 @@ const FLUSHED: [Step; 6] = [
     Step::Write(0, 8, 5, false),
 ];
 
-fn image_of(disk: Disk, after: usize, choice: Choice, number: u32) -> Vec<u8> {
+fn image_of(disk: Disk, after: usize, choice: Choice, draw: u64) -> Vec<u8> {
     let mut builder = Builder::new(log(&FLUSHED), empty(), disk);
     let mut work = empty();
-    builder.image(&Cut { number, ..cut(after, choice) }, &[], &mut work).unwrap();
+    builder.image(&Cut { draw, ..cut(after, choice) }, &[], &mut work).unwrap();
     bytes(&mut work, View::Medium)
 }
 
@@ -161,7 +162,7 @@ fn an_honest_disk_has_what_it_flushed_and_one_that_drops_flushes_has_not() {
 
 #[test]
 fn a_disk_that_reorders_has_the_newer_write_without_the_older() {
-    let images = (0..20).map(|number| image_of(Disk::Reorders, 5, Choice::All, number));
+    let images = (0..20).map(|draw| image_of(Disk::Reorders, 5, Choice::All, draw));
     let images: Vec<Vec<u8>> = images.collect();
     assert!(images.iter().all(|image| image[64 * 512] == 9), "it came after the flush");
     assert!(images.iter().any(|image| image[0] == 0) && images.iter().any(|image| image[0] == 1));
@@ -170,8 +171,8 @@ fn a_disk_that_reorders_has_the_newer_write_without_the_older() {
 #[test]
 fn a_disk_that_tears_leaves_half_a_sector() {
     let whole = image_of(Disk::Honest, 4, Choice::All, 0);
-    for number in 0..10 {
-        let torn = image_of(Disk::Tears, 4, Choice::All, number);
+    for draw in 0..10 {
+        let torn = image_of(Disk::Tears, 4, Choice::All, draw);
         let differs: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != torn[*at]).collect();
         assert!(!differs.is_empty() && differs.len() <= 256, "{}", differs.len());
         assert!(differs[0] % 512 >= 256 && differs[0] / 512 == differs[differs.len() - 1] / 512);
