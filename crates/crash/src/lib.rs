@@ -12,10 +12,12 @@ pub mod image;
 pub mod judge;
 pub mod order;
 pub mod promise;
+mod refusal;
 pub mod tree;
 
 pub use cut::{Choice, Cut, Disk};
 pub use found::Found;
 pub use judge::{Findings, judge};
 pub use order::Order;
+pub use refusal::refusal;
 pub use tree::Done;

@@ -16,6 +16,9 @@ pub struct Promise {
     pub kind: &'static str,
     /// Which names fsync(2) of a file makes durable.
     pub names: Names,
+    /// Whether sync(2) and syncfs(2) make all of it durable. The kernel hands them to a process that serves
+    /// a file system only where `sync_fs` is set, as virtiofs alone does (fs/fuse/inode.c, fuse_sync_fs).
+    pub whole: bool,
     /// The command that repairs it without asking; empty where none does so safely.
     pub repair: &'static [&'static str],
     /// Where that is said.
@@ -32,60 +35,70 @@ pub const PROMISES: &[Promise] = &[
     Promise {
         kind: "ext2",
         names: Names::WithDirectory,
+        whole: true,
         repair: &["e2fsck", "-f", "-y", "{device}"],
         source: "fsync(2)",
     },
     Promise {
         kind: "ext3",
         names: Names::WithFile,
+        whole: true,
         repair: &["e2fsck", "-f", "-y", "{device}"],
         source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
     },
     Promise {
         kind: "ext4",
         names: Names::WithFile,
+        whole: true,
         repair: &["e2fsck", "-f", "-y", "{device}"],
         source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
     },
     Promise {
         kind: "xfs",
         names: Names::WithFile,
+        whole: true,
         repair: &["xfs_repair", "{device}"],
         source: "fsync forces the log up to the inode's last change; the log is in order (xfs_file.c)",
     },
     Promise {
         kind: "btrfs",
         names: Names::WithFile,
+        whole: true,
         repair: &[],
         source: "fsync logs the names of the inode too (fs/btrfs/tree-log.c)",
     },
     Promise {
         kind: "f2fs",
         names: Names::WithFile,
+        whole: true,
         repair: &["fsck.f2fs", "-f", "{device}"],
         source: "fsync marks the inode so that its name is recovered (fs/f2fs/recovery.c)",
     },
     Promise {
         kind: "reiserfs",
         names: Names::WithFile,
+        whole: true,
         repair: &["reiserfsck", "--fix-fixable", "--yes", "{device}"],
         source: "fsync commits the transaction of the inode's last change (fs/reiserfs/file.c)",
     },
     Promise {
         kind: "jfs",
         names: Names::WithFile,
+        whole: true,
         repair: &["jfs_fsck", "-f", "{device}"],
         source: "fsync flushes the log, which is in order (fs/jfs/file.c)",
     },
     Promise {
         kind: "nilfs2",
         names: Names::WithFile,
+        whole: true,
         repair: &[],
         source: "fsync builds a segment, and the log is in order (fs/nilfs2/file.c)",
     },
     Promise {
         kind: "vfat",
         names: Names::WithDirectory,
+        whole: true,
         repair: &["fsck.vfat", "-a", "{device}"],
         source: "fsync(2)",
     },
@@ -93,16 +106,24 @@ pub const PROMISES: &[Promise] = &[
     Promise {
         kind: "overlayfs",
         names: Names::WithDirectory,
+        whole: true,
         repair: &[],
         source: "fsync(2), which is handed to the layer above (fs/overlayfs/file.c, readdir.c)",
     },
     Promise {
         kind: "fuse2fs",
         names: Names::WithDirectory,
+        whole: false,
         repair: &["e2fsck", "-f", "-y", "{device}"],
         source: "fsync(2)",
     },
-    Promise { kind: "fuse", names: Names::WithDirectory, repair: &[], source: "fsync(2)" },
+    Promise {
+        kind: "fuse",
+        names: Names::WithDirectory,
+        whole: false,
+        repair: &[],
+        source: "fsync(2)",
+    },
 ];
 
 /// What is promised by a kind; none of one that cannot lose its power here.

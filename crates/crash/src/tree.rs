@@ -10,7 +10,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, What};
 use fsdyno_workload::{Call, DirSlot, Expect, FileSlot, Op, OpSource, Payload, Share, Workload};
 
-use crate::promise::Names;
+use crate::promise::{Names, Promise};
 
 /// A path below the trial's root.
 pub type Path = Vec<u8>;
@@ -119,8 +119,36 @@ pub struct Tree {
     pub names: BTreeMap<Path, Vec<Binding>>,
     /// The nodes that names speak of.
     pub nodes: Vec<Node>,
-    dirs: HashMap<(u32, u16), Path>,
+    dirs: Dirs,
     files: HashMap<(u32, u16), (Id, u64, bool)>,
+}
+
+/// The directories that threads hold open, by their slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dirs(HashMap<(u32, u16), Path>);
+
+impl Dirs {
+    /// The path of a name in one of them; a directory that is not held is the root.
+    pub(crate) fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
+        match (dir, self.0.get(&(thread, dir.0))) {
+            (DirSlot::ROOT, _) | (_, None) => name.to_vec(),
+            (_, Some(dir)) if name == b"." => dir.clone(),
+            (_, Some(dir)) => [dir.as_slice(), b"/", name].concat(),
+        }
+    }
+
+    /// The path of one of them; empty of the root.
+    fn held(&self, thread: u32, dir: DirSlot) -> Path {
+        self.0.get(&(thread, dir.0)).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn open(&mut self, thread: u32, slot: DirSlot, path: Path) {
+        self.0.insert((thread, slot.0), path);
+    }
+
+    pub(crate) fn close(&mut self, thread: u32, slot: DirSlot) {
+        self.0.remove(&(thread, slot.0));
+    }
 }
 
 /// When an op began at the earliest, when it came back, and whether it did.
@@ -133,11 +161,7 @@ struct When {
 
 impl Tree {
     fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
-        match (dir, self.dirs.get(&(thread, dir.0))) {
-            (DirSlot::ROOT, _) | (_, None) => name.to_vec(),
-            (_, Some(dir)) if name == b"." => dir.clone(),
-            (_, Some(dir)) => [dir.as_slice(), b"/", name].concat(),
-        }
+        self.dirs.path(thread, dir, name)
     }
 
     /// What a name stands for now.
@@ -266,7 +290,7 @@ impl Tree {
     }
 
     /// Does an op as a file system would.
-    fn apply(&mut self, op: &Op, promise: Names, when: When) {
+    fn apply(&mut self, op: &Op, promise: &Promise, when: When) {
         let thread = op.thread;
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
         let key = |file: FileSlot| (thread, file.0);
@@ -302,9 +326,9 @@ impl Tree {
             }
             Call::OpenDir { dir, slot } => {
                 let path = self.path(thread, dir, name);
-                self.dirs.insert((thread, slot.0), path);
+                self.dirs.open(thread, slot, path);
             }
-            Call::CloseDir { slot } => drop(self.dirs.remove(&(thread, slot.0))),
+            Call::CloseDir { slot } => self.dirs.close(thread, slot),
             Call::Close { file } if !when.maybe => drop(self.files.remove(&key(file))),
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 self.write(key(file), None, payload, when);
@@ -351,20 +375,20 @@ impl Tree {
             }
             Call::Fsync { file } if !when.maybe => {
                 if let Some((id, ..)) = self.files.get(&key(file)).copied() {
-                    self.fsync(id, promise, when.start);
+                    self.fsync(id, promise.names, when.start);
                 }
             }
             Call::FsyncDir { dir } if !when.maybe => {
-                let path = self.dirs.get(&(thread, dir.0)).cloned().unwrap_or_default();
+                let path = self.dirs.held(thread, dir);
                 for child in self.children(&path) {
                     self.settle(&child, when.start);
                 }
-                if promise == Names::WithFile {
+                if promise.names == Names::WithFile {
                     self.settle(&path, when.start);
                     self.settle_parents(&path, when.start);
                 }
             }
-            Call::Sync if !when.maybe => self.settle_all(when.start),
+            Call::Sync if !when.maybe && promise.whole => self.settle_all(when.start),
             _ => {}
         }
     }
@@ -387,39 +411,11 @@ fn change(file: &mut File, when: When, range: (u64, u64), with: impl Fn(&mut Con
     }
 }
 
-/// Why the ops of a workload cannot be replayed; none where they can.
-pub fn refusal(work: &dyn Workload, asked: u32) -> Option<String> {
-    if work.fills() {
-        return Some("it goes on until its file system is full".into());
-    }
-    for (index, phase) in work.phases().iter().enumerate() {
-        if work.limit(index).is_some() {
-            return Some(format!("phase {} ends by time", phase.name));
-        }
-        let ranks = phase.threads.of(asked);
-        for rank in 0..ranks {
-            let (mut source, mut op) = (work.ops(index, Share { rank, ranks }), Op::default());
-            while source.next(&mut op) {
-                let what = match op.call {
-                    Call::CopyTree { .. } => "copies a tree",
-                    Call::PackTree { .. } | Call::UnpackTree { .. } => "packs or unpacks a tree",
-                    _ => continue,
-                };
-                return Some(format!(
-                    "phase {} {what}, of which only the file system knows the parts",
-                    phase.name
-                ));
-            }
-        }
-    }
-    None
-}
-
 /// The ops of a trial, done one after the other as they came back.
 pub struct Done<'a> {
     work: &'a dyn Workload,
     asked: u32,
-    promise: Names,
+    promise: &'a Promise,
     acks: &'a Acks,
     tree: Tree,
     /// The phase whose ops are being done, with its ranks.
@@ -439,7 +435,12 @@ struct Rank<'a> {
 
 impl<'a> Done<'a> {
     /// Nothing was done yet.
-    pub fn new(work: &'a dyn Workload, asked: u32, promise: Names, acks: &'a Acks) -> Done<'a> {
+    pub fn new(
+        work: &'a dyn Workload,
+        asked: u32,
+        promise: &'a Promise,
+        acks: &'a Acks,
+    ) -> Done<'a> {
         let (tree, ranks) = Default::default();
         Done { work, asked, promise, acks, tree, phase: 0, ranks, marks: 0 }
     }
@@ -462,7 +463,8 @@ impl<'a> Done<'a> {
                     match mark.what {
                         What::Begin => self.begin(mark.phase, mark.at),
                         What::Returned => {}
-                        What::Synced => self.tree.settle_all(mark.at),
+                        What::Synced if self.promise.whole => self.tree.settle_all(mark.at),
+                        What::Synced => {}
                     }
                     self.marks += 1;
                 }

@@ -8,7 +8,7 @@ use fsdyno_workload::Contents;
 /// Ops that are done one after the other, a nanosecond apart.
 pub struct Script {
     pub tree: Tree,
-    pub promise: Names,
+    pub promise: Promise,
     pub at: u64,
 }
 
@@ -24,9 +24,14 @@ pub fn bytes(id: u64, length: u32) -> Payload {
     Payload { id, offset: 0, length }
 }
 
+/// What a file system promises that keeps names so.
+fn promise(names: Names) -> Promise {
+    Promise { kind: "a test's", names, whole: true, repair: &[], source: "none" }
+}
+
 impl Script {
-    pub fn new(promise: Names) -> Script {
-        Script { tree: Tree::default(), promise, at: 0 }
+    pub fn new(promised: Names) -> Script {
+        Script { tree: Tree::default(), promise: promise(promised), at: 0 }
     }
 
     pub fn op(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
@@ -41,7 +46,7 @@ impl Script {
     fn do_it(&mut self, call: Call, from: &str, to: &str, maybe: bool) -> &mut Script {
         let op = Op { call, name: name(from), other: name(to), ..Op::default() };
         let when = When { start: Nanos(self.at), at: Nanos(self.at + 1), maybe };
-        self.tree.apply(&op, self.promise, when);
+        self.tree.apply(&op, &self.promise, when);
         self.at += 1;
         self
     }
@@ -206,6 +211,11 @@ fn a_removal_that_did_not_last_is_told_and_no_violation() {
     let back = script.judge(vec![file("a", &content(1, 100))]);
     assert_eq!((back.violations(), back.names_back, back.lost_ns), (0, 1, Nanos(0)));
     assert_eq!(script.judge(vec![]), Findings::default());
+    // A sync of the whole file system settles it, but for one that the kernel does not ask to do so.
+    script.promise.whole = false;
+    script.op(Call::Sync, "", "");
+    assert_eq!(script.judge(vec![file("a", &content(1, 100))]).violations(), 0);
+    script.promise.whole = true;
     script.op(Call::Sync, "", "");
     assert!(script.judge(vec![file("a", &content(1, 100))]).violations() > 0);
 }
@@ -262,7 +272,7 @@ fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
     for (workload, set, threads) in runs {
         let kind = workloads::find(workload).unwrap();
         let work = kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
-        assert_eq!(refusal(work.as_ref(), threads), None, "{workload}");
+        assert_eq!(crate::refusal(work.as_ref(), threads), None, "{workload}");
         // Each op comes back a nanosecond after the one before, the ranks by turns.
         let mut acks = Acks::default();
         let mut clock = 0;
@@ -293,7 +303,8 @@ fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
             });
         }
         let contents = Contents::new(5);
-        let mut done = Done::new(work.as_ref(), threads, Names::WithFile, &acks);
+        let kept = promise(Names::WithFile);
+        let mut done = Done::new(work.as_ref(), threads, &kept, &acks);
         for time in (1..=clock + 2).step_by(7).chain([clock + 2]) {
             let tree = done.until(Nanos(time));
             let found = Found { entries: as_done(&tree, &contents), ..Found::default() };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_crash::{Cut, Disk, Done, cut, judge, promise, tree};
+use fsdyno_crash::{Cut, Disk, Done, cut, judge, promise};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
@@ -118,11 +118,7 @@ fn check(plan: &Plan) -> Result<(), Failure> {
     let kind =
         plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str()).unwrap_or_default();
     if promise::of(kind).is_none() {
-        let known: Vec<&str> = promise::PROMISES.iter().map(|promise| promise.kind).collect();
-        return Err(cannot(format!(
-            "what '{kind}' promises is not written down; it is of {}",
-            known.join(", ")
-        )));
+        return Err(cannot(unknown(kind).message));
     }
     if let Some(why) = logged::refusal(plan) {
         return Err(cannot(why));
@@ -131,10 +127,16 @@ fn check(plan: &Plan) -> Result<(), Failure> {
         return Err(cannot("its workload has an input of its own".into()));
     }
     let work = workload(plan, 1)?;
-    match tree::refusal(work.as_ref(), plan.ranks()) {
+    match fsdyno_crash::refusal(work.as_ref(), plan.ranks()) {
         Some(why) => Err(cannot(format!("workload {}: {why}", plan.workload.name))),
         None => Ok(()),
     }
+}
+
+fn unknown(kind: &str) -> Failure {
+    let known: Vec<&str> = promise::PROMISES.iter().map(|promise| promise.kind).collect();
+    let known = known.join(", ");
+    Failure::wrong(format!("what '{kind}' promises is not written down; it is of {known}"))
 }
 
 fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
@@ -251,9 +253,8 @@ impl One<'_> {
         let work = workload(&job.plan, job.seed)?;
         let (acks, contents) = (logged.acks()?, Contents::new(job.seed));
         let kind = job.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-        let names =
-            promise::of(kind).map_or(promise::Names::WithDirectory, |promise| promise.names);
-        let mut done = Done::new(work.as_ref(), job.plan.ranks(), names, &acks);
+        let promise = promise::of(kind).ok_or_else(|| unknown(kind))?;
+        let mut done = Done::new(work.as_ref(), job.plan.ranks(), promise, &acks);
         let judged = found.into_iter().map(|(cut, found)| {
             let tree = done.until(cut.at);
             let findings = judge(&tree, &found, &contents, cut.at);
