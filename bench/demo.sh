@@ -7,7 +7,7 @@ set -eu
 fsdyno=$(realpath "$1")
 demo=$(realpath "$(dirname "$0")/../scripts/demo.sh")
 folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -r "$folder"' EXIT
 before=$(date +%s)
 (cd "$folder" && "$demo" "$fsdyno" >/dev/null 2>messages) || { tail "$folder/messages" >&2; exit 1; }
 after=$(date +%s)

@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/lib.sh"
 fsdyno=$1
 folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -r "$folder"' EXIT
 "$fsdyno" run dirops --disk instant --fs indexed=ext4 --fs 'linear=ext4 -O ^dir_index' \
     --set files=10000 --jobs 2 --out "$folder/out" >/dev/null 2>"$folder/messages" ||
     { cat "$folder/messages" >&2; exit 1; }

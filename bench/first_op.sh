@@ -12,7 +12,7 @@ fsdyno=$1
 rounds=${2:-1}
 boot=${3:-cold}
 folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -r "$folder"' EXIT
 worst=0
 round=0
 while [ "$round" -lt "$rounds" ]; do

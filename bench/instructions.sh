@@ -21,7 +21,7 @@ here=$(dirname "$0")
 fsdyno=$1
 files=${2:-10000}
 folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -r "$folder"' EXIT
 trial() {
     name=$1
     shift

@@ -11,7 +11,7 @@ fsdyno=$1
 rounds=${2:-3}
 boot=${3:-cold}
 folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -r "$folder"' EXIT
 trials() { # JOBS OUT
     "$fsdyno" run dirops --fs ext4 --set files=10000 --repeat 4 --boot "$boot" --jobs "$1" --out "$2" \
         >/dev/null 2>"$folder/messages" || { cat "$folder/messages" >&2; exit 1; }

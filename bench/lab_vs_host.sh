@@ -5,8 +5,8 @@
 # On the host each file system lies on a loop device over a file in RAM, made with the catalog's own
 # mkfs, fresh in each round; file systems take turns within a round. Everything is mounted in a mount
 # namespace of its own, the files too: it ends with this script, whatever ends that. In the lab it is
-# the disk `instant`, three seeds, on the kernel at hand that is nearest below this host's, and on the lab's
-# usual one. What is promised is of the nearest kernel, by an op's mean latency within one phase and by its
+# the disk `instant`, three seeds, on the kernel at hand that is nearest to this host's (the same release, else
+# the next below, else the oldest), and on the lab's usual one. What is promised is of the nearest kernel, by an op's mean latency within one phase and by its
 # median (p50). On a host that does other work a mean also has the time in it for which ops had no
 # processor, and repeats badly; the lab has no others.
 #
@@ -32,7 +32,7 @@ rounds=${2:-11}
 folder=${3:-}
 if [ -z "$folder" ]; then
     folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT INT TERM
+    trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$folder"' EXIT INT TERM
 fi
 mkdir -p "$folder/results"
 ram=$folder/ram
@@ -98,9 +98,14 @@ in_lab() {
     means "$out" | sed "s/\$/ $kernel/" >>"$folder/lab"
 }
 
-# The kernel at hand that is nearest below this host's, or the oldest; and the usual one, if it is another.
-nearest=$({ "$fsdyno" list kernels --format json | jq -r '.[].release'; uname -r; } | sort -V -u |
-    awk -v host="$(uname -r)" '$0 == host { exit } { last = $0 } END { print last }')
+# The kernel at hand of this host's release, else the next below, else the oldest; and the usual one, if it is another.
+nearest=$({ "$fsdyno" list kernels --format json | jq -r '.[].release'; echo "$(uname -r) host"; } | sort -V |
+    awk -v host="$(uname -r)" '
+        $2 == "host" { above = 1; next }
+        $1 == host { same = $1 }
+        oldest == "" { oldest = $1 }
+        !above { below = $1 }
+        END { print same != "" ? same : below != "" ? below : oldest }')
 usual=$("$fsdyno" run dirops --dry-run --format json | jq -r '.cells[0].plan.medium.kernel')
 [ -n "$nearest" ] || nearest=$usual
 kernels=$nearest

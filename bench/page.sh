@@ -1,17 +1,22 @@
 #!/bin/sh
-# The page of 200 trials, and the report of 10,000: how large, how fast, in how much memory.
-# page.sh FSDYNO
+# The page of 200 trials, and the report of 10,000, with what was recorded over time and without: how large, how
+# fast, in how much memory.
+# page.sh FSDYNO [RESULT]
 #
-# The trials are copies of one small real study in the lab, with seeds of their own; their digits do not
-# matter here, only their number. Prints a line for each promise. Leaves nothing behind.
+# The trials are copies of those of RESULT, or of one small real study in the lab, with seeds of their own; their digits
+# do not matter here, only their number. Prints a line for each promise. Leaves nothing behind.
 set -eu
 . "$(dirname "$0")/lib.sh"
 fsdyno=$(realpath "$1")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$work"' EXIT INT TERM
 
-"$fsdyno" run dirops tarball --set files=1000 --fs ext4 --fs xfs --fs ext2 --repeat 1 --seed 1 \
-    --out "$work/one" >/dev/null 2>"$work/messages" || { cat "$work/messages" >&2; exit 1; }
+if [ -n "${2:-}" ]; then
+    cp -r "$(realpath "$2")" "$work/one"
+else
+    "$fsdyno" run dirops tarball --set files=3000 --fs ext4 --fs xfs --fs ext2 --repeat 1 --seed 1 \
+        --out "$work/one" >/dev/null 2>"$work/messages" || { cat "$work/messages" >&2; exit 1; }
+fi
 
 # copies NUMBER FOLDER: so many trials, the k-th copy of each with seed k.
 copies() {
@@ -21,11 +26,23 @@ copies() {
             for (i = 0; i < number; i++) {
                 out = line[i % NR + 1]
                 seed = int(i / NR) + 1
-                sub(/"seed":1,/, "\"seed\":" seed ",", out)
-                sub(/-1","lab_id"/, "-" seed "\",\"lab_id\"", out)
+                sub(/"seed":[0-9]+,/, "\"seed\":" seed ",", out)
+                sub(/-[0-9]+","lab_id"/, "-" seed "\",\"lab_id\"", out)
                 print out
             }
         }' "$work/one/trials.ndjson" >"$2/trials.ndjson"
+}
+
+# over_time NUMBER FOLDER: the series of these copies.
+over_time() {
+    awk -v number="$1" '{ line[NR] = $0 }
+        END {
+            for (i = 0; i < number && NR > 0; i++) {
+                out = line[i % NR + 1]
+                sub(/-[0-9]+","label"/, "-" (int(i / NR) + 1) "\",\"label\"", out)
+                print out
+            }
+        }' "$work/one/series.ndjson" >"$2/series.ndjson"
 }
 
 # peak COMMAND...: its wall-clock seconds and the most memory it held in MiB, in that order.
@@ -39,6 +56,7 @@ PYTHON
 }
 
 copies 200 "$work/few"
+over_time 200 "$work/few"
 "$fsdyno" report "$work/few" --html "$work/few.html" >/dev/null 2>&1
 report "page of 200 trials" "$(awk 'BEGIN { print ARGV[1] / 1e6 }' "$(wc -c <"$work/few.html")")" MB at-most 1.5
 
@@ -46,6 +64,10 @@ copies 10000 "$work/many"
 set -- $(peak "$fsdyno" report "$work/many" --html "$work/many.html")
 report "report of 10,000 trials: time" "$1" s at-most 10
 report "report of 10,000 trials: memory" "$2" MiB at-most 500
+over_time 10000 "$work/many"
+set -- $(peak "$fsdyno" report "$work/many" --html "$work/many.html")
+report "the same with their series: time" "$1" s at-most 10
+report "the same with their series: memory" "$2" MiB at-most 500
 report "page of 10,000 trials" "$(awk 'BEGIN { print ARGV[1] / 1e6 }' "$(wc -c <"$work/many.html")")" MB at-most 1.5
 
 # How long the browser takes from the start of navigation until all is loaded and laid out, by its own clock: a

@@ -19,7 +19,7 @@ engine=$(realpath "$1")
 rounds=${2:-7}
 files=50000
 folder=$(mktemp -d "${TMPDIR:-/dev/shm}/fsdyno-tools-XXXXXX")
-trap 'rm -rf "$folder"' EXIT INT TERM
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$folder"' EXIT INT TERM
 data=$folder/data
 
 fresh() {
