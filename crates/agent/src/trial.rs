@@ -156,6 +156,9 @@ impl Trial<'_> {
             .map_err(|error| error.to_string())?
             .build(&plan.workload.params, &setting)
             .map_err(|error| error.to_string())?;
+        if let Some(contents) = Arc::get_mut(&mut self.contents) {
+            contents.thin(workload.zeros());
+        }
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
         self.ready_issuer()?;

@@ -283,6 +283,11 @@ pub trait Workload: Send + Sync {
     /// What it needs.
     fn needs(&self) -> Needs;
 
+    /// How many percent of its contents are zeros ([`crate::Contents::thin`]).
+    fn zeros(&self) -> u64 {
+        0
+    }
+
     /// After how long a phase is to be stopped, by [`OpSource::finish`]; none if it ends by itself.
     ///
     /// Nobody knows beforehand what such a phase will have done: of it [`Workload::counts`] and

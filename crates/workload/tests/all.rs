@@ -49,6 +49,18 @@ const ROWS: &[Row] = &[
         seed_counts: false,
     },
     Row {
+        name: "everyday",
+        set: &[
+            ("documents", "70"),
+            ("document-size", "0-300K"),
+            ("songs", "13"),
+            ("song-size", "5K"),
+            ("films", "1"),
+            ("film-size", "1M"),
+        ],
+        seed_counts: false,
+    },
+    Row {
         name: "capacity",
         set: &[("most", "70"), ("files-per-directory", "20")],
         seed_counts: true,
@@ -141,7 +153,9 @@ fn another_seed_has_the_same_counts_where_that_is_promised() {
 
 #[test]
 fn what_follows_back_to_back_leaves_the_verification_to_the_last_phase() {
-    for name in ["source-tree", "maildir", "maildir-read", "fdtree", "bonnie", "postmark"] {
+    for name in
+        ["source-tree", "maildir", "maildir-read", "fdtree", "bonnie", "postmark", "everyday"]
+    {
         let kind = workloads::find(name).unwrap();
         let params = kind.resolve(&[("gap", "back-to-back")]).unwrap();
         let phases = kind.build(&params, &Setting::default()).unwrap().phases();

@@ -87,6 +87,7 @@ const LONG: &[(&str, &[&str])] = &[
     ("postmark", &["number", "transactions", "subdirectories", "size-low", "size-high"]),
     ("bonnie", &["files"]),
     ("churn", &["files", "ops", "seconds"]),
+    ("everyday", &["documents", "songs", "films"]),
     ("capacity", &["most"]),
 ];
 
@@ -102,6 +103,7 @@ const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("many-files", &[("widths", "3/2"), ("files", "2")]),
     ("postmark", &[("number", "20"), ("transactions", "20")]),
     ("churn", &[("files", "20"), ("ops", "20")]),
+    ("everyday", &[("documents", "20"), ("songs", "2")]),
     ("capacity", &[("most", "20")]),
 ];
 

@@ -13,6 +13,7 @@ pub mod bonnie;
 pub mod capacity;
 pub mod churn;
 pub mod dirops;
+pub mod everyday;
 pub mod fdtree;
 pub mod maildir;
 pub mod maildir_read;
@@ -33,6 +34,7 @@ pub const ALL: &[Kind] = &[
     many_files::KIND,
     postmark::KIND,
     churn::KIND,
+    everyday::KIND,
     capacity::KIND,
 ];
 

@@ -251,7 +251,8 @@ impl One<'_> {
         let jobs = self.crash.jobs.map_or(processors, usize::from);
         let found = self.venue.recover(job, logged, cuts, disk, jobs, &watch)?;
         let work = workload(&job.plan, job.seed)?;
-        let (acks, contents) = (logged.acks()?, Contents::new(job.seed));
+        let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
+        contents.thin(work.zeros());
         let kind = job.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
         let promise = promise::of(kind).ok_or_else(|| unknown(kind))?;
         let mut done = Done::new(work.as_ref(), job.plan.ranks(), promise, &acks);

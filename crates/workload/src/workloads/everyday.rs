@@ -1,0 +1,542 @@
+//! everyday: documents, songs and films written, copied, read back and deleted.
+
+use std::sync::OnceLock;
+
+use fsdyno_record::seed::{SplitMix64, mix};
+use fsdyno_record::{Bytes, OpKind};
+
+use crate::contents::Contents;
+use crate::numbered::Numbered;
+use crate::op::{COPY_BUFFER, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::sizes::Sizes;
+use crate::workload::{
+    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "everyday",
+    about: "Write documents, songs and films, copy them within, read them back, delete them.",
+    source: "what readers of linuxinsight asked for in 2006: files of 100 KB, 5 MB and 700 MB",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Everyday::new(values, setting.seed)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+A reader of 2006 missed everyday files among the tests: documents of 100 KB, songs of 5 MB, a film of \
+700 MB [PUB]. How many of each is ours: as many bytes of documents as of songs, and one film [OWN].
+
+write: the tree `in`: for each kind its directory, folders of it (50 documents, 12 songs, 10 films \
+each [OWN]) and in them the files: mkdir; open O_CREAT|O_EXCL, writes of 128 KiB, close, as cp does from \
+a source that costs nothing [RUN: coreutils 9.1]. copy: cp -a of `in` to `copy`, with its calls and \
+reads and writes of 128 KiB; names are taken as directories are read. read: each file of `in` by name: \
+open, reads of 128 KiB until one gives nothing, close, as cat does [RUN]. delete: rm -r of `in`, then of \
+`copy`, names as directories are read. Nothing is synced by these programs. To see one kind alone, set \
+the numbers of the others to 0.
+
+Contents are random bytes unless `zeros` makes a part of each 4 KiB zeros: with zeros=50 a file system \
+that compresses can save about half, with zeros=100 nearly all. The space that the file system has in \
+use is recorded after each phase; beside the bytes that were written it is what compression saved, or \
+what the file system's own books cost.
+
+With gap=none the phase before is still synced for its times and verified (from the caches) before the \
+next begins; with gap=back-to-back only the last phase is verified.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "documents",
+        default: "2000",
+        domain: Domain::Whole { min: 0, max: 10_000_000 },
+        about: "How many documents.",
+        source: "[OWN] together about 200 MB",
+    },
+    Param {
+        name: "document-size",
+        default: "102400",
+        domain: Domain::Sizes,
+        about: "Bytes of each document.",
+        source: "[PUB] 100k",
+    },
+    Param {
+        name: "songs",
+        default: "40",
+        domain: Domain::Whole { min: 0, max: 1_000_000 },
+        about: "How many songs.",
+        source: "[OWN] together about 200 MB",
+    },
+    Param {
+        name: "song-size",
+        default: "5242880",
+        domain: Domain::Sizes,
+        about: "Bytes of each song.",
+        source: "[PUB] 5MB",
+    },
+    Param {
+        name: "films",
+        default: "1",
+        domain: Domain::Whole { min: 0, max: 10_000 },
+        about: "How many films.",
+        source: "[PUB] one",
+    },
+    Param {
+        name: "film-size",
+        default: "734003200",
+        domain: Domain::Sizes,
+        about: "Bytes of each film.",
+        source: "[PUB] 700MB",
+    },
+    Param {
+        name: "zeros",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 100 },
+        about: "How many percent of each 4 KiB are zeros: 0 cannot be compressed, 100 are zeros only.",
+        source: "[OWN] songs and films are compressed already",
+    },
+    Param {
+        name: "gap",
+        default: "remount",
+        domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
+        about: "What lies before each phase but the first.",
+        source: "[OWN] so that what is read comes from the disk",
+    },
+];
+
+const IN: &[u8] = b"in";
+const COPY: &[u8] = b"copy";
+const ROOT: DirSlot = DirSlot::ROOT;
+const FILE: FileSlot = FileSlot(0);
+const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+const MKDIR: Call = Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE };
+
+/// What there is of each kind: the parameters of its number and size, its directory, files in a folder.
+const KINDS: [(&str, &str, &str, u64); 3] = [
+    ("documents", "document-size", "documents", 50),
+    ("songs", "song-size", "songs", 12),
+    ("films", "film-size", "films", 10),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Write,
+    Copy,
+    Read,
+    Delete,
+}
+
+const PHASES: [(Phase, &str); 4] = [
+    (Phase::Write, "write"),
+    (Phase::Copy, "copy"),
+    (Phase::Read, "read"),
+    (Phase::Delete, "delete"),
+];
+
+fn phase_of(index: usize) -> Option<Phase> {
+    PHASES.get(index).map(|(phase, _)| *phase)
+}
+
+/// The files of one kind.
+#[derive(Debug)]
+struct Class {
+    /// Its directory.
+    name: &'static str,
+    /// Files in a folder.
+    each: u64,
+    files: u64,
+    /// The number of its first file among those of all kinds.
+    first: u64,
+    sizes: Sizes,
+}
+
+impl Class {
+    fn folders(&self) -> u64 {
+        self.files.div_ceil(self.each)
+    }
+}
+
+/// The tree, with its parameters bound.
+#[derive(Debug)]
+struct Everyday {
+    /// Those that have files.
+    classes: Vec<Class>,
+    zeros: u64,
+    gap: GapKind,
+    seed: u64,
+    folders: Numbered,
+    names: Numbered,
+    totals: OnceLock<Totals>,
+}
+
+/// What only a pass over all files can tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    bytes: u64,
+    /// Writes of 128 KiB, or reads that give something.
+    pieces: u64,
+}
+
+impl Everyday {
+    fn new(values: &Values, seed: u64) -> Result<Everyday, ParamError> {
+        let mut classes = Vec::new();
+        let mut first = 0;
+        for (count, size, name, each) in KINDS {
+            let (files, sizes) = (values.whole(count), values.text(size));
+            let sizes = sizes.parse().unwrap_or(Sizes::Fixed(0));
+            if files > 0 {
+                classes.push(Class { name, each, files, first, sizes });
+            }
+            first += files;
+        }
+        if classes.is_empty() {
+            return Err(ParamError::Conflict(
+                "documents=0, songs=0 and films=0 leave nothing to do; set one of them to 1 or more"
+                    .to_string(),
+            ));
+        }
+        Ok(Everyday {
+            classes,
+            zeros: values.whole("zeros"),
+            gap: GapKind::named(values.text("gap")),
+            seed: mix(seed ^ 0x6576_6572_7964_6179),
+            folders: Numbered::new("d", 4),
+            names: Numbered::new("f", 6),
+            totals: OnceLock::new(),
+        })
+    }
+
+    /// The content of a class's file.
+    fn payload(&self, class: &Class, file: u64) -> Payload {
+        let number = class.first + file;
+        let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
+        Payload { id: number, offset: 0, length: class.sizes.draw(&mut draws) as u32 }
+    }
+
+    fn files(&self) -> u64 {
+        self.classes.iter().map(|class| class.files).sum()
+    }
+
+    /// Directories of one copy, its own counted.
+    fn directories(&self) -> u64 {
+        1 + self.classes.iter().map(|class| 1 + class.folders()).sum::<u64>()
+    }
+
+    fn totals(&self) -> Totals {
+        *self.totals.get_or_init(|| {
+            let mut totals = Totals::default();
+            for class in &self.classes {
+                for file in 0..class.files {
+                    let size = u64::from(self.payload(class, file).length);
+                    totals.bytes += size;
+                    totals.pieces += size.div_ceil(COPY_BUFFER);
+                }
+            }
+            totals
+        })
+    }
+
+    /// Writes `in/songs`, with a folder `in/songs/d0003`, with a file `in/songs/d0003/f000041`.
+    fn name(&self, name: &mut Name, class: &Class, folder: Option<u64>, file: Option<u64>) {
+        name.clear();
+        name.push(IN);
+        name.push(b"/");
+        name.push(class.name.as_bytes());
+        if let Some(folder) = folder {
+            name.push(b"/");
+            self.folders.push(name, folder);
+        }
+        if let Some(file) = file {
+            name.push(b"/");
+            self.names.push(name, file);
+        }
+    }
+
+    fn name_file(&self, name: &mut Name, class: &Class, file: u64) {
+        self.name(name, class, Some(file / class.each), Some(file));
+    }
+
+    /// What is at a path below `in` or `copy`.
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let mut parts = path.split(|byte| *byte == b'/');
+        let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
+        let name = parts.next()?;
+        let class = self.classes.iter().find(|class| class.name.as_bytes() == name)?;
+        let Some(folder) = parts.next() else { return Some(directory) };
+        let folder = self.folders.read(folder).filter(|folder| *folder < class.folders())?;
+        let Some(name) = parts.next() else { return Some(directory) };
+        let file = self.names.read(name)?;
+        let there = file < class.files && file / class.each == folder && parts.next().is_none();
+        there.then(|| Expected::file(self.payload(class, file)).with_mode(FILE_MODE))
+    }
+}
+
+impl Workload for Everyday {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let spec = |(phase, name): &(Phase, &'static str)| PhaseSpec {
+            name,
+            gap: if *phase == Phase::Write { GapKind::None } else { self.gap },
+            verify: *phase != Phase::Read,
+            threads: Threads::One,
+        };
+        PhaseSpec::chained(PHASES.iter().map(spec).collect())
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let remove = Call::RemoveTree { dir: ROOT, order: RemoveOrder::Readdir };
+        match phase_of(phase).filter(|_| share.rank == 0) {
+            None => Box::new(NoOps),
+            Some(Phase::Write) => {
+                Box::new(Write { work: self, at: Place::default(), step: Step::Top })
+            }
+            Some(Phase::Copy) => {
+                let copy = Call::CopyTree { dir: ROOT, to: ROOT };
+                Box::new(Whole(vec![(copy, IN, COPY)].into_iter()))
+            }
+            Some(Phase::Read) => {
+                Box::new(Read { work: self, at: Place::default(), step: ReadStep::Open })
+            }
+            Some(Phase::Delete) => {
+                Box::new(Whole(vec![(remove, IN, &b""[..]), (remove, COPY, b"")].into_iter()))
+            }
+        }
+    }
+
+    /// The getdents64(2) calls are left out: how many there are is the file system's affair.
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        use OpKind::{
+            Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
+        };
+        let (files, directories) = (self.files(), self.directories());
+        let (all, pieces) = (files + directories, self.totals().pieces);
+        let mut counts = match phase_of(phase) {
+            None => OpCounts::new(),
+            Some(Phase::Write) => OpCounts::from([
+                (Mkdir, directories),
+                (Create, files),
+                (Write, pieces),
+                (Close, files),
+            ]),
+            Some(Phase::Copy) => OpCounts::from([
+                (Stat, all),
+                (Open, all),
+                (Mkdir, directories),
+                (Create, files),
+                (Read, pieces + files),
+                (Write, pieces),
+                (Utimes, all),
+                (Chown, all),
+                (Chmod, all),
+                (Close, all + files),
+            ]),
+            Some(Phase::Read) => {
+                OpCounts::from([(Open, files), (Read, pieces + files), (Close, files)])
+            }
+            Some(Phase::Delete) => OpCounts::from([
+                (Open, 2 * directories),
+                (Close, 2 * directories),
+                (Rmdir, 2 * directories),
+                (Unlink, 2 * files),
+            ]),
+        };
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        match phase_of(phase) {
+            None => Books::new(),
+            Some(Phase::Delete) => Books::from([("files", 2 * self.files())]),
+            Some(_) => Books::from([("files", self.files()), ("bytes", self.totals().bytes)]),
+        }
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        let copies = match phase_of(phase) {
+            Some(Phase::Write) => 1,
+            Some(Phase::Copy | Phase::Read) => 2,
+            Some(Phase::Delete) | None => 0,
+        };
+        Box::new(Left { work: self, copies })
+    }
+
+    fn needs(&self) -> Needs {
+        let longest = self.classes.iter().map(|class| {
+            let (folder, file) = (class.folders() - 1, class.files - 1);
+            let numbered = self.folders.length_of(folder).max(self.names.length_of(file));
+            class.name.len().max(numbered)
+        });
+        Needs {
+            bytes: Bytes(2 * self.totals().bytes),
+            inodes: 2 * (self.files() + self.directories()),
+            longest_name: longest.max().unwrap_or(0).max(COPY.len()),
+        }
+    }
+
+    fn zeros(&self) -> u64 {
+        self.zeros
+    }
+}
+
+/// What is there after a phase: no copy of the tree, `in`, or both.
+struct Left<'a> {
+    work: &'a Everyday,
+    copies: u64,
+}
+
+impl Tree for Left<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let tops = [IN, COPY].into_iter().take(self.copies as usize);
+        let below = tops.filter_map(|top| path.strip_prefix(top)).next()?;
+        match below {
+            [] => Some(Expected::DIRECTORY.with_mode(DIRECTORY_MODE)),
+            [b'/', below @ ..] => self.work.lookup(below),
+            _ => None,
+        }
+    }
+
+    fn files(&self) -> u64 {
+        self.copies * self.work.files()
+    }
+
+    fn directories(&self) -> u64 {
+        self.copies * self.work.directories()
+    }
+}
+
+/// Calls on whole trees, one after the other.
+struct Whole(std::vec::IntoIter<(Call, &'static [u8], &'static [u8])>);
+
+impl OpSource for Whole {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let Some((call, name, other)) = self.0.next() else { return false };
+        op.call = call;
+        op.name.clear();
+        op.name.push(name);
+        op.other.clear();
+        op.other.push(other);
+        true
+    }
+}
+
+/// A file: which kind, and which of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    class: usize,
+    file: u64,
+}
+
+impl Place {
+    /// Goes on to the next file; whether that is of the next kind.
+    fn forward(&mut self, class: &Class) -> bool {
+        self.file += 1;
+        let over = self.file == class.files;
+        if over {
+            *self = Place { class: self.class + 1, file: 0 };
+        }
+        over
+    }
+}
+
+/// What the next op of writing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The directory of all.
+    Top,
+    /// The directory of a kind.
+    Class,
+    /// A folder if the file is its first, else the file.
+    Next,
+    Create,
+    Write(Payload),
+    Close,
+}
+
+struct Write<'a> {
+    work: &'a Everyday,
+    at: Place,
+    step: Step,
+}
+
+impl OpSource for Write<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let (work, file) = (self.work, self.at.file);
+        let Some(class) = work.classes.get(self.at.class) else { return false };
+        (op.call, self.step) = match self.step {
+            Step::Top => {
+                op.name.clear();
+                op.name.push(IN);
+                (MKDIR, Step::Class)
+            }
+            Step::Class => {
+                work.name(&mut op.name, class, None, None);
+                (MKDIR, Step::Next)
+            }
+            Step::Next if file % class.each == 0 => {
+                work.name(&mut op.name, class, Some(file / class.each), None);
+                (MKDIR, Step::Create)
+            }
+            Step::Next | Step::Create => {
+                work.name_file(&mut op.name, class, file);
+                let payload = work.payload(class, file);
+                let then = if payload.length > 0 { Step::Write(payload) } else { Step::Close };
+                (Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: FILE_MODE }, then)
+            }
+            Step::Write(left) => {
+                let length = u64::from(left.length).min(COPY_BUFFER) as u32;
+                let rest = Contents::rest(left, length);
+                let then = if rest.length > 0 { Step::Write(rest) } else { Step::Close };
+                (Call::Write { file: FILE, payload: Payload { length, ..left } }, then)
+            }
+            Step::Close => {
+                let then = if self.at.forward(class) { Step::Class } else { Step::Next };
+                (Call::Close { file: FILE }, then)
+            }
+        };
+        true
+    }
+}
+
+/// What the next op of reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadStep {
+    Open,
+    /// So many reads are left.
+    Read(u64),
+    Close,
+}
+
+struct Read<'a> {
+    work: &'a Everyday,
+    at: Place,
+    step: ReadStep,
+}
+
+impl OpSource for Read<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let Some(class) = self.work.classes.get(self.at.class) else { return false };
+        (op.call, self.step) = match self.step {
+            ReadStep::Open => {
+                self.work.name_file(&mut op.name, class, self.at.file);
+                let size = u64::from(self.work.payload(class, self.at.file).length);
+                let reads = size.div_ceil(COPY_BUFFER) + 1;
+                (Call::Open { dir: ROOT, file: FILE, flags: READ }, ReadStep::Read(reads))
+            }
+            ReadStep::Read(reads) => {
+                let then = if reads > 1 { ReadStep::Read(reads - 1) } else { ReadStep::Close };
+                (Call::Read { file: FILE, length: COPY_BUFFER as u32 }, then)
+            }
+            ReadStep::Close => {
+                self.at.forward(class);
+                (Call::Close { file: FILE }, ReadStep::Open)
+            }
+        };
+        true
+    }
+}
