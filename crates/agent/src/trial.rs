@@ -7,9 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use fsdyno_engine::issue::sync::Sync as SyncIssuer;
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{
-    Crew, OwnCost, PhaseError, calibrate, clock, run_acked, verify, verify_device,
+    Crew, OwnCost, PhaseError, Recorder, calibrate, clock, run_acked, run_phase, verify,
+    verify_device,
 };
 use fsdyno_record::acks::{AckLog, What};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
@@ -21,7 +23,9 @@ use fsdyno_record::trial::{
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
 use fsdyno_workload::one_file::one_file;
-use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
+use fsdyno_workload::{
+    Beforehand, Contents, GapKind, Input, PhaseSpec, Setting, Tree, Workload, workloads,
+};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::over_time::{self, SeenOf};
@@ -180,6 +184,7 @@ impl Trial<'_> {
             let room = Room::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
+        self.beforehand(workload.as_ref())?;
         let engine_cost = calibrate();
         let empty = workload.fills().then(|| self.held()).transpose().map_err(failed("statfs"))?;
         self.wait_for_start();
@@ -312,6 +317,34 @@ impl Trial<'_> {
         }
         self.conditions.cacheable_memory = cacheable_memory();
         Ok(())
+    }
+
+    /// Makes what the first phase finds, untimed, and reads back that it is there.
+    fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        let Some(Beforehand { mut ops, tree }) = workload.beforehand().filter(|_| self.calls())
+        else {
+            return Ok(());
+        };
+        let root = self.target.root().try_clone_to_owned().map_err(failed("open the root"))?;
+        let (mut issuer, mut recorder) =
+            (SyncIssuer::new(root, Arc::clone(&self.contents)), Recorder::new());
+        let mailbox = self.mailbox;
+        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
+        let before = self.space_used().map_err(failed("statfs"))?;
+        self.target.set_timed(false);
+        run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut beat)
+            .map_err(|error| failure("before the first", &error.into()))?;
+        drop(issuer);
+        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
+        let space = self.space_used().map_err(failed("statfs"))?;
+        let calls: Vec<String> =
+            recorder.counts().iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        self.conditions.notes.push(format!(
+            "what the first phase finds was made before it, in no figure, by {}; the file system had \
+             {before} in use before and {space} after",
+            calls.join(", ")
+        ));
+        self.compare(tree.as_ref())
     }
 
     /// Waits for the moment at which the first phase begins, which in virtual time costs nothing.
@@ -561,10 +594,15 @@ impl Trial<'_> {
 
     fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
         self.stage(Stage::Verifying);
-        self.target.set_timed(false);
-        let mode = self.job.plan.verify;
         let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
         let tree = workload.tree_after(phase, done);
+        self.compare(tree.as_ref())
+    }
+
+    /// Compares what is there with what must be.
+    fn compare(&mut self, tree: &dyn Tree) -> Result<(), String> {
+        self.target.set_timed(false);
+        let mode = self.job.plan.verify;
         let mailbox = self.mailbox;
         let mut beat = |entries: u64| {
             if entries % 256 == 0 {
@@ -574,10 +612,8 @@ impl Trial<'_> {
         let (root, seed) = (self.target.root(), self.job.seed);
         let seen = match &self.device {
             Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
-                .and_then(|device| {
-                    verify_device(device, tree.as_ref(), file, &self.contents, mode)
-                }),
-            None => verify(root, tree.as_ref(), &self.contents, mode, seed, &mut beat),
+                .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
+            None => verify(root, tree, &self.contents, mode, seed, &mut beat),
         };
         self.target.set_timed(true);
         let seen: VerifyReport = seen.map_err(failed("verify"))?;

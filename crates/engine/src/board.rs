@@ -107,6 +107,12 @@ impl Board {
         line.is_some_and(|line| line.done() >= point.ops)
     }
 
+    /// Whether a rank has no more ops; one that is not there has none.
+    pub(crate) fn has_ended(&self, rank: u32) -> bool {
+        let line = self.lines.get(rank as usize);
+        line.is_none_or(|line| line.ended.load(Ordering::Acquire))
+    }
+
     /// Whether all have been told to stop.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)

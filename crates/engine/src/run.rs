@@ -396,6 +396,16 @@ fn name_of(op: &Op) -> OpKind {
     op.call.kind().unwrap_or(OpKind::Open)
 }
 
+/// Whether the source knows how to go on after an op that failed.
+#[cold]
+fn goes_on(source: &mut dyn OpSource, cause: Cause) -> bool {
+    match cause {
+        Cause::Errno(Errno(libc::ENOSPC)) => source.full(),
+        Cause::Errno(Errno(libc::EOPNOTSUPP)) => source.unsupported(),
+        _ => false,
+    }
+}
+
 /// Issues the ops of `source` until there are no more, one after the other, alone.
 ///
 /// `beat` is called with the number of ops done, every 256 ops and once at the end. Handed an issuer
@@ -443,7 +453,7 @@ pub fn run_rank<I: Issuer + ?Sized>(
         if (answer != 0 || op.expect != Expect::Success)
             && let Err(cause) = meter.judge(answer, kind, &op)
         {
-            if cause == Cause::Errno(Errno(libc::ENOSPC)) && source.full() {
+            if goes_on(source, cause) {
                 meter.now();
                 continue;
             }

@@ -21,7 +21,7 @@ use crate::issue::null::Null;
 use crate::issue::raw::Raw;
 use crate::issue::sync::Sync as SyncIssuer;
 use crate::issue::uring::Uring;
-use crate::limit::limited;
+use crate::limit::{limited, until};
 use crate::recorder::Recorder;
 use crate::run::{Cause, Failure, Outcome, run_rank};
 
@@ -216,7 +216,8 @@ pub fn run_acked(
         let first = thread * each;
         let share = |rank| {
             let source = crew.work.ops(crew.phase, Share { rank, ranks });
-            limited(source, crew.work.limit(crew.phase))
+            let source = limited(source, crew.work.limit(crew.phase));
+            until(source, &board, rank, crew.work.ends_with(crew.phase))
         };
         places.push(Place {
             first,

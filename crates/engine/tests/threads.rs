@@ -17,7 +17,8 @@ use fsdyno_engine::{
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{
-    After, Call, Op, OpSource, RemoveOrder, Share, Threads, Workload, workloads,
+    After, Call, GapKind, Needs, Op, OpCounts, OpSource, PhaseSpec, RemoveOrder, Share, Threads,
+    Tree, Workload, workloads,
 };
 use script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
 
@@ -364,4 +365,68 @@ fn a_fault_in_mid_run_says_op_path_and_how_far_all_were() {
         assert!(failure.to_string().contains(text), "{failure}");
     }
     assert!(injected(libc::EDQUOT).hint().unwrap().contains("quota"));
+}
+
+/// The first rank goes on until it is asked to finish; the second makes fifty calls.
+struct Ends;
+
+struct Stats {
+    left: u64,
+    done: u64,
+}
+
+impl OpSource for Stats {
+    fn next(&mut self, op: &mut Op) -> bool {
+        op.clone_from(&stat("."));
+        let more = self.left > 0;
+        (self.left, self.done) = (self.left.saturating_sub(1), self.done + u64::from(more));
+        more
+    }
+
+    fn finish(&mut self) {
+        self.left = self.left.min(1);
+    }
+
+    fn done(&self) -> u64 {
+        self.done
+    }
+}
+
+impl Workload for Ends {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let threads = Threads::Exactly(2);
+        vec![PhaseSpec { name: "ends", gap: GapKind::None, verify: false, threads }]
+    }
+
+    fn ops(&self, _: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let left = if share.rank == 0 { u64::MAX } else { 50 };
+        Box::new(Stats { left, done: 0 })
+    }
+
+    fn counts(&self, _: usize, _: u32) -> OpCounts {
+        OpCounts::new()
+    }
+
+    fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
+        unimplemented!("it is not verified")
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn ends_with(&self, _: usize) -> Option<u32> {
+        Some(1)
+    }
+}
+
+#[test]
+fn who_would_go_on_for_ever_is_asked_to_finish_when_the_other_has_ended() {
+    for issuer in ["sync", "io_uring:4"] {
+        let done = no_hang(move || {
+            let folder = tempfile::tempdir().unwrap();
+            run(&Ends, 0, 1, issuer, folder.path()).unwrap().done
+        });
+        assert_eq!(done[1], 50, "{issuer}: {done:?}");
+    }
 }

@@ -49,6 +49,11 @@ pub struct Setting<'a> {
 /// # Errors
 /// The first op that it has not, and in which phase.
 pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
+    if workload.beforehand().is_some() {
+        return Err(
+            "its first phase finds what was made before, and the model makes nothing".into()
+        );
+    }
     for (index, phase) in workload.phases().iter().enumerate() {
         if workload.limit(index).is_some() {
             return Err(format!(

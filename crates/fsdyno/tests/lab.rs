@@ -188,9 +188,10 @@ fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
 /// Every workload, small: those of one thread or of their own number of threads, and those that can
 /// be shared.
 const WORKLOADS: [&str; 2] = [
-    "tarball source-tree maildir maildir-read fdtree bonnie postmark capacity everyday \
+    "tarball source-tree maildir maildir-read fdtree bonnie postmark capacity everyday bigfile tenant \
      --set capacity.most=200 --set everyday.documents=20 --set everyday.songs=2 --set everyday.films=0 \
-     --set everyday.zeros=50 \
+     --set everyday.zeros=50 --set bigfile.size=8M --set bigfile.preallocate=yes --set bigfile.reads=100 \
+     --set bigfile.writes=100 --set tenant.files=50 --set tenant.rounds=20 --set tenant.stream=24M \
      --set tarball.files=500 --set source-tree.files=60 --set source-tree.directories=8 \
      --set maildir.deliverers=4 --set maildir.ops=200 --set maildir.protocol=postfix \
      --set maildir-read.reads=300 --set maildir-read.read-store=100 \

@@ -7,7 +7,7 @@ use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
 use fsdyno_venue::InputFile;
 use fsdyno_workload::one_file::one_file;
-use fsdyno_workload::{Curve, Needs, Setting, Threads, Workload, workloads};
+use fsdyno_workload::{Curve, Needs, OpCounts, Setting, Threads, Workload, workloads};
 
 use crate::config;
 use crate::device_rows::device_rows;
@@ -175,7 +175,14 @@ fn work(
     let phases = phases
         .iter()
         .enumerate()
-        .map(|(at, phase)| (phase.name.to_string(), workload.counts(at, phase.threads.of(ranks))))
+        .map(|(at, phase)| {
+            // Of a phase that ends with one of its ranks the most is known, and no number.
+            let counts = match workload.ends_with(at) {
+                Some(_) => OpCounts::new(),
+                None => workload.counts(at, phase.threads.of(ranks)),
+            };
+            (phase.name.to_string(), counts)
+        })
         .collect();
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
     Ok(Work { plan, needs: workload.needs(), shared, phases, built: workload })
@@ -270,7 +277,7 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
         one_file(work.built.as_ref()).map_err(|why| {
             MatrixError::Wrong(format!(
                 "workload '{name}' cannot run on --fs raw, where the device stands for one file: {why}; \
-                 bonnie with --set bonnie.files=0 can"
+                 bonnie with --set bonnie.files=0 can, and bigfile"
             ))
         })?;
     } else if work.built.fills() {

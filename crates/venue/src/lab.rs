@@ -483,7 +483,7 @@ fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
         .build(&plan.workload.params, &inputs.setting(plan, 0)?)
         .map_err(|error| died(error.to_string()))?;
     let halves = plan.lab().and_then(|lab| lab.raid).map_or(2, |raid| raid.half_disks_of_data());
-    let twice = workload.needs().bytes.0.saturating_mul(2);
+    let twice = workload.stored().0.saturating_mul(2);
     let twice = twice.saturating_mul(2) / halves;
     let mut limit = STORED.0;
     while limit < twice {

@@ -11,6 +11,10 @@ pub const POOL: usize = 4 << 20;
 /// The longest slice that is contiguous wherever it starts.
 pub const LONGEST_SLICE: usize = 1 << 20;
 
+/// Between the ids of one version of a block and of the next: up to five versions of one block are as many
+/// contents, for no multiple of it below the fifth is a multiple of 2^22; blocks above 2^40 do not exist.
+pub const VERSION: u64 = (1 << 56) + 1_000_003;
+
 /// What [`Contents::thin`] takes the same share of, in bytes: a block of most file systems, below the least
 /// that any of them compresses at once. The pool and its tail are whole numbers of it.
 pub const THINNED: usize = 4096;

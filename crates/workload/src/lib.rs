@@ -3,6 +3,7 @@
 //! A workload is a function of (parameters, seed, rank, ranks) to phases of ops. The same
 //! generator feeds the engine, the dry run, the op-count table and the verifier.
 
+mod bigfile;
 pub mod bonnie;
 pub mod contents;
 pub mod curve;
@@ -19,6 +20,7 @@ pub mod scrambled;
 pub mod sizes;
 pub mod steady;
 pub mod tar;
+mod tenant;
 pub mod weights;
 pub mod widths;
 pub mod workload;
@@ -35,6 +37,6 @@ pub use params::{Domain, Param, ParamError};
 pub use tar::archive::{Archive, ArchiveError};
 pub use widths::Widths;
 pub use workload::{
-    Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec,
-    Share, Threads, Tree, Workload,
+    Beforehand, Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource,
+    PhaseSpec, Share, Threads, Tree, Workload,
 };

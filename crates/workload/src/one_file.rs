@@ -24,8 +24,11 @@ const LOOK: usize = 4096;
 /// The name of a workload's only file.
 ///
 /// # Errors
-/// What it calls or names beside, as the rest of a sentence that begins with "its phase".
+/// What it calls or names beside, as a sentence.
 pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
+    if workload.beforehand().is_some() {
+        return Err("its first phase finds a file that was made before".to_string());
+    }
     let mut only: Option<Vec<u8>> = None;
     for (index, phase) in workload.phases().iter().enumerate() {
         let ranks = phase.threads.of(1);
@@ -78,6 +81,9 @@ mod tests {
         assert!(of("bonnie", &[("program", "bonnie")]).is_ok());
         assert!(of("bonnie", &[]).unwrap_err().contains("calls mkdir"));
         assert!(of("dirops", &[]).unwrap_err().contains("its phase create calls mkdir"));
+        assert!(of("bigfile", &[("reads", "9")]).unwrap() == "big");
+        assert!(of("bigfile", &[("preallocate", "yes")]).unwrap_err().contains("calls fallocate"));
+        assert!(of("bigfile", &[("built", "offline")]).unwrap_err().contains("was made before"));
         assert!(of("tarball", &[]).is_err() && of("capacity", &[]).is_err());
     }
 }

@@ -124,12 +124,18 @@ pub trait OpSource {
 
     /// Asks it to end soon, as the phase's time is up: it goes on until no file of it is open and
     /// what it began is done, then [`OpSource::next`] is false. Only a source of a phase with a
-    /// [`Workload::limit`] heeds it.
+    /// [`Workload::limit`], or with an end by [`Workload::ends_with`], heeds it.
     fn finish(&mut self) {}
 
     /// Tells it that the op it handed out last failed for want of space (ENOSPC); whether that is the
     /// end that its phase waits for. If so, the op counts as not done, and what follows cleans up.
     fn full(&mut self) -> bool {
+        false
+    }
+
+    /// Tells it that the file system does not know the op that it handed out last (EOPNOTSUPP); whether
+    /// there is another way. If so, the op counts as not done, and what follows goes that way.
+    fn unsupported(&mut self) -> bool {
         false
     }
 
@@ -257,6 +263,14 @@ pub struct Needs {
     pub longest_name: usize,
 }
 
+/// What there is before the first phase.
+pub struct Beforehand<'a> {
+    /// The ops that make it.
+    pub ops: Box<dyn OpSource + Send + 'a>,
+    /// The tree after them.
+    pub tree: Box<dyn Tree + 'a>,
+}
+
 /// A workload with its parameters bound.
 pub trait Workload: Send + Sync {
     /// The timed phases, in order.
@@ -283,6 +297,17 @@ pub trait Workload: Send + Sync {
     /// What it needs.
     fn needs(&self) -> Needs;
 
+    /// Most bytes of [`Needs::bytes`] that a store has to keep which keeps no block of one repeated byte.
+    fn stored(&self) -> Bytes {
+        if self.zeros() == 100 { Bytes(0) } else { self.needs().bytes }
+    }
+
+    /// What the first phase finds, where making it is no part of the work: it is made by one thread before
+    /// that phase, and is in no figure.
+    fn beforehand(&self) -> Option<Beforehand<'_>> {
+        None
+    }
+
     /// How many percent of its contents are zeros ([`crate::Contents::thin`]).
     fn zeros(&self) -> u64 {
         0
@@ -294,6 +319,16 @@ pub trait Workload: Send + Sync {
     /// [`Workload::books`] are empty and [`Workload::tree`] is the tree before it. What is true of it
     /// afterwards is asked for with what each rank's source says that it has done.
     fn limit(&self, _phase: usize) -> Option<Nanos> {
+        None
+    }
+
+    /// The rank with whose end a phase ends: when that has no more ops, the others are asked to finish
+    /// ([`OpSource::finish`]).
+    ///
+    /// Nobody knows beforehand what the others will have done: [`Workload::counts`], [`Workload::books`]
+    /// and [`Workload::tree`] are of the most that they do, and what is true is asked for afterwards, as of
+    /// a phase with a limit.
+    fn ends_with(&self, _phase: usize) -> Option<u32> {
         None
     }
 

@@ -61,6 +61,22 @@ const ROWS: &[Row] = &[
         seed_counts: false,
     },
     Row {
+        name: "bigfile",
+        set: &[
+            ("size", "100001"),
+            ("block", "3000"),
+            ("unit", "512"),
+            ("reads", "70"),
+            ("writes", "80"),
+        ],
+        seed_counts: true,
+    },
+    Row {
+        name: "tenant",
+        set: &[("tenants", "3"), ("files", "20"), ("rounds", "30"), ("stream", "9M")],
+        seed_counts: true,
+    },
+    Row {
         name: "capacity",
         set: &[("most", "70"), ("files-per-directory", "20")],
         seed_counts: true,
@@ -153,9 +169,16 @@ fn another_seed_has_the_same_counts_where_that_is_promised() {
 
 #[test]
 fn what_follows_back_to_back_leaves_the_verification_to_the_last_phase() {
-    for name in
-        ["source-tree", "maildir", "maildir-read", "fdtree", "bonnie", "postmark", "everyday"]
-    {
+    for name in [
+        "source-tree",
+        "maildir",
+        "maildir-read",
+        "fdtree",
+        "bonnie",
+        "postmark",
+        "everyday",
+        "bigfile",
+    ] {
         let kind = workloads::find(name).unwrap();
         let params = kind.resolve(&[("gap", "back-to-back")]).unwrap();
         let phases = kind.build(&params, &Setting::default()).unwrap().phases();
@@ -199,6 +222,8 @@ fn the_unit_of_a_phase_is_one_of_its_books_and_not_zero() {
         ("maildir-read", "read", "reads"),
         ("bonnie", "seeks", "seeks"),
         ("source-tree", "pack", "files"),
+        ("bigfile", "random-read", "reads"),
+        ("tenant", "beside", "rounds"),
     ] {
         assert!(units.contains(&right), "{right:?} in {units:?}");
     }
@@ -210,6 +235,7 @@ fn parameters_that_would_decide_nothing_are_refused() {
         ("maildir", &[("deliverers", "2"), ("gap", "drop")][..], "gap=drop"),
         ("dirops", &[("stat-order", "forward")], "use stat=yes"),
         ("dirops", &[("names", "hex"), ("name-length", "20"), ("digits", "9")], "digits=9"),
+        ("bigfile", &[("built", "offline"), ("rewrite", "yes")], "use built=timed"),
         ("churn", &[("hot", "30")], "use locality=hot"),
         ("churn", &[("hot-share", "90")], "use locality=hot"),
     ] {

@@ -104,6 +104,8 @@ const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("postmark", &[("number", "20"), ("transactions", "20")]),
     ("churn", &[("files", "20"), ("ops", "20")]),
     ("everyday", &[("documents", "20"), ("songs", "2")]),
+    ("bigfile", &[("size", "1M"), ("reads", "20"), ("writes", "20")]),
+    ("tenant", &[("files", "20"), ("rounds", "20"), ("stream", "4M")]),
     ("capacity", &[("most", "20")]),
 ];
 

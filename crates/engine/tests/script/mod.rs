@@ -45,6 +45,9 @@ pub const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("postmark", &[("number", "50"), ("transactions", "200")]),
     ("capacity", &[("most", "70"), ("files-per-directory", "20")]),
     ("churn", &[("files", "100"), ("ops", "500"), ("fsync", "5")]),
+    ("everyday", &[("documents", "60"), ("songs", "2"), ("song-size", "300K"), ("films", "0")]),
+    ("bigfile", &[("size", "3M"), ("reads", "90"), ("writes", "90"), ("rewrite", "yes")]),
+    ("tenant", &[("files", "20"), ("rounds", "20"), ("stream", "9M"), ("think", "1")]),
 ];
 
 /// The ops of each thread of a phase of exactly so many threads.

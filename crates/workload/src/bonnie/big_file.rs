@@ -3,6 +3,7 @@
 
 use fsdyno_record::{Nanos, OpKind, seed};
 
+use crate::contents::VERSION;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::permutation::Permutation;
 use crate::workload::{Expected, OpCounts, OpSource};
@@ -11,11 +12,6 @@ const FILE: FileSlot = FileSlot(0);
 const FLAGS: OpenFlags = OpenFlags { read: true, write: true, ..OpenFlags::NONE };
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..FLAGS };
 const MODE: u32 = 0o600;
-
-/// Between the ids of one version of a block and of the next: five versions of one block are five
-/// contents, for no multiple of it below the fifth is a multiple of 2^22 (see
-/// [`crate::contents::Contents`]); blocks above 2^40 do not exist.
-const VERSION: u64 = (1 << 56) + 1_000_003;
 
 /// What the pass in small units writes is one content for each so many bytes, of which its unit is a
 /// part.

@@ -9,6 +9,7 @@ use crate::params::{Param, ParamError, Values};
 use crate::postmark::config::ReadFile;
 use crate::workload::Workload;
 
+pub mod bigfile;
 pub mod bonnie;
 pub mod capacity;
 pub mod churn;
@@ -21,6 +22,7 @@ pub mod many_files;
 pub mod postmark;
 pub mod source_tree;
 pub mod tarball;
+pub mod tenant;
 
 /// Every workload.
 pub const ALL: &[Kind] = &[
@@ -35,6 +37,8 @@ pub const ALL: &[Kind] = &[
     postmark::KIND,
     churn::KIND,
     everyday::KIND,
+    bigfile::KIND,
+    tenant::KIND,
     capacity::KIND,
 ];
 

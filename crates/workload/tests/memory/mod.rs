@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::OpKind;
 use fsdyno_workload::{
-    Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource, Payload, Setting,
-    Share, Tree, Workload, workloads,
+    Beforehand, Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource,
+    Payload, Setting, Share, Tree, Workload, workloads,
 };
 
 /// One inode.
@@ -211,8 +211,18 @@ impl Memory {
             Call::StatFile { file } | Call::Fsync { file } | Call::ChownFile { file } => {
                 assert!(self.files.contains_key(&(thread, file.0)));
             }
-            Call::Setxattr { file, .. } | Call::Fallocate { file, .. } => {
+            Call::Setxattr { file, .. } => {
                 assert!(self.files.contains_key(&(thread, file.0)));
+            }
+            Call::Fallocate { file, length } => {
+                let (inode, ..) = self.files[&(thread, file.0)];
+                let Node::File { pieces, size, .. } = &mut self.nodes[inode] else { panic!() };
+                while *size < length {
+                    let part = (length - *size).min(1 << 30) as u32;
+                    pieces.insert(*size, Payload::zeros(*size, part));
+                    *size += u64::from(part);
+                    self.bytes += u64::from(part);
+                }
             }
             Call::FsyncDir { dir } => {
                 assert!(dir == DirSlot::ROOT || self.dirs.contains_key(&(thread, dir.0)));
@@ -609,6 +619,14 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
     let work = build(name, set, setting);
     let mut memory = Memory { empty_writes: name == "postmark", ..Memory::default() };
     let mut longest = 0;
+    if let Some(Beforehand { mut ops, tree }) = work.beforehand() {
+        let mut op = Op::default();
+        while ops.next(&mut op) {
+            assert_eq!(memory.apply(&op), op.expect, "{:?} {:?}", op.call, op.name);
+        }
+        assert!(memory.files.is_empty() && memory.dirs.is_empty(), "left open beforehand");
+        memory.check(tree.as_ref());
+    }
     for (phase, spec) in work.phases().iter().enumerate() {
         memory.counts.clear();
         let ranks = spec.threads.of(threads);

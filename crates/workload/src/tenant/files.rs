@@ -1,0 +1,148 @@
+//! Which files tenants and neighbour have, and how they are made.
+
+use fsdyno_record::Nanos;
+
+use crate::contents::VERSION;
+use crate::numbered::Numbered;
+use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::workload::OpSource;
+
+/// The neighbour's file.
+pub const STREAM: &[u8] = b"stream";
+
+pub(super) const ROOT: DirSlot = DirSlot::ROOT;
+pub(super) const FILE: FileSlot = FileSlot(0);
+pub(super) const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
+const NEW: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
+const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o644 };
+
+/// What tenants and neighbour do.
+#[derive(Debug)]
+pub struct Files {
+    /// How many tenants.
+    pub tenants: u32,
+    /// Files of each tenant.
+    pub each: u64,
+    /// Bytes of each file.
+    pub size: u32,
+    /// Rounds of each tenant in a phase.
+    pub rounds: u64,
+    /// How long a tenant thinks before a round, on average.
+    pub think: Nanos,
+    /// Whether new files are synced.
+    pub fsync: bool,
+    /// Bytes that the neighbour writes.
+    pub stream: u64,
+    /// Bytes of each of its writes.
+    pub block: u64,
+    /// Bytes that it has written when the tenants begin.
+    pub lead: u64,
+    /// What all draws come from.
+    pub seed: u64,
+    /// Names of the tenants' directories.
+    pub directories: Numbered,
+    /// Names of their files.
+    pub names: Numbered,
+}
+
+impl Files {
+    /// Writes of the neighbour.
+    pub fn blocks(&self) -> u64 {
+        self.stream.div_ceil(self.block)
+    }
+
+    /// The content of a tenant's file.
+    pub fn payload(&self, tenant: u32, file: u64) -> Payload {
+        let id = file * u64::from(self.tenants) + u64::from(tenant);
+        Payload { id, offset: 0, length: self.size }
+    }
+
+    /// What the neighbour's file holds from `offset` on, to the end of the block or of the file; none behind
+    /// that.
+    pub fn streamed(&self, offset: u64) -> Option<Payload> {
+        let left = self.stream.checked_sub(offset).filter(|left| *left > 0)?;
+        let (block, within) = (offset / self.block, offset % self.block);
+        let length = (self.block - within).min(left) as u32;
+        Some(Payload { id: VERSION + block, offset: within, length })
+    }
+
+    /// Writes a tenant's directory, with a file in it.
+    pub fn name(&self, name: &mut Name, tenant: u32, file: Option<u64>) {
+        name.clear();
+        self.directories.push(name, u64::from(tenant));
+        if let Some(file) = file {
+            name.push(b"/");
+            self.names.push(name, file);
+        }
+    }
+
+    /// Length of the longest name, in bytes.
+    pub fn longest_name(&self) -> usize {
+        STREAM.len().max(self.names.length_of(2 * self.rounds + self.each))
+    }
+}
+
+/// What the next op of the filling is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Mkdir,
+    Create,
+    Write,
+    Close,
+    CreateStream,
+    CloseStream,
+    End,
+}
+
+/// Makes all directories and files.
+pub struct Fill<'a> {
+    files: &'a Files,
+    tenant: u32,
+    file: u64,
+    step: Step,
+}
+
+impl<'a> Fill<'a> {
+    /// From the first tenant on.
+    pub fn new(files: &'a Files) -> Fill<'a> {
+        Fill { files, tenant: 0, file: 0, step: Step::Mkdir }
+    }
+
+    fn forward(&mut self) -> Step {
+        self.file += 1;
+        if self.file < self.files.each {
+            return Step::Create;
+        }
+        (self.tenant, self.file) = (self.tenant + 1, 0);
+        if self.tenant < self.files.tenants { Step::Mkdir } else { Step::CreateStream }
+    }
+}
+
+impl OpSource for Fill<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let (files, file) = (self.files, FILE);
+        (op.call, self.step) = match self.step {
+            Step::Mkdir => {
+                files.name(&mut op.name, self.tenant, None);
+                (Call::Mkdir { dir: ROOT, mode: 0o755 }, Step::Create)
+            }
+            Step::Create => {
+                files.name(&mut op.name, self.tenant, Some(self.file));
+                (CREATE, Step::Write)
+            }
+            Step::Write => {
+                let payload = files.payload(self.tenant, self.file);
+                (Call::Write { file, payload }, Step::Close)
+            }
+            Step::Close => (Call::Close { file }, self.forward()),
+            Step::CreateStream => {
+                op.name.clear();
+                op.name.push(STREAM);
+                (CREATE, Step::CloseStream)
+            }
+            Step::CloseStream => (Call::Close { file }, Step::End),
+            Step::End => return false,
+        };
+        true
+    }
+}

@@ -1,0 +1,171 @@
+//! What a tenant does round by round, and its neighbour meanwhile.
+
+use fsdyno_record::Nanos;
+use fsdyno_record::seed::{SplitMix64, mix};
+
+use crate::op::{After, Call, Op, OpenFlags};
+use crate::tenant::files::{FILE, Files, ROOT, STREAM, WRITE};
+use crate::workload::OpSource;
+
+const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const APPEND: OpenFlags = OpenFlags { exclusive: true, append: true, ..WRITE };
+
+/// What the next op of a round is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Stat,
+    Open,
+    Read,
+    CloseRead,
+    Create,
+    Append,
+    Fsync,
+    Close,
+    Unlink,
+}
+
+/// The rounds of one tenant in one phase.
+///
+/// Before round `k` of all it ever does, its files are those numbered `k` to `k + each`: the round makes
+/// the next one and removes the oldest.
+pub struct Rounds<'a> {
+    files: &'a Files,
+    tenant: u32,
+    /// Rounds of the phases before.
+    before: u64,
+    /// Rounds of this phase that are done.
+    done: u64,
+    /// What the first op waits for.
+    first: After,
+    asked: bool,
+    draws: SplitMix64,
+    step: Step,
+}
+
+impl<'a> Rounds<'a> {
+    /// Alone, or `beside` the neighbour, which has the rank behind all tenants.
+    pub fn new(files: &'a Files, tenant: u32, beside: bool) -> Rounds<'a> {
+        // Its open comes before its first write.
+        let lead = 1 + files.lead.div_ceil(files.block);
+        let (before, first) = match beside {
+            true => (files.rounds, After { thread: files.tenants, ops: lead }),
+            false => (0, After::default()),
+        };
+        let draws = SplitMix64::new(mix(files.seed ^ mix(before << 20 | u64::from(tenant))));
+        Rounds { files, tenant, before, done: 0, first, asked: false, draws, step: Step::Stat }
+    }
+
+    /// Rounds of this tenant so far, in all phases.
+    fn round(&self) -> u64 {
+        self.before + self.done
+    }
+
+    fn name(&self, op: &mut Op, file: u64) {
+        self.files.name(&mut op.name, self.tenant, Some(file));
+    }
+
+    /// Names one of the files that there are.
+    fn any(&mut self, op: &mut Op) {
+        let file = self.round() + self.draws.below(self.files.each);
+        self.name(op, file);
+    }
+}
+
+impl OpSource for Rounds<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        let (files, dir, file) = (self.files, ROOT, FILE);
+        (op.think, op.after) = (Nanos(0), After::default());
+        let newest = self.round() + files.each;
+        (op.call, self.step) = match self.step {
+            Step::Stat if self.asked || self.done == files.rounds => return false,
+            Step::Stat => {
+                op.think = Nanos(self.draws.below(2 * files.think.0 + 1));
+                op.after = std::mem::take(&mut self.first);
+                self.any(op);
+                (Call::Stat { dir }, Step::Open)
+            }
+            Step::Open => {
+                self.any(op);
+                (Call::Open { dir, file, flags: READ }, Step::Read)
+            }
+            Step::Read => (Call::Read { file, length: files.size }, Step::CloseRead),
+            Step::CloseRead => (Call::Close { file }, Step::Create),
+            Step::Create => {
+                self.name(op, newest);
+                (Call::Create { dir, file, flags: APPEND, mode: 0o644 }, Step::Append)
+            }
+            Step::Append => {
+                let payload = files.payload(self.tenant, newest);
+                let then = if files.fsync { Step::Fsync } else { Step::Close };
+                (Call::Append { file, payload }, then)
+            }
+            Step::Fsync => (Call::Fsync { file }, Step::Close),
+            Step::Close => (Call::Close { file }, Step::Unlink),
+            Step::Unlink => {
+                self.name(op, self.round());
+                self.done += 1;
+                (Call::Unlink { dir }, Step::Stat)
+            }
+        };
+        true
+    }
+
+    fn finish(&mut self) {
+        self.asked = true;
+    }
+
+    fn done(&self) -> u64 {
+        self.done
+    }
+}
+
+/// What the next op of the neighbour is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StreamStep {
+    Open,
+    Write,
+    Close,
+    End,
+}
+
+/// The neighbour.
+pub struct Stream<'a> {
+    files: &'a Files,
+    at: u64,
+    step: StreamStep,
+}
+
+impl<'a> Stream<'a> {
+    /// From the beginning of its file on.
+    pub fn new(files: &'a Files) -> Stream<'a> {
+        Stream { files, at: 0, step: StreamStep::Open }
+    }
+}
+
+impl OpSource for Stream<'_> {
+    fn next(&mut self, op: &mut Op) -> bool {
+        if self.step == StreamStep::Write {
+            if let Some(payload) = self.files.streamed(self.at) {
+                self.at += u64::from(payload.length);
+                op.call = Call::Write { file: FILE, payload };
+                return true;
+            }
+            self.step = StreamStep::Close;
+        }
+        (op.call, self.step) = match self.step {
+            StreamStep::Open => {
+                op.name.clear();
+                op.name.push(STREAM);
+                (Call::Open { dir: ROOT, file: FILE, flags: WRITE }, StreamStep::Write)
+            }
+            StreamStep::Close => (Call::Close { file: FILE }, StreamStep::End),
+            StreamStep::Write | StreamStep::End => return false,
+        };
+        true
+    }
+
+    /// Writes.
+    fn done(&self) -> u64 {
+        self.at.div_ceil(self.files.block)
+    }
+}

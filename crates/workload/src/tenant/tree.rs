@@ -1,0 +1,43 @@
+//! What tenants and neighbour leave.
+
+use crate::op::Payload;
+use crate::tenant::files::{Files, STREAM};
+use crate::workload::{Expected, Tree};
+
+/// After so many rounds of each tenant.
+pub struct Left<'a> {
+    /// What they do.
+    pub files: &'a Files,
+    /// Rounds of each tenant so far.
+    pub rounds: Vec<u64>,
+    /// Whether the neighbour has written its file.
+    pub streamed: bool,
+}
+
+impl Tree for Left<'_> {
+    fn lookup(&self, path: &[u8]) -> Option<Expected> {
+        let files = self.files;
+        if path == STREAM {
+            return Some(Expected::pieces(if self.streamed { files.stream } else { 0 }));
+        }
+        let mut parts = path.split(|byte| *byte == b'/');
+        let tenant = files.directories.read(parts.next()?)?;
+        let rounds = *self.rounds.get(usize::try_from(tenant).ok()?)?;
+        let Some(name) = parts.next() else { return Some(Expected::DIRECTORY) };
+        let file = files.names.read(name)?;
+        let there = (rounds..rounds + files.each).contains(&file) && parts.next().is_none();
+        there.then(|| Expected::file(files.payload(tenant as u32, file)))
+    }
+
+    fn files(&self) -> u64 {
+        u64::from(self.files.tenants) * self.files.each + 1
+    }
+
+    fn directories(&self) -> u64 {
+        u64::from(self.files.tenants)
+    }
+
+    fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
+        self.files.streamed(offset).filter(|_| path == STREAM && self.streamed)
+    }
+}

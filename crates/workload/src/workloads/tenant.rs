@@ -1,0 +1,305 @@
+//! tenant: how long small-file work takes, alone and beside a neighbour that streams.
+
+use fsdyno_record::seed::mix;
+use fsdyno_record::{Bytes, Nanos, OpKind};
+
+use crate::contents::LONGEST_SLICE;
+use crate::numbered::Numbered;
+use crate::params::{Domain, Param, ParamError, Values};
+use crate::tenant::files::{Files, Fill};
+use crate::tenant::rounds::{Rounds, Stream};
+use crate::tenant::tree::Left;
+use crate::workload::{
+    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+};
+use crate::workloads::Kind;
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "tenant",
+    about: "Small-file work with think time, alone and beside a neighbour that streams; its latencies.",
+    source: "what readers of linuxinsight told in 2006: latencies beside a dd that writes without end",
+    params: PARAMS,
+    doc: DOC,
+    config: None,
+    build: |values, setting| Ok(Box::new(Tenants::new(values, setting.seed)?)),
+};
+
+/// What it models; shown by `fsdyno show workload`.
+const DOC: &str = "\
+A reader of 2006 told of machines that answer no more while one dd writes: names and inodes have left \
+the cache, the queue of the disk is full; he set vm.vfs_cache_pressure=1, vm.dirty_ratio=2 and \
+vm.dirty_background_ratio=1 [PUB]. Here limits are given with --sysctl, and the numbers that are wanted are the \
+latencies of the small ops. The work itself is ours [OWN].
+
+fill: each tenant gets a directory with `files` files of `size` bytes; the neighbour an empty file. quiet: each \
+tenant does `rounds` rounds in a thread of its own. A round: think; stat of one file, open, read and close of \
+another, both drawn evenly from those there are; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
+with fsync=yes an fsync, close; unlink of the oldest file. So there are always as many files. A \
+tenant thinks evenly between nothing and twice `think`, so that they do not march in step; thinking is in no \
+latency.
+
+beside: the same once more, while the neighbour writes `stream` bytes from the beginning of its file to its end, \
+in calls of `block`, as fast as it can. The tenants begin when it has written `lead`. When the neighbour is done, \
+each tenant ends its round and the phase is over: all rounds were beside it. Where `rounds` rounds were \
+done before, the neighbour ends alone. So how many rounds there are is known only afterwards (the \
+count before is the most); counts, books and tree are then those of what was done, exactly.
+
+Whose latency is whose: a tenant's new file is written with O_APPEND and counted as append, so that write is \
+the neighbour's alone; one open and one close are the neighbour's too. A tenant that waits for an fsync does \
+no other round meanwhile: slow rounds are fewer, and a mean over rounds flatters. Look at p99 and the longest.
+
+With gap=sync caches are warm before quiet and beside alike: what the phase before left was read back then.";
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "tenants",
+        default: "4",
+        domain: Domain::Whole { min: 1, max: 256 },
+        about: "How many work at once, each in a thread and a directory of its own.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "files",
+        default: "1000",
+        domain: Domain::Whole { min: 1, max: 1_000_000 },
+        about: "Files of each tenant.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "size",
+        default: "4096",
+        domain: Domain::Size { min: 1, max: LONGEST_SLICE as u64 },
+        about: "Bytes of each of those files.",
+        source: "[OWN] one block",
+    },
+    Param {
+        name: "rounds",
+        default: "500",
+        domain: Domain::Whole { min: 1, max: 10_000_000 },
+        about: "Rounds of each tenant in quiet; the most in beside.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "think",
+        default: "20",
+        domain: Domain::Whole { min: 0, max: 60_000 },
+        about: "Milliseconds that a tenant thinks before a round, on average.",
+        source: "[OWN]",
+    },
+    Param {
+        name: "fsync",
+        default: "yes",
+        domain: Domain::YesNo,
+        about: "Whether each new file is synced.",
+        source: "[OWN] a mail or a saved document is",
+    },
+    Param {
+        name: "stream",
+        default: "2147483648",
+        domain: Domain::Size { min: 1, max: 16 << 40 },
+        about: "Bytes that the neighbour writes.",
+        source: "[OWN] above the memory of the lab's usual guest; the reader's dd wrote 10 GB",
+    },
+    Param {
+        name: "block",
+        default: "1048576",
+        domain: Domain::Size { min: 512, max: LONGEST_SLICE as u64 },
+        about: "Bytes of each of the neighbour's writes.",
+        source: "[PUB] bs=1M",
+    },
+    Param {
+        name: "lead",
+        default: "auto",
+        domain: Domain::Or("auto", &Domain::Size { min: 0, max: 16 << 40 }),
+        about: "Bytes that the neighbour has written when the tenants begin; auto is an eighth of `stream`.",
+        source: "[OWN] so that the first rounds are beside it, too",
+    },
+    Param {
+        name: "zeros",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 100 },
+        about: "How many percent of each 4 KiB are zeros: 0 cannot be compressed, 100 are zeros only.",
+        source: "[OWN] the reader's dd wrote zeros",
+    },
+    Param {
+        name: "gap",
+        default: "sync",
+        domain: Domain::Choice(&["none", "sync", "drop", "remount"]),
+        about: "What lies before quiet and before beside.",
+        source: "[OWN] tenants have been there for a while",
+    },
+];
+
+const FILL: usize = 0;
+const QUIET: usize = 1;
+const BESIDE: usize = 2;
+
+/// Tenants and neighbour, with their parameters bound.
+#[derive(Debug)]
+struct Tenants {
+    files: Files,
+    gap: GapKind,
+    zeros: u64,
+}
+
+impl Tenants {
+    fn new(values: &Values, seed: u64) -> Result<Tenants, ParamError> {
+        let stream = values.whole("stream");
+        let lead = values.number("lead").unwrap_or(stream / 8);
+        if lead > stream {
+            return Err(ParamError::Conflict(format!(
+                "lead={lead} is more than the neighbour writes at all; use lead={stream} or less"
+            )));
+        }
+        Ok(Tenants {
+            files: Files {
+                tenants: values.whole("tenants") as u32,
+                each: values.whole("files"),
+                size: values.whole("size") as u32,
+                rounds: values.whole("rounds"),
+                think: Nanos(values.whole("think") * 1_000_000),
+                fsync: values.yes("fsync"),
+                stream,
+                block: values.whole("block"),
+                lead,
+                seed: mix(seed ^ 0x7465_6e61_6e74),
+                directories: Numbered::new("t", 3),
+                names: Numbered::new("f", 8),
+            },
+            gap: GapKind::named(values.text("gap")),
+            zeros: values.whole("zeros"),
+        })
+    }
+
+    /// How many rounds each tenant has done after a phase of which rank `r` has done `done[r]`.
+    fn rounds(&self, phase: usize, done: &[u64]) -> Vec<u64> {
+        let before = if phase > QUIET { self.files.rounds } else { 0 };
+        let mine = |tenant: u32| match phase {
+            FILL => 0,
+            _ => before + done.get(tenant as usize).copied().unwrap_or(0),
+        };
+        (0..self.files.tenants).map(mine).collect()
+    }
+
+    /// Rounds of all tenants in one phase.
+    fn total(&self, done: &[u64]) -> u64 {
+        done.iter().take(self.files.tenants as usize).sum()
+    }
+
+    /// What each rank has done when all is done.
+    fn all(&self, phase: usize) -> Vec<u64> {
+        let mut all = vec![self.files.rounds; self.files.tenants as usize];
+        if phase == BESIDE {
+            all.push(self.files.blocks());
+        }
+        all
+    }
+}
+
+impl Workload for Tenants {
+    fn phases(&self) -> Vec<PhaseSpec> {
+        let tenants = self.files.tenants;
+        let spec = |name, gap, threads| PhaseSpec { name, gap, verify: true, threads };
+        vec![
+            spec("fill", GapKind::None, Threads::One),
+            spec("quiet", self.gap, Threads::Exactly(tenants)),
+            spec("beside", self.gap, Threads::Exactly(tenants + 1)),
+        ]
+    }
+
+    fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
+        let (files, rank) = (&self.files, share.rank);
+        match phase {
+            FILL if rank == 0 => Box::new(Fill::new(files)),
+            QUIET if rank < files.tenants => Box::new(Rounds::new(files, rank, false)),
+            BESIDE if rank < files.tenants => Box::new(Rounds::new(files, rank, true)),
+            BESIDE if rank == files.tenants => Box::new(Stream::new(files)),
+            _ => Box::new(NoOps),
+        }
+    }
+
+    fn counts(&self, phase: usize, _: u32) -> OpCounts {
+        self.counts_after(phase, &self.all(phase))
+    }
+
+    fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {
+        use OpKind::{Append, Close, Create, Fsync, Mkdir, Open, Read, Stat, Unlink, Write};
+        let rounds = self.total(done);
+        let mut counts = match phase {
+            FILL => {
+                let tenants = u64::from(self.files.tenants);
+                let files = tenants * self.files.each;
+                OpCounts::from([
+                    (Mkdir, tenants),
+                    (Create, files + 1),
+                    (Write, files),
+                    (Close, files + 1),
+                ])
+            }
+            QUIET | BESIDE => OpCounts::from([
+                (Stat, rounds),
+                (Open, rounds),
+                (Read, rounds),
+                (Create, rounds),
+                (Append, rounds),
+                (Fsync, if self.files.fsync { rounds } else { 0 }),
+                (Close, 2 * rounds),
+                (Unlink, rounds),
+            ]),
+            _ => OpCounts::new(),
+        };
+        if phase == BESIDE {
+            for (kind, count) in [(Open, 1), (Write, self.files.blocks()), (Close, 1)] {
+                *counts.entry(kind).or_default() += count;
+            }
+        }
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+
+    fn books(&self, phase: usize) -> Books {
+        self.books_after(phase, &self.all(phase))
+    }
+
+    fn books_after(&self, phase: usize, done: &[u64]) -> Books {
+        match phase {
+            FILL => Books::from([("files", u64::from(self.files.tenants) * self.files.each)]),
+            QUIET => Books::from([("rounds", self.total(done))]),
+            BESIDE => {
+                Books::from([("rounds", self.total(done)), ("neighbour bytes", self.files.stream)])
+            }
+            _ => Books::new(),
+        }
+    }
+
+    fn unit(&self, phase: usize) -> Option<&'static str> {
+        matches!(phase, QUIET | BESIDE).then_some("rounds")
+    }
+
+    fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
+        self.tree_after(phase, &self.all(phase))
+    }
+
+    fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {
+        let streamed = phase == BESIDE;
+        Box::new(Left { files: &self.files, rounds: self.rounds(phase, done), streamed })
+    }
+
+    fn needs(&self) -> Needs {
+        let (tenants, files) = (u64::from(self.files.tenants), self.files.each + 1);
+        Needs {
+            bytes: Bytes(tenants * files * u64::from(self.files.size) + self.files.stream),
+            inodes: tenants * (files + 1) + 1,
+            longest_name: self.files.longest_name(),
+        }
+    }
+
+    fn zeros(&self) -> u64 {
+        self.zeros
+    }
+
+    fn ends_with(&self, phase: usize) -> Option<u32> {
+        (phase == BESIDE).then_some(self.files.tenants)
+    }
+}

@@ -1,0 +1,163 @@
+//! tenant against the file system in memory, wherever the neighbour ends.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod memory;
+
+use fsdyno_record::Nanos;
+use fsdyno_record::OpKind::{
+    self, Append, Close, Create, Fsync, Mkdir, Open, Read, Stat, Unlink, Write,
+};
+use fsdyno_workload::{
+    After, Call, Expected, Op, OpCounts, Payload, Setting, Share, Threads, workloads,
+};
+use memory::{Memory, build, prove};
+use proptest::prelude::*;
+
+const BESIDE: usize = 2;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn files_come_and_go_and_the_stream_is_whole(
+        (tenants, files, rounds) in (1u32..6, 1u64..30, 1u64..40),
+        (size, stream) in (1u64..5000, 1u64..300_000),
+        (block, fsync) in (prop::sample::select(vec![512u64, 3000, 65_536]), prop::bool::ANY),
+        seed: u64,
+    ) {
+        prove("tenant", &[
+            ("tenants", &tenants.to_string()), ("files", &files.to_string()),
+            ("rounds", &rounds.to_string()), ("size", &size.to_string()),
+            ("stream", &stream.to_string()), ("block", &block.to_string()),
+            ("fsync", if fsync { "yes" } else { "no" }),
+        ], seed, 2);
+    }
+}
+
+/// Four tenants do 500 rounds each; 2 GiB are 2,048 calls of 1 MiB.
+#[test]
+fn the_defaults_come_to_the_counts_done_by_hand() {
+    let work = build("tenant", &[], &Setting::seed(1));
+    let phases = work.phases();
+    let threads: Vec<Threads> = phases.iter().map(|phase| phase.threads).collect();
+    assert_eq!(threads, [Threads::One, Threads::Exactly(4), Threads::Exactly(5)]);
+    let ends: Vec<Option<u32>> = (0..3).map(|phase| work.ends_with(phase)).collect();
+    assert_eq!(ends, [None, None, Some(4)]);
+    let fill = [(Mkdir, 4), (Create, 4001), (Write, 4000), (Close, 4001)];
+    assert_eq!(work.counts(0, 1), OpCounts::from(fill));
+    let rounds: [(OpKind, u64); 8] = [
+        (Stat, 2000),
+        (Open, 2000),
+        (Read, 2000),
+        (Create, 2000),
+        (Append, 2000),
+        (Fsync, 2000),
+        (Close, 4000),
+        (Unlink, 2000),
+    ];
+    let mut counts = OpCounts::from(rounds);
+    assert_eq!(work.counts(1, 4), counts);
+    counts.extend([(Open, 2001), (Write, 2048), (Close, 4001)]);
+    assert_eq!(work.counts(BESIDE, 5), counts);
+    assert_eq!(work.books(BESIDE)["neighbour bytes"], 2 << 30);
+    assert_eq!(work.needs().bytes.0, 4 * 1001 * 4096 + (2 << 30));
+}
+
+/// The neighbour ends when the tenants have done so many ops: each ends its round, and all is as it says.
+#[test]
+fn whenever_the_neighbour_ends_counts_books_and_tree_are_of_what_was_done() {
+    let set =
+        [("tenants", "2"), ("files", "5"), ("rounds", "9"), ("stream", "5000"), ("block", "512")];
+    let work = build("tenant", &set, &Setting::seed(5));
+    for (first, second) in [(0, 0), (1, 9), (17, 18), (30, 200), (200, 200)] {
+        let mut memory = Memory::default();
+        let mut op = Op::default();
+        for phase in 0..BESIDE {
+            let ranks = work.phases()[phase].threads.of(1);
+            for rank in 0..ranks {
+                let mut ops = work.ops(phase, Share { rank, ranks });
+                while ops.next(&mut op) {
+                    op.thread = rank;
+                    assert_eq!(memory.apply(&op), op.expect);
+                }
+            }
+        }
+        memory.counts.clear();
+        let mut done = Vec::new();
+        for (rank, asked_after) in [(0, first), (1, second), (2, u64::MAX)] {
+            let mut ops = work.ops(BESIDE, Share { rank, ranks: 3 });
+            let mut count = 0;
+            loop {
+                if count == asked_after {
+                    ops.finish();
+                }
+                if !ops.next(&mut op) {
+                    break;
+                }
+                op.thread = rank;
+                assert_eq!(memory.apply(&op), op.expect);
+                count += 1;
+            }
+            done.push(ops.done());
+        }
+        let rounds = [first, second].map(|ops: u64| ops.div_ceil(9).min(9));
+        assert_eq!(done, [rounds[0], rounds[1], 10], "a round that was begun is ended");
+        assert_eq!(memory.counts, work.counts_after(BESIDE, &done));
+        assert_eq!(work.books_after(BESIDE, &done)["rounds"], rounds[0] + rounds[1]);
+        memory.check(work.tree_after(BESIDE, &done).as_ref());
+    }
+}
+
+#[test]
+fn tenants_think_and_begin_when_the_neighbour_has_its_lead() {
+    let set = [("stream", "8M"), ("rounds", "200"), ("think", "10")];
+    let work = build("tenant", &set, &Setting::seed(1));
+    let mut op = Op::default();
+    for (phase, right) in [(1, After::default()), (BESIDE, After { thread: 4, ops: 2 })] {
+        let mut ops = work.ops(phase, Share { rank: 3, ranks: 5 });
+        let (mut thought, mut stats) = (Nanos(0), 0);
+        while ops.next(&mut op) {
+            match op.call {
+                Call::Stat { .. } => {
+                    let first = if stats == 0 { right } else { After::default() };
+                    assert_eq!(op.after, first);
+                    assert!(op.think <= Nanos(20_000_000));
+                    stats += 1;
+                    thought += op.think;
+                }
+                _ => assert_eq!((op.after, op.think), (After::default(), Nanos(0))),
+            }
+        }
+        // Evenly up to 20 ms: 200 of them have a mean of 10 ms, within 5 standard errors of 0.41 ms.
+        assert_eq!(stats, 200);
+        assert!((1_590_000_000..2_410_000_000).contains(&thought.0), "{thought:?}");
+    }
+}
+
+#[test]
+fn a_file_lives_for_as_many_rounds_as_there_are_files() {
+    let work = build("tenant", &[("files", "10"), ("rounds", "4")], &Setting::seed(1));
+    let content = |id| Some(Expected::file(Payload { id, offset: 0, length: 4096 }));
+    for (phase, first) in [(0, 0), (1, 4), (2, 8)] {
+        let tree = work.tree(phase);
+        let file = |file| tree.lookup(format!("t002/f{file:08}").as_bytes());
+        assert_eq!(
+            (file(first), file(first + 9)),
+            (content(4 * first + 2), content(4 * first + 38))
+        );
+        assert_eq!((file(first + 10), first.checked_sub(1).and_then(file)), (None, None));
+    }
+    let tree = work.tree(2);
+    for nothing in ["t004", "t02", "t002/f8", "t002/f00000009/x", "stream/x"] {
+        assert_eq!(tree.lookup(nothing.as_bytes()), None, "{nothing}");
+    }
+}
+
+#[test]
+fn a_lead_beyond_the_end_is_refused() {
+    let kind = workloads::find("tenant").unwrap();
+    let wrong = kind.resolve(&[("stream", "1M"), ("lead", "2M")]).unwrap();
+    let error = kind.build(&wrong, &Setting::default()).err().unwrap().to_string();
+    assert!(error.contains("use lead=1048576 or less"), "{error}");
+}
