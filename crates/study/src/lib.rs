@@ -3,6 +3,7 @@
 mod ages;
 mod config;
 mod device_rows;
+pub mod file;
 pub mod input;
 mod lab_rows;
 mod logs;

@@ -1,0 +1,301 @@
+//! Claims: sentences that a check decides, each of one kind.
+
+use super::cell::{Cell, KEYS, Said};
+use super::error::{FileError, Spot};
+use super::read::{Item, Node};
+use super::run::Run;
+
+/// A sentence that can be checked.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Its name in tables, such as `C1`.
+    pub id: String,
+    /// The sentence.
+    pub text: String,
+    /// The number that was published, in the unit of the check, where there is one.
+    pub published: Option<f64>,
+    /// The least part of the bound that a single seed has to keep from it, such as 0.05.
+    pub least: f64,
+    /// How it is decided.
+    pub test: Test,
+    /// Where it stands.
+    pub spot: Spot,
+}
+
+/// Where a claim says nothing of the margin of a single seed.
+pub const USUAL_LEAST: f64 = 0.05;
+
+/// How a claim is decided.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// By a check.
+    Check(Check),
+    /// Not at all here, for this reason.
+    Untestable(String),
+}
+
+/// What is measured, and what has to hold of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Check {
+    /// One cell over another.
+    Ratio {
+        /// The one.
+        of: Cell,
+        /// The other.
+        over: Cell,
+        /// What has to hold of their quotient.
+        bound: Bound,
+    },
+    /// Each is less than the next.
+    Order(Vec<Cell>),
+    /// The largest over the smallest is at most so much.
+    Within {
+        /// The cells.
+        cells: Vec<Cell>,
+        /// How much: 1 or more.
+        at_most: f64,
+    },
+    /// A figure by itself, in the cell's unit.
+    Value {
+        /// The cell.
+        cell: Cell,
+        /// What has to hold of it.
+        bound: Bound,
+    },
+    /// The exponent of growth over the points of a curve.
+    Exponent {
+        /// The cell, at every point.
+        cell: Cell,
+        /// What has to hold of it.
+        bound: Bound,
+    },
+}
+
+impl Check {
+    /// The cells that it looks at.
+    pub fn cells(&self) -> Vec<&Cell> {
+        match self {
+            Check::Ratio { of, over, .. } => vec![of, over],
+            Check::Order(cells) | Check::Within { cells, .. } => cells.iter().collect(),
+            Check::Value { cell, .. } | Check::Exponent { cell, .. } => vec![cell],
+        }
+    }
+}
+
+/// What has to hold of a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// It is more.
+    MoreThan(f64),
+    /// It is less.
+    LessThan(f64),
+    /// It is neither less than the first nor more than the second.
+    Between(f64, f64),
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::MoreThan(bound) => write!(f, "more than {bound}"),
+            Bound::LessThan(bound) => write!(f, "less than {bound}"),
+            Bound::Between(low, high) => write!(f, "{low} to {high}"),
+        }
+    }
+}
+
+/// The kinds of checks.
+const KINDS: &[&str] = &["ratio", "order", "within", "value", "exponent"];
+
+/// What can be said of a number.
+const BOUNDS: &[&str] = &["more_than", "less_than", "between"];
+
+/// All claims of a file.
+pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileError> {
+    let mut claims: Vec<Claim> = Vec::new();
+    for node in top.tables("claim")? {
+        let claim = claim(&node, runs)?;
+        if claims.iter().any(|known| known.id == claim.id) {
+            let item = node.need("id", "")?;
+            let problem = format!("two claims are called '{}'", claim.id);
+            return Err(item.error(problem, "give each an id of its own"));
+        }
+        claims.push(claim);
+    }
+    Ok(claims)
+}
+
+fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
+    let named = node.clone().called("a claim").need("id", "name it: id = \"C1\"")?;
+    let id = named.text()?;
+    let node = node.clone().called(format!("claim '{id}'"));
+    node.keys(&["id", "text", "published", "least", "check", "untestable"])?;
+    let text = node.need("text", "write the sentence that is claimed")?.text()?;
+    let test = match (node.get("check"), node.get("untestable")) {
+        (Some(item), None) => {
+            let table = item.table("begin it with a line [claim.check]")?;
+            Test::Check(check(&table.called(format!("the check of claim '{id}'")), runs)?)
+        }
+        (None, Some(item)) => Test::Untestable(item.text()?),
+        (Some(_), Some(item)) => {
+            let problem = format!("claim '{id}' has a check and is untestable");
+            return Err(item.at_key(problem, "leave one of them out"));
+        }
+        (None, None) => {
+            return Err(node.error(
+                format!("claim '{id}' has no check"),
+                "write [claim.check] with ratio, order, within, value or exponent, or untestable = \"why\"",
+            ));
+        }
+    };
+    Ok(Claim {
+        published: node.get("published").map(|item| item.number()).transpose()?,
+        least: node.get("least").map_or(Ok(USUAL_LEAST), |item| percent(&item))?,
+        spot: named.spot(),
+        id,
+        text,
+        test,
+    })
+}
+
+/// A part of a whole, as `5%`.
+fn percent(item: &Item<'_>) -> Result<f64, FileError> {
+    let text = item.text()?;
+    let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+    let number = number.filter(|number| (0.0..=100.0).contains(number));
+    let wrong = || item.error(format!("'{text}' is no percentage"), "write it as \"5%\"");
+    Ok(number.ok_or_else(wrong)? / 100.0)
+}
+
+fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
+    let known: Vec<&str> = KINDS.iter().chain(BOUNDS).copied().collect();
+    node.keys(&known)?;
+    let found: Vec<Item<'_>> = KINDS.iter().filter_map(|kind| node.get(kind)).collect();
+    let item = match found.as_slice() {
+        [item] => item,
+        [] => {
+            let right = format!("write one of: {}", KINDS.join(", "));
+            return Err(node.error(format!("{} says not what is checked", node.what), right));
+        }
+        [_, second, ..] => {
+            let problem = format!("{} is of two kinds", node.what);
+            return Err(second.at_key(problem, "a check is of one; write a second claim"));
+        }
+    };
+    let table = item.table(&format!("write {} = {{ ... }}", item.name))?;
+    let table = table.called(format!("'{}' of {}", item.name, node.what));
+    let with = |extra: &[&'static str]| [KEYS, extra].concat();
+    match item.name.as_str() {
+        "ratio" => {
+            table.keys(&with(&["of", "over"]))?;
+            let said = Said::read(&table, &Said::default(), runs)?;
+            let side = |key: &str| -> Result<Cell, FileError> {
+                let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
+                said.other(&item, runs)?.cell(&table, runs)
+            };
+            let (of, over) = (side("of")?, side("over")?);
+            if of.figure.dimension() != over.figure.dimension() {
+                let problem =
+                    format!("'{}' over '{}' is no ratio", of.figure.name(), over.figure.name());
+                return Err(table.error(problem, "take figures of one kind"));
+            }
+            if of == over {
+                return Err(table.error("'of' and 'over' are one cell", "name two"));
+            }
+            Ok(Check::Ratio { of, over, bound: bound(node)? })
+        }
+        "order" => {
+            table.keys(&with(&["rows"]))?;
+            unbound(node, "its cells rise")?;
+            Ok(Check::Order(cells(&table, runs)?))
+        }
+        "within" => {
+            table.keys(&with(&["rows", "at_most"]))?;
+            unbound(node, "it has at_most")?;
+            let item =
+                table.need("at_most", "write at_most = 1.1, the largest over the smallest")?;
+            let at_most = item.number()?;
+            if at_most < 1.0 {
+                let problem = format!("at_most {at_most} is less than 1");
+                return Err(item.error(problem, "it is the largest over the smallest, as 1.1"));
+            }
+            Ok(Check::Within { cells: cells(&table, runs)?, at_most })
+        }
+        "value" => {
+            table.keys(KEYS)?;
+            let cell = Said::read(&table, &Said::default(), runs)?.cell(&table, runs)?;
+            Ok(Check::Value { cell, bound: bound(node)? })
+        }
+        _ => {
+            table.keys(KEYS)?;
+            let cell = Said::read(&table, &Said::default(), runs)?.cell(&table, runs)?;
+            if let Some(item) = table.get("at") {
+                return Err(item.at_key("an exponent is over all points", "leave 'at' out"));
+            }
+            Ok(Check::Exponent { cell, bound: bound(node)? })
+        }
+    }
+}
+
+/// Two cells or more, by the labels of their rows or as tables.
+fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
+    let said = Said::read(table, &Said::default(), runs)?;
+    let item = table.need("rows", "write rows = [\"ext2\", \"ext3\"]")?;
+    let cell = |item: &Item<'_>| said.other(item, runs)?.cell(table, runs);
+    let cells = item.list()?.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+    if cells.len() < 2 {
+        return Err(item.error("one row cannot be compared", "name two or more"));
+    }
+    if let Some(at) = (1..cells.len()).find(|at| cells[..*at].contains(&cells[*at])) {
+        let problem = format!("row '{}' is named twice", cells[at].row);
+        return Err(item.error(problem, "name each once"));
+    }
+    let dimension = cells[0].figure.dimension();
+    if let Some(other) = cells.iter().find(|cell| cell.figure.dimension() != dimension) {
+        let problem = format!(
+            "'{}' and '{}' cannot be compared",
+            cells[0].figure.name(),
+            other.figure.name()
+        );
+        return Err(item.error(problem, "take figures of one kind"));
+    }
+    Ok(cells)
+}
+
+/// The one bound of a check.
+fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
+    let found: Vec<Item<'_>> = BOUNDS.iter().filter_map(|name| node.get(name)).collect();
+    let right = "write more_than = 1.0, less_than = 1.0 or between = [0.9, 1.1]";
+    let item = match found.as_slice() {
+        [item] => item,
+        [] => return Err(node.error(format!("{} has no bound", node.what), right)),
+        [_, second, ..] => {
+            return Err(second.at_key(format!("{} has two bounds", node.what), "leave one out"));
+        }
+    };
+    match item.name.as_str() {
+        "more_than" => Ok(Bound::MoreThan(item.number()?)),
+        "less_than" => Ok(Bound::LessThan(item.number()?)),
+        _ => match item.list()?.as_slice() {
+            [low, high] => {
+                let (low, high) = (low.number()?, high.number()?);
+                if low >= high {
+                    let problem = format!("between [{low}, {high}] holds nothing");
+                    return Err(item.error(problem, "write the smaller one first"));
+                }
+                Ok(Bound::Between(low, high))
+            }
+            _ => Err(item.error("'between' takes two numbers", "write between = [1.7, 2.3]")),
+        },
+    }
+}
+
+/// That a check of a kind that needs no bound has none.
+fn unbound(node: &Node<'_>, because: &str) -> Result<(), FileError> {
+    match BOUNDS.iter().find_map(|name| node.get(name)) {
+        Some(item) => {
+            let problem = format!("{} takes no '{}'", node.what, item.name);
+            Err(item.at_key(problem, format!("{because}; leave it out")))
+        }
+        None => Ok(()),
+    }
+}

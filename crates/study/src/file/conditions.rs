@@ -1,0 +1,242 @@
+//! The conditions of a run: the long options of `fsdyno run`, by the same words, with the same values.
+
+use fsdyno_record::suggest;
+use toml::de::DeValue;
+
+use super::error::{FileError, Spot};
+use super::read::{Item, Node};
+
+/// The options of `fsdyno run` that a run may have beside `fs`, `set` and `sysctl`, which are tables. A test
+/// of the command line holds them against what it has.
+pub const OPTIONS: &[&str] = &[
+    "on",
+    "disk",
+    "raid",
+    "journal-disk",
+    "journal-size",
+    "kernel",
+    "period",
+    "repeat",
+    "seed",
+    "threads",
+    "issuer",
+    "ram",
+    "cacheable",
+    "cpu",
+    "boot",
+    "accel",
+    "size",
+    "age",
+    "scheduler",
+    "verify",
+    "baseline",
+    "deadline",
+    "keep-log",
+];
+
+/// The options of `fsdyno run` that are no condition of a run, each with what is right in its place.
+const REFUSED: &[(&str, &str)] = &[
+    ("out", "the folder is that of the study: fsdyno study NAME --out DIR"),
+    ("format", "it is the study's: fsdyno study NAME --format mail"),
+    ("dry-run", "it is the study's: fsdyno study NAME --dry-run"),
+    ("jobs", "it is the study's: fsdyno study NAME --jobs 2"),
+    ("shard", "a study runs on one machine; leave it out"),
+    ("erase", "a drive is erased only by what is typed, never by what a file says; leave it out"),
+    ("width", "the number of trials of a study is fixed beforehand: write repeat = 5"),
+    ("at-most", "the number of trials of a study is fixed beforehand: write repeat = 5"),
+    ("change", "it is for benches; leave it out"),
+];
+
+/// Why an option of `fsdyno run` is none of a study's run, and what is right in its place.
+pub fn refused(option: &str) -> Option<&'static str> {
+    REFUSED.iter().find(|(name, _)| *name == option).map(|(_, right)| *right)
+}
+
+/// The conditions of a run, as they stand in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The file systems; none where none is named.
+    pub rows: Option<Vec<Row>>,
+    /// Parameters of the workload.
+    pub set: Vec<Setting>,
+    /// Kernel settings.
+    pub sysctl: Vec<Setting>,
+    /// All other options.
+    pub options: Vec<Typed>,
+}
+
+/// A file system, or what stands in its place: a row of tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name in tables and claims.
+    pub label: String,
+    /// As it is typed after --fs, without the name.
+    pub spec: String,
+    /// Where it stands.
+    pub spot: Spot,
+}
+
+/// A key with its value, after --set or --sysctl.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// Where it stands.
+    pub spot: Spot,
+}
+
+/// An option with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Typed {
+    /// The option, without its dashes.
+    pub option: String,
+    /// The value; none of a flag.
+    pub value: Option<String>,
+    /// Where it stands.
+    pub spot: Spot,
+}
+
+/// A word of a command line, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// As it would be typed, without a shell's quotes.
+    pub text: String,
+    /// Where it stands in the file.
+    pub spot: Spot,
+}
+
+impl Conditions {
+    /// Reads them from a table that has other keys too.
+    pub(super) fn read(node: &Node<'_>, other: &[&str]) -> Result<Conditions, FileError> {
+        let mut conditions = Conditions::default();
+        for (key, item) in node.entries() {
+            match key.as_str() {
+                key if other.contains(&key) => {}
+                "fs" => conditions.rows = Some(rows(&item)?),
+                "set" => conditions.set = settings(&item, "set = { files = 1000 }")?,
+                "sysctl" => {
+                    conditions.sysctl = settings(&item, "sysctl = { \"vm.dirty_ratio\" = 10 }")?;
+                }
+                option => {
+                    let typed = typed(node, option, &item, other)?;
+                    conditions.options.extend(typed);
+                }
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// These with what others say in their place: single settings and options, but all file systems.
+    pub fn under(&self, over: &Conditions) -> Conditions {
+        let set = |below: &[Setting], over: &[Setting]| {
+            let kept = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
+            kept.chain(over).cloned().collect()
+        };
+        let named = |it: &&Typed| !over.options.iter().any(|other| other.option == it.option);
+        Conditions {
+            rows: over.rows.clone().or_else(|| self.rows.clone()),
+            set: set(&self.set, &over.set),
+            sysctl: set(&self.sysctl, &over.sysctl),
+            options: self.options.iter().filter(named).chain(&over.options).cloned().collect(),
+        }
+    }
+
+    /// The value of an option, where it has one.
+    pub fn option(&self, option: &str) -> Option<&Typed> {
+        self.options.iter().find(|typed| typed.option == option)
+    }
+
+    /// The value of a parameter, where it is set.
+    pub fn parameter(&self, key: &str) -> Option<&Setting> {
+        self.set.iter().find(|setting| setting.key == key)
+    }
+
+    /// As they would be typed after `fsdyno run WORKLOAD`.
+    pub fn words(&self) -> Vec<Word> {
+        let rows = self.rows.iter().flatten().map(|row| Word {
+            // A row that is called as its spec reads needs no name.
+            text: match row.label == row.spec {
+                true => format!("--fs={}", row.spec),
+                false => format!("--fs={}={}", row.label, row.spec),
+            },
+            spot: row.spot,
+        });
+        let setting = |option: &'static str| {
+            move |it: &Setting| Word {
+                text: format!("--{option}={}={}", it.key, it.value),
+                spot: it.spot,
+            }
+        };
+        let typed = self.options.iter().map(|typed| Word {
+            text: match &typed.value {
+                Some(value) => format!("--{}={value}", typed.option),
+                None => format!("--{}", typed.option),
+            },
+            spot: typed.spot,
+        });
+        let (set, sysctl) = (setting("set"), setting("sysctl"));
+        rows.chain(self.set.iter().map(set))
+            .chain(self.sysctl.iter().map(sysctl))
+            .chain(typed)
+            .collect()
+    }
+}
+
+/// `[run.fs]`: a label for each spec, in the order of the file.
+fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
+    let node = item.table("name each file system: fs = { small = \"ext4 -I 128\" }")?;
+    let row = |(label, item): (String, Item<'_>)| {
+        let spec = item.text()?;
+        // What a shell takes for another word is no label; a row that is called as its spec has none.
+        if (label.is_empty() || label.contains(char::is_whitespace)) && label != spec {
+            return Err(item.at_key(
+                format!("'{label}' is no label of a row"),
+                "a label is letters, digits and _ . + -",
+            ));
+        }
+        Ok(Row { label, spec, spot: item.spot() })
+    };
+    let rows = node.entries().into_iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    match rows.is_empty() {
+        true => Err(item.error("'fs' names no file system", "name one, or leave fs out")),
+        false => Ok(rows),
+    }
+}
+
+fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
+    let node = item.table(&format!("write {right}"))?;
+    let setting = |(key, item): (String, Item<'_>)| {
+        Ok(Setting { key, value: item.typed()?, spot: item.spot() })
+    };
+    node.entries().into_iter().map(setting).collect()
+}
+
+/// One option. A list would make several rows of one name, and a cell would not say which it means.
+fn typed(
+    node: &Node<'_>,
+    option: &str,
+    item: &Item<'_>,
+    other: &[&str],
+) -> Result<Option<Typed>, FileError> {
+    if let Some(right) = refused(option) {
+        return Err(item.at_key(format!("{} cannot have '{option}'", node.what), right));
+    }
+    if !OPTIONS.contains(&option) {
+        let known =
+            OPTIONS.iter().copied().chain(["fs", "set", "sysctl"]).chain(other.iter().copied());
+        let hint = suggest::hint(option, known.collect::<Vec<_>>());
+        return Err(item.at_key(format!("{} has no '{option}'", node.what), hint));
+    }
+    let (option, spot) = (option.to_string(), item.spot());
+    match item.value {
+        DeValue::Boolean(true) => Ok(Some(Typed { option, value: None, spot })),
+        DeValue::Boolean(false) => Ok(None),
+        DeValue::Array(_) => Err(item.error(
+            format!("'{option}' is a list, and its rows would have one name"),
+            "give one value; another run may have another",
+        )),
+        _ => Ok(Some(Typed { option, value: Some(item.typed()?), spot })),
+    }
+}

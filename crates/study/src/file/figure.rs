@@ -1,0 +1,216 @@
+//! What can be read from a phase, and the units it is told in.
+
+use fsdyno_record::{OpKind, suggest};
+
+/// A figure of a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Time until the last call came back.
+    Returned,
+    /// Time until syncfs(2) came back.
+    Synced,
+    /// Time until the device's own cache was empty.
+    Durable,
+    /// CPU time of the threads that issue ops.
+    Cpu,
+    /// The part of it in user mode.
+    User,
+    /// The part of it in the kernel.
+    System,
+    /// CPU time of kernel threads: of all, or of those with this name (`jbd2`).
+    KernelCpu(Option<String>),
+    /// CPU time of the threads that issue ops, as a part of the time until the last call came back.
+    CpuShare,
+    /// Ops a second, by the time until the last call came back: of the op that the cell names, else of the
+    /// phase's main op.
+    Rate,
+    /// A latency of an op: its median, a percentile, the longest.
+    Latency(Latency),
+    /// Bytes handed to write calls a second, by the time until the last call came back.
+    WrittenRate,
+    /// Bytes that read calls gave a second, by the same time.
+    ReadRate,
+    /// Requests that the device answered: reads, writes, flushes and discards.
+    DeviceRequests,
+    /// Movements of the device's arm.
+    DeviceSeeks,
+    /// Space in use on the file system at the end of the phase; of several phases the last one's.
+    SpaceUsed,
+}
+
+/// Which latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th.
+    P99,
+    /// The 99.9th.
+    P999,
+    /// The longest.
+    Max,
+}
+
+/// An op that a cell names.
+pub type Op = OpKind;
+
+/// What a figure measures; only units of the same can tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Time.
+    Time,
+    /// A part of a whole.
+    Share,
+    /// So many a second.
+    Rate,
+    /// Bytes a second.
+    Flow,
+    /// How many.
+    Count,
+    /// Bytes.
+    Space,
+}
+
+/// A unit of a published table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit {
+    /// As it is written.
+    pub name: &'static str,
+    /// What it measures.
+    pub dimension: Dimension,
+    /// How much one of it is: of seconds, of the whole, of ops or bytes a second, of ones, of bytes.
+    pub is: f64,
+}
+
+const KIB: f64 = 1024.0;
+
+/// Every unit.
+const UNITS: &[Unit] = &[
+    Unit { name: "s", dimension: Dimension::Time, is: 1.0 },
+    Unit { name: "ms", dimension: Dimension::Time, is: 1e-3 },
+    Unit { name: "us", dimension: Dimension::Time, is: 1e-6 },
+    Unit { name: "%", dimension: Dimension::Share, is: 0.01 },
+    Unit { name: "/s", dimension: Dimension::Rate, is: 1.0 },
+    Unit { name: "MiB/s", dimension: Dimension::Flow, is: KIB * KIB },
+    Unit { name: "KiB/s", dimension: Dimension::Flow, is: KIB },
+    Unit { name: "MB/s", dimension: Dimension::Flow, is: 1e6 },
+    Unit { name: "count", dimension: Dimension::Count, is: 1.0 },
+    Unit { name: "MiB", dimension: Dimension::Space, is: KIB * KIB },
+    Unit { name: "MB", dimension: Dimension::Space, is: 1e6 },
+];
+
+impl Unit {
+    /// The unit of this name.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn named(name: &str) -> Result<Unit, String> {
+        let found = UNITS.iter().find(|unit| unit.name == name);
+        found.copied().ok_or_else(|| format!("there are: {}", Unit::names().join(", ")))
+    }
+
+    /// The names of all units.
+    pub fn names() -> Vec<&'static str> {
+        UNITS.iter().map(|unit| unit.name).collect()
+    }
+}
+
+/// Figures that are one word of their own, with that word.
+const WORDS: &[(&str, Figure)] = &[
+    ("returned", Figure::Returned),
+    ("synced", Figure::Synced),
+    ("durable", Figure::Durable),
+    ("cpu", Figure::Cpu),
+    ("user", Figure::User),
+    ("system", Figure::System),
+    ("kernel cpu", Figure::KernelCpu(None)),
+    ("cpu share", Figure::CpuShare),
+    ("rate", Figure::Rate),
+    ("p50", Figure::Latency(Latency::P50)),
+    ("p90", Figure::Latency(Latency::P90)),
+    ("p99", Figure::Latency(Latency::P99)),
+    ("p999", Figure::Latency(Latency::P999)),
+    ("max", Figure::Latency(Latency::Max)),
+    ("written a second", Figure::WrittenRate),
+    ("read a second", Figure::ReadRate),
+    ("device requests", Figure::DeviceRequests),
+    ("device seeks", Figure::DeviceSeeks),
+    ("space used", Figure::SpaceUsed),
+];
+
+/// What comes before the name of a kernel thread.
+const KERNEL_CPU: &str = "kernel cpu ";
+
+impl Figure {
+    /// The figure of this name.
+    ///
+    /// # Errors
+    /// The nearest right name, or all names.
+    pub fn named(name: &str) -> Result<Figure, String> {
+        if let Some(thread) = name.strip_prefix(KERNEL_CPU).filter(|name| !name.trim().is_empty()) {
+            return Ok(Figure::KernelCpu(Some(thread.trim().to_string())));
+        }
+        let found = WORDS.iter().find(|(word, _)| *word == name).map(|(_, figure)| figure.clone());
+        found.ok_or_else(|| suggest::hint(name, Figure::names()))
+    }
+
+    /// The names of all figures.
+    pub fn names() -> Vec<&'static str> {
+        WORDS.iter().map(|(word, _)| *word).collect()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        if let Figure::KernelCpu(Some(thread)) = self {
+            return format!("{KERNEL_CPU}{thread}");
+        }
+        let found = WORDS.iter().find(|(_, figure)| figure == self);
+        found.map_or_else(String::new, |(word, _)| (*word).to_string())
+    }
+
+    /// What it measures.
+    pub fn dimension(&self) -> Dimension {
+        match self {
+            Figure::CpuShare => Dimension::Share,
+            Figure::Rate => Dimension::Rate,
+            Figure::WrittenRate | Figure::ReadRate => Dimension::Flow,
+            Figure::DeviceRequests | Figure::DeviceSeeks => Dimension::Count,
+            Figure::SpaceUsed => Dimension::Space,
+            _ => Dimension::Time,
+        }
+    }
+
+    /// The first unit that can tell it.
+    pub fn usual_unit(&self) -> Unit {
+        let dimension = self.dimension();
+        let found = UNITS.iter().find(|unit| unit.dimension == dimension);
+        // Every dimension has a unit; a test goes through them.
+        found.copied().unwrap_or(UNITS[0])
+    }
+
+    /// Whether it is that of an op.
+    pub fn is_of_an_op(&self) -> bool {
+        matches!(self, Figure::Rate | Figure::Latency(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_a_name_that_is_read_again_and_a_unit_of_its_kind() {
+        for (word, figure) in WORDS {
+            assert_eq!(Figure::named(word).as_ref(), Ok(figure));
+            assert_eq!(figure.name(), *word);
+            assert_eq!(figure.usual_unit().dimension, figure.dimension(), "{word}");
+        }
+        let jbd2 = Figure::named("kernel cpu jbd2").unwrap();
+        assert_eq!(jbd2, Figure::KernelCpu(Some("jbd2".into())));
+        assert_eq!(jbd2.name(), "kernel cpu jbd2");
+        assert_eq!(Figure::named("retuned").unwrap_err(), "did you mean 'returned'?");
+        assert_eq!(Unit::named("MiB/s").unwrap().is, 1_048_576.0);
+    }
+}

@@ -1,0 +1,287 @@
+//! Published tables as data: columns that say what they are of, rows of cells as printed, doubts.
+
+use fsdyno_record::suggest;
+use toml::de::DeValue;
+
+use super::cell::{self, Cell, Said, known_row};
+use super::error::{FileError, Spot};
+use super::figure::Unit;
+use super::read::{Item, Node};
+use super::run::Run;
+
+/// A table as it was published.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub caption: String,
+    /// Where it was printed, if elsewhere than the rest.
+    pub source: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<PublishedRow>,
+    /// Cells that cannot be right though nothing in the table tells.
+    pub doubts: Vec<Doubt>,
+    /// Where it stands.
+    pub spot: Spot,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its head.
+    pub name: String,
+    /// The unit of its cells.
+    pub unit: Unit,
+    /// What is measured for it, or why nothing is.
+    pub measured: Result<ColumnCell, String>,
+    /// A column of rates: how many a run did, in what the rate counts.
+    pub of: Option<f64>,
+    /// The column of the times that its rates are of.
+    pub per: Option<String>,
+}
+
+/// What a column's cells are, but for their row.
+#[derive(Clone, Debug)]
+pub struct ColumnCell {
+    said: Cell,
+}
+
+impl ColumnCell {
+    /// The cell of a row.
+    pub fn of_row(&self, label: &str) -> Cell {
+        Cell { row: label.to_string(), ..self.said.clone() }
+    }
+
+    /// The run that it is of.
+    pub fn run(&self) -> &str {
+        &self.said.run
+    }
+
+    /// The cell with no row in it, for changes.
+    pub(super) fn cell_mut(&mut self) -> &mut Cell {
+        &mut self.said
+    }
+}
+
+/// A row, with a cell for each column.
+#[derive(Clone, Debug)]
+pub struct PublishedRow {
+    /// Its label: that of a row of the runs.
+    pub label: String,
+    /// Its cells, in the order of the columns.
+    pub cells: Vec<Option<Value>>,
+    /// Where it stands.
+    pub spot: Spot,
+}
+
+/// A number as it was printed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// The number, or the mean.
+    pub value: f64,
+    /// Its standard deviation, where one was printed.
+    pub deviation: Option<f64>,
+    /// The number with its digits.
+    pub text: String,
+    /// The deviation with its digits.
+    pub deviation_text: Option<String>,
+}
+
+/// A cell that cannot be right.
+#[derive(Clone, Debug)]
+pub struct Doubt {
+    /// Its row.
+    pub row: String,
+    /// Its column.
+    pub column: String,
+    /// Why.
+    pub why: String,
+}
+
+/// All tables of a file.
+pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Published>, FileError> {
+    let mut tables: Vec<Published> = Vec::new();
+    for node in top.tables("published")? {
+        let table = table(&node, runs)?;
+        if tables.iter().any(|known| known.name == table.name) {
+            let item = node.need("name", "")?;
+            let problem = format!("two tables are called '{}'", table.name);
+            return Err(item.error(problem, "give each a name of its own"));
+        }
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
+    let named = node.clone().called("a published table").need("name", "write name = \"times\"")?;
+    let name = named.text()?;
+    let node = node.clone().called(format!("table '{name}'"));
+    let own = ["name", "caption", "source", "columns", "rows", "doubts"];
+    let around: Vec<&str> = cell::KEYS.iter().copied().filter(|key| *key != "row").collect();
+    node.keys(&[&own[..], &around].concat())?;
+    let said = Said::read(&node, &Said::default(), runs)?;
+    let unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
+    let listed = node.need("columns", "write columns = [ { name = \"create\", ... } ]")?;
+    let mut columns: Vec<Column> = Vec::new();
+    for item in listed.list()? {
+        let column = column(&item, (&name, &said, unit), runs)?;
+        if columns.iter().any(|known| known.name == column.name) {
+            let problem = format!("table '{name}' has two columns '{}'", column.name);
+            return Err(item.error(problem, "give each a name of its own"));
+        }
+        columns.push(column);
+    }
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    for (item, column) in listed.list()?.iter().zip(&columns) {
+        if let Some(per) = column.per.as_deref().filter(|per| !names.contains(per)) {
+            let problem = format!("table '{name}' has no column '{per}'");
+            return Err(item.error(problem, suggest::hint(per, names)));
+        }
+    }
+    let rows = rows(&node, &name, &columns, runs)?;
+    let mut doubts = Vec::new();
+    if let Some(item) = node.get("doubts") {
+        for item in item.list()? {
+            doubts.push(doubt(&item, &name, &names, &rows)?);
+        }
+    }
+    Ok(Published {
+        caption: node.need("caption", "write what it shows")?.text()?,
+        source: node.get("source").map_or(Ok(String::new()), |item| item.text())?,
+        spot: named.spot(),
+        name,
+        columns,
+        rows,
+        doubts,
+    })
+}
+
+fn column(
+    item: &Item<'_>,
+    (table, around, table_unit): (&str, &Said, Option<Unit>),
+    runs: &[Run],
+) -> Result<Column, FileError> {
+    let node =
+        item.table("write { name = \"create\", phase = \"create\", figure = \"returned\" }")?;
+    let named = node.clone().called(format!("a column of table '{table}'"));
+    let name = named.need("name", "write its head as it was printed")?.text()?;
+    let node = node.called(format!("column '{name}' of table '{table}'"));
+    let around_keys = cell::KEYS.iter().copied().filter(|key| *key != "row");
+    let keys: Vec<&str> =
+        ["name", "of", "per", "untestable"].into_iter().chain(around_keys).collect();
+    node.keys(&keys)?;
+    let own_unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
+    let Some(unit) = own_unit.or(table_unit) else {
+        let right = format!(
+            "write unit = \"s\", here or for the whole table; there are: {}",
+            Unit::names().join(", ")
+        );
+        return Err(node.error(format!("{} lacks 'unit'", node.what), right));
+    };
+    let measured = match node.get("untestable") {
+        Some(item) => Err(item.text()?),
+        None => {
+            let said = Said::read(&node, around, runs)?.in_unit(unit).of_row("");
+            Ok(ColumnCell { said: said.cell(&node, runs)? })
+        }
+    };
+    let of = node.get("of").map(|item| item.number()).transpose()?;
+    let per = node.get("per").map(|item| item.text()).transpose()?;
+    if of.is_some() != per.is_some() {
+        return Err(node.error(
+            format!("{} has only one of 'of' and 'per'", node.what),
+            "rates need both: of = 8421 and per = \"the column of their times\"",
+        ));
+    }
+    Ok(Column { name, unit, measured, of, per })
+}
+
+fn rows(
+    node: &Node<'_>,
+    name: &str,
+    columns: &[Column],
+    runs: &[Run],
+) -> Result<Vec<PublishedRow>, FileError> {
+    let right = "write rows = { \"ext4\" = [618.991, \"12.3±0.4\", \"-\"] }";
+    let listed = node.need("rows", right)?.table(right)?;
+    let mut rows = Vec::new();
+    for (label, item) in listed.entries() {
+        for column in columns.iter().filter_map(|column| column.measured.as_ref().ok()) {
+            known_row(&label, column.run(), runs).map_err(|hint| {
+                item.at_key(format!("run '{}' has no row '{label}'", column.run()), hint)
+            })?;
+        }
+        let cells = item.list()?;
+        if cells.len() != columns.len() {
+            return Err(item.error(
+                format!("row '{label}' of table '{name}' has {} cells", cells.len()),
+                format!("it has {} columns; a cell that was not published is \"-\"", columns.len()),
+            ));
+        }
+        let cells = cells.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        rows.push(PublishedRow { label, cells, spot: item.spot() });
+    }
+    match rows.is_empty() {
+        true => Err(node.error(format!("table '{name}' has no row"), right)),
+        false => Ok(rows),
+    }
+}
+
+/// A number, `"mean±sd"`, or `"-"`.
+fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
+    let wrong = || {
+        item.error(
+            format!("{} is no cell", item.written()),
+            "a cell is a number, \"mean±deviation\", or \"-\" where none was published",
+        )
+    };
+    let number = |text: &str| {
+        let text = text.trim();
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b".-".contains(&byte));
+        let number = text.parse::<f64>().ok().filter(|_| plain);
+        number.map(|number| (number, text.to_string())).ok_or_else(wrong)
+    };
+    let (mean, deviation) = match item.value {
+        DeValue::String(text) if text.trim() == "-" => return Ok(None),
+        DeValue::String(text) => match text.split_once('±') {
+            Some((mean, deviation)) => (number(mean)?, Some(number(deviation)?)),
+            None => (number(text)?, None),
+        },
+        DeValue::Integer(_) | DeValue::Float(_) => {
+            (number(&item.written().replace('_', ""))?, None)
+        }
+        _ => return Err(wrong()),
+    };
+    let ((value, text), (deviation, deviation_text)) = (mean, deviation.unzip());
+    Ok(Some(Value { value, deviation, text, deviation_text }))
+}
+
+fn doubt(
+    item: &Item<'_>,
+    name: &str,
+    columns: &[&str],
+    rows: &[PublishedRow],
+) -> Result<Doubt, FileError> {
+    let right = "write { row = \"..\", column = \"..\", why = \"..\" }";
+    let node = item.table(right)?.called(format!("a doubt of table '{name}'"));
+    node.keys(&["row", "column", "why"])?;
+    let labels: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
+    let one_of = |key: &str, known: &[&str]| -> Result<String, FileError> {
+        let item = node.need(key, right)?;
+        let text = item.text()?;
+        if !known.contains(&text.as_str()) {
+            let problem = format!("table '{name}' has no {key} '{text}'");
+            return Err(item.error(problem, suggest::hint(&text, known.to_vec())));
+        }
+        Ok(text)
+    };
+    Ok(Doubt {
+        row: one_of("row", &labels)?,
+        column: one_of("column", columns)?,
+        why: node.need("why", right)?.text()?,
+    })
+}

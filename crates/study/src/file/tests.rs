@@ -1,0 +1,181 @@
+use super::*;
+
+const EXAMPLE: &str = include_str!("example.toml");
+
+fn example() -> StudyFile {
+    StudyFile::parse("example.toml", EXAMPLE).unwrap()
+}
+
+/// What is wrong with the example once a part of it is replaced.
+fn wrong(from: &str, to: &str) -> String {
+    assert!(EXAMPLE.contains(from), "the example has no {from}");
+    let text = EXAMPLE.replacen(from, to, 1);
+    match StudyFile::parse("my.toml", &text) {
+        Ok(_) => panic!("{to} is taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// `LINE:` of the first line of the example with a text.
+fn line_of(part: &str) -> String {
+    let line = EXAMPLE.lines().position(|line| line.contains(part)).unwrap() + 1;
+    format!("my.toml:{line}:")
+}
+
+#[test]
+fn the_example_is_read() {
+    let study = example();
+    assert_eq!((study.title.as_str(), study.year), ("ext3 or ext4 for unlink?", Some(2008)));
+    assert_eq!(study.variants(), [Variant::Then, Variant::Today]);
+    let [tarball, curve] = study.runs.as_slice() else { panic!() };
+    assert_eq!(tarball.rows(Variant::Then).unwrap(), ["ext4-128", "ext3-128"]);
+    assert_eq!(tarball.rows(Variant::Today).unwrap(), ["ext4-128", "ext4"]);
+    assert_eq!(curve.variants(), [Variant::AsItStands]);
+    assert_eq!(curve.serves(Variant::Then), Some(Variant::AsItStands));
+    let words = |variant| {
+        let words = tarball.conditions(variant).unwrap().words();
+        words.into_iter().map(|word| word.text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(Variant::Then),
+        [
+            "--fs=ext4-128=ext4 -I 128",
+            "--fs=ext3-128=ext3 -I 128 -J size=64",
+            "--set=files=20000",
+            "--disk=ide-2008",
+            "--period=2008",
+            "--cacheable=640M"
+        ]
+    );
+    assert_eq!(
+        words(Variant::Today),
+        [
+            "--fs=ext4-128=ext4 -I 128",
+            "--fs=ext4",
+            "--set=files=20000",
+            "--sysctl=vm.dirty_ratio=20",
+            "--disk=hdd-7200"
+        ]
+    );
+}
+
+#[test]
+fn tables_keep_the_digits_that_were_printed() {
+    let study = example();
+    let times = &study.published[0];
+    let row = &times.rows[0];
+    assert_eq!(row.label, "ext4-128");
+    let first = row.cells[0].as_ref().unwrap();
+    assert_eq!((first.text.as_str(), first.value), ("618.990", 618.99));
+    let second = row.cells[1].as_ref().unwrap();
+    assert_eq!((second.text.as_str(), second.deviation), ("913.9", Some(0.5)));
+    assert_eq!(second.deviation_text.as_deref(), Some("0.5"));
+    assert_eq!(times.rows[1].cells[2..], [None, None]);
+    let cell = times.columns[2].measured.as_ref().unwrap().of_row("ext4-128");
+    assert_eq!((cell.run.as_str(), cell.op, cell.unit.name), ("tarball", Some(Op::Unlink), "/s"));
+    assert_eq!(times.columns[3].measured.as_ref().unwrap_err(), "nobody measured it since");
+    let point = study.published[1].columns[1].measured.as_ref().unwrap().of_row("classic");
+    assert_eq!(point.at["files"], "2000");
+}
+
+#[test]
+fn claims_are_read_each_by_its_kind() {
+    let study = example();
+    let check = |at: usize| match &study.claims[at].test {
+        Test::Check(check) => check.clone(),
+        Test::Untestable(why) => panic!("{why}"),
+    };
+    let Check::Ratio { of, over, bound } = check(0) else { panic!() };
+    assert_eq!((of.row.as_str(), over.row.as_str()), ("ext3-128", "ext4-128"));
+    assert_eq!(bound, Bound::MoreThan(1.0));
+    let Check::Ratio { of, over, .. } = check(1) else { panic!() };
+    assert_eq!((of.row.as_str(), of.phases.as_slice()), ("ext4-128", &["remove".to_string()][..]));
+    assert_eq!(over.phases, ["extract"]);
+    assert_eq!(study.claims[1].least, 0.1);
+    let Check::Order(cells) = check(2) else { panic!() };
+    assert_eq!(cells[1].row, "classic");
+    assert!(matches!(check(3), Check::Within { at_most: 1.2, .. }));
+    let Check::Value { cell, bound } = check(4) else { panic!() };
+    assert_eq!((cell.unit.name, bound), ("%", Bound::LessThan(14.0)));
+    assert!(matches!(check(5), Check::Exponent { bound: Bound::Between(1.7, 2.3), .. }));
+    assert!(matches!(&study.claims[6].test, Test::Untestable(why) if why == "fun is no figure"));
+}
+
+#[test]
+fn a_wrong_name_is_told_with_its_place_and_the_nearest_right_one() {
+    for (from, to, problem, right) in [
+        ("question =", "qestion =", "the file has no 'qestion'", "did you mean 'question'?"),
+        ("workload = \"tarball\"", "worklod = \"tarball\"", "no 'worklod'", "'workload'"),
+        ("cacheable =", "cachable =", "run 'tarball' as then has no 'cachable'", "'cacheable'"),
+        ("scales =", "out =", "run 'tarball' cannot have 'out'", "fsdyno study NAME --out DIR"),
+        ("run = \"curve\"", "run = \"curv\"", "there is no run 'curv'", "did you mean 'curve'?"),
+        ("rows = { classic", "rows = { clasic", "run 'curve' has no row 'clasic'", "'classic'"),
+        ("figure = \"cpu share\"", "figure = \"cpu shar\"", "no figure 'cpu shar'", "'cpu share'"),
+        ("op = \"unlink\"", "op = \"unlnk\"", "there is no op 'unlnk'", "did you mean 'unlink'?"),
+        ("unit = \"/s\"", "unit = \"1/s\"", "there is no unit '1/s'", "there are: s, ms,"),
+        ("per = \"remove\"", "per = \"removed\"", "has no column 'removed'", "'remove'"),
+        ("of = \"ext3-128\"", "of = \"ext3\"", "run 'tarball' has no row 'ext3'", "did you mean"),
+        ("less_than", "les_than", "the check of claim 'C5' has no 'les_than'", "'less_than'"),
+        ("exponent =", "exponet =", "has no 'exponet'", "did you mean 'exponent'?"),
+        ("column = \"remove\"", "column = \"removal\"", "no column 'removal'", "'remove'"),
+    ] {
+        let text = wrong(from, to);
+        assert!(text.starts_with(&line_of(from)), "{text}, not {}", line_of(from));
+        assert!(text.contains(problem) && text.contains(right), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
+    for (from, to, problem, right) in [
+        ("[618.990, ", "[", "row 'ext4-128' of table 'times' has 3 cells", "it has 4 columns"),
+        ("\"913.9±0.5\"", "\"913.9+-0.5\"", "is no cell", "\"mean±deviation\""),
+        ("\"cpu share\"", "\"cpu share\", unit = \"s\"", "cannot be told in s", "its unit is %"),
+        ("less_than = 14", "", "claim 'C5' has no bound", "write more_than = 1.0"),
+        ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "leave one out"),
+        ("[1.7, 2.3]", "[2.3, 1.7]", "holds nothing", "the smaller one first"),
+        ("[1.7, 2.3]", "2", "'between' is a number", "square brackets"),
+        ("at_most = 1.2", "at_most = 0.8", "less than 1", "the largest over the smallest"),
+        ("least = \"10%\"", "least = \"10\"", "'10' is no percentage", "\"5%\""),
+        (
+            "untestable = \"fun is no figure\"",
+            "",
+            "claim 'C7' has no check",
+            "untestable = \"why\"",
+        ),
+        ("id = \"C2\"", "id = \"C1\"", "two claims are called 'C1'", "an id of its own"),
+        ("name = \"curve\"", "name = \"a/b\"", "'a/b' cannot be the name", "letters, digits"),
+        ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "a name of its own"),
+        ("disk = \"ide-2008\"", "disk = [\"a\", \"b\"]", "'disk' is a list", "give one value"),
+        ("year = 2008", "year = \"2008\"", "'year' is a text", "from 1900 to 2100"),
+        (", of = 20000", "", "has only one of 'of' and 'per'", "rates need both"),
+        ("op = \"unlink\", ", "op = \"unlink\", at = 3, ", "'at' is a number", "files = 10000"),
+        ("title =", "title", "expected", "TOML"),
+        ("\"indexed\", \"classic\"", "\"indexed\"", "one row cannot", "two or more"),
+        ("over = \"ext4-128\"", "over = \"ext3-128\"", "one cell", "name two"),
+        (
+            "phase = \"remove\", figure = \"cpu share\"",
+            "figure = \"cpu share\"",
+            "lacks 'phase'",
+            "fsdyno show workload tarball",
+        ),
+    ] {
+        let text = wrong(from, to);
+        let line = text.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
+        let there = line_of(from);
+        let meant = there.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
+        // What is missing is told where it would stand in: a line or some above.
+        let near =
+            line.zip(meant).is_some_and(|(line, meant)| (meant - 5..=meant + 1).contains(&line));
+        assert!(near, "{text}, not {there}");
+        assert!(text.contains(problem) && text.contains(right), "{text}");
+    }
+}
+
+#[test]
+fn a_file_without_a_run_and_an_empty_one_are_told() {
+    let error = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
+    assert!(error("").starts_with("my.toml:1:1: the file has no run; write one: [[run]]"));
+    let no_title = "[[run]]\nname = 'a'\nworkload = 'dirops'\n";
+    assert!(error(no_title).contains("lacks 'title'"), "{}", error(no_title));
+}
