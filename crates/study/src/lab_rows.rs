@@ -309,7 +309,7 @@ const LEAST_RAM: Bytes = Bytes(96 << 20);
 const GUEST_TAKES: Bytes = Bytes(64 << 20);
 
 /// Less than this does not let a file system write.
-const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
+pub(crate) const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
 
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     if let Some(scheduler) = &lab.scheduler

@@ -3,13 +3,16 @@
 //! A file is read whole before anything else is done with it. Whatever is wrong in it is told with file, line
 //! and column, and with what would be right. `docs/studies.md` has the format.
 
+pub mod catalog;
 mod cell;
 mod claim;
 mod conditions;
 mod error;
 mod figure;
+mod planned;
 mod read;
 mod run;
+mod scale;
 mod table;
 
 pub use cell::Cell;
@@ -17,7 +20,9 @@ pub use claim::{Bound, Check, Claim, Test};
 pub use conditions::{Conditions, OPTIONS, Row, Setting, Typed, Word, refused};
 pub use error::{FileError, Spot};
 pub use figure::{Dimension, Figure, Op, Unit};
+pub use planned::{Planned, check_planned};
 pub use run::{Run, Variant};
+pub use scale::Scale;
 pub use table::{Column, Doubt, Published, PublishedRow, Value};
 
 use read::{Node, Source};
@@ -38,6 +43,8 @@ pub struct StudyFile {
     /// The year of what was published, where the file says so: only on a kernel of that year is a number
     /// reproduced.
     pub year: Option<u16>,
+    /// At which scale it is run where the command does not say: what was run by `--scale` is stored so.
+    pub scale: Scale,
     /// The runs, in the order of the file.
     pub runs: Vec<Run>,
     /// The published tables.
@@ -45,6 +52,10 @@ pub struct StudyFile {
     /// The claims.
     pub claims: Vec<Claim>,
 }
+
+/// The keys of a file.
+const KEYS: &[&str] =
+    &["title", "question", "source", "about", "year", "scale", "run", "published", "claim"];
 
 impl StudyFile {
     /// Reads a study; `file` is what errors call it.
@@ -55,7 +66,7 @@ impl StudyFile {
         let source = Source { file, text };
         let document = source.document()?;
         let top = Node::top(source, document.get_ref());
-        top.keys(&["title", "question", "source", "about", "year", "run", "published", "claim"])?;
+        top.keys(KEYS)?;
         let runs = run::runs(&top)?;
         let published = table::tables(&top, &runs)?;
         let claims = claim::claims(&top, &runs)?;
@@ -68,10 +79,21 @@ impl StudyFile {
             source: text_of("source")?,
             about: top.get("about").map_or(Ok(String::new()), |item| item.text())?,
             year: year.and_then(|year| u16::try_from(year).ok()),
+            scale: top.get("scale").map_or(Ok(Scale::default()), |item| scale::typed(&item))?,
             runs,
             published,
             claims,
         })
+    }
+
+    /// A mistake at a place of this file.
+    pub fn error(
+        &self,
+        spot: Spot,
+        problem: impl Into<String>,
+        right: impl Into<String>,
+    ) -> FileError {
+        FileError { file: self.file.clone(), spot, problem: problem.into(), right: right.into() }
     }
 
     /// The run of this name.

@@ -13,6 +13,8 @@ pub struct Run {
     pub workload: String,
     /// The parameters that a smaller scale divides.
     pub scales: Vec<String>,
+    /// Where they are named; where the run begins if they are not.
+    pub scales_spot: Spot,
     /// What holds in every variant.
     pub common: Conditions,
     /// What holds as then, over that.
@@ -145,6 +147,8 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         return Err(named.error(problem, "it takes letters, digits, _ and -"));
     }
     let node = node.clone().called(format!("run '{name}'"));
+    // A key that is spelt wrong is told before the one that is missing for it.
+    let common = Conditions::read(&node, KEYS)?;
     let workload = node.need("workload", "see fsdyno list workloads")?;
     let variant = |key: &str| -> Result<Option<Conditions>, FileError> {
         let Some(item) = node.get(key) else { return Ok(None) };
@@ -157,7 +161,8 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         scales: node.get("scales").map_or(Ok(Vec::new()), |item| {
             item.list()?.iter().map(|item| item.text()).collect::<Result<Vec<_>, _>>()
         })?,
-        common: Conditions::read(&node, KEYS)?,
+        scales_spot: node.get("scales").map_or(named.spot(), |item| item.spot()),
+        common,
         then: variant("then")?,
         today: variant("today")?,
         spot: named.spot(),

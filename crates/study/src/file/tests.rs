@@ -165,8 +165,9 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
         let there = line_of(from);
         let meant = there.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         // What is missing is told where it would stand in: a line or some above.
-        let near =
-            line.zip(meant).is_some_and(|(line, meant)| (meant - 5..=meant + 1).contains(&line));
+        let near = line
+            .zip(meant)
+            .is_some_and(|(line, meant)| (meant.saturating_sub(5)..=meant + 1).contains(&line));
         assert!(near, "{text}, not {there}");
         assert!(text.contains(problem) && text.contains(right), "{text}");
     }

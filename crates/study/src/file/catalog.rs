@@ -1,0 +1,68 @@
+//! The studies that come with fsdyno, one TOML file each.
+
+use fsdyno_record::suggest;
+
+/// Every study in the order of `fsdyno list studies`: by the year of what was published. Adding one is adding
+/// its file and its row here.
+const FILES: &[(&str, &str)] = &[];
+
+/// The names, in the order of the table.
+pub fn names() -> Vec<&'static str> {
+    FILES.iter().map(|(name, _)| *name).collect()
+}
+
+/// The text of the study of this name.
+///
+/// # Errors
+/// [`Unknown`], with the nearest right name.
+pub fn text(name: &str) -> Result<&'static str, Unknown> {
+    let found = FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    found.ok_or_else(|| Unknown { name: name.into(), hint: suggest::hint(name, names()) })
+}
+
+/// How errors call the file of a study that comes with fsdyno.
+pub fn file_name(name: &str) -> String {
+    format!("studies/{name}.toml")
+}
+
+/// A name that is no study's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no study '{name}'; {hint}, or give the path of your own file, such as ./my-study.toml"
+)]
+pub struct Unknown {
+    /// What was asked for.
+    pub name: String,
+    /// The nearest right name, or all names.
+    pub hint: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::StudyFile;
+
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
+
+    #[test]
+    fn every_study_is_read() {
+        for (name, text) in FILES {
+            let study = StudyFile::parse(&file_name(name), text);
+            let study = study.unwrap_or_else(|error| panic!("{error}"));
+            assert!(!study.claims.is_empty() && !study.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_study_of_the_folder_is_forgotten() {
+        let files = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
+        let mut files: Vec<String> = files
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|name| name.strip_suffix(".toml").map(String::from))
+            .collect();
+        files.sort();
+        let mut listed = names();
+        listed.sort_unstable();
+        assert_eq!(files, listed, "left: the folder studies, right: FILES in file/catalog.rs");
+    }
+}

@@ -1,0 +1,143 @@
+//! What only a plan can tell of a study file: rows that were not named, phases, ops, points of curves.
+
+use std::collections::BTreeSet;
+
+use fsdyno_record::suggest;
+
+use super::StudyFile;
+use super::cell::Cell;
+use super::claim::{Check, Test};
+use super::error::FileError;
+use super::run::Variant;
+use crate::question;
+
+/// One run of a study in one variant, planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned<'a> {
+    /// The run's name.
+    pub run: &'a str,
+    /// The variant.
+    pub variant: Variant,
+    /// Its trials, but for seeds.
+    pub cells: &'a [question::Cell],
+}
+
+/// Whether each cell that a claim or a table names is one that the plans have, and each parameter that a scale
+/// divides one of the workload.
+///
+/// # Errors
+/// The first that is not, with what there is.
+pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), FileError> {
+    for run in &file.runs {
+        let mut cells = planned.iter().filter(|it| it.run == run.name).flat_map(|it| it.cells);
+        let Some(first) = cells.next() else { continue };
+        let params = &first.plan.workload.params;
+        if let Some(key) = run.scales.iter().find(|key| !params.contains_key(*key)) {
+            let names: Vec<&str> = params.keys().map(String::as_str).collect();
+            let problem = format!("workload '{}' has no parameter '{key}'", run.workload);
+            return Err(file.error(run.scales_spot, problem, suggest::hint(key, names)));
+        }
+    }
+    for claim in &file.claims {
+        let Test::Check(check) = &claim.test else { continue };
+        let curve = matches!(check, Check::Exponent { .. });
+        for cell in check.cells() {
+            known(file, planned, cell, curve)?;
+        }
+    }
+    for table in &file.published {
+        for column in table.columns.iter().filter_map(|column| column.measured.as_ref().ok()) {
+            for row in &table.rows {
+                known(file, planned, &column.of_row(&row.label), false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a cell is one that the plans have in any variant.
+fn known(
+    file: &StudyFile,
+    planned: &[Planned<'_>],
+    cell: &Cell,
+    curve: bool,
+) -> Result<(), FileError> {
+    let of_run = || planned.iter().filter(|it| it.run == cell.run);
+    if of_run().next().is_none() {
+        // Only some runs were asked for.
+        return Ok(());
+    }
+    let wrong = |problem: String, right: String| Err(file.error(cell.spot, problem, right));
+    let hint = |typed: &str, names: BTreeSet<&str>| suggest::hint(typed, names);
+    let (run, row) = (&cell.run, &cell.row);
+    let rows: Vec<&question::Cell> =
+        of_run().flat_map(|it| it.cells).filter(|planned| planned.plan.label == *row).collect();
+    if rows.is_empty() {
+        let all_variants = file.run(run).is_some_and(|it| it.variants().len() == of_run().count());
+        if !all_variants {
+            return Ok(());
+        }
+        let labels = of_run().flat_map(|it| it.cells).map(|it| it.plan.label.as_str()).collect();
+        return wrong(format!("run '{run}' has no row '{row}'"), hint(row, labels));
+    }
+    for phase in &cell.phases {
+        let found =
+            |planned: &&question::Cell| planned.phases.iter().any(|(name, _)| name == phase);
+        if !rows.iter().any(found) {
+            let names = rows.iter().flat_map(|it| &it.phases).map(|(name, _)| name.as_str());
+            let workload = &rows[0].plan.workload.name;
+            let problem = format!("run '{run}' has no phase '{phase}' (workload {workload})");
+            return wrong(problem, hint(phase, names.collect()));
+        }
+    }
+    if let Some(op) = cell.op {
+        let phases = rows.iter().flat_map(|it| &it.phases);
+        let counts: Vec<_> = phases.filter(|(name, _)| cell.phases.contains(name)).collect();
+        // Where a phase goes on until time or space ends it, its ops are not known beforehand.
+        let open = counts.iter().any(|(_, counts)| counts.is_empty());
+        if !open && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0)) {
+            let ops: BTreeSet<&str> =
+                counts.iter().flat_map(|(_, counts)| counts.keys()).map(|op| op.name()).collect();
+            let problem = format!("phase '{}' of run '{run}' has no {op}", cell.phases.join(", "));
+            return wrong(problem, hint(op.name(), ops));
+        }
+    }
+    for (key, value) in &cell.at {
+        let param = |it: &&question::Cell| it.plan.workload.params.get(key).cloned();
+        let values: BTreeSet<String> = rows.iter().filter_map(param).collect();
+        if values.is_empty() {
+            let names = rows[0].plan.workload.params.keys().map(String::as_str).collect();
+            return wrong(format!("run '{run}' has no parameter '{key}'"), hint(key, names));
+        }
+        if !values.contains(value) {
+            let values: Vec<String> = values.into_iter().collect();
+            let problem = format!("run '{run}' has no point with {key}={value}");
+            return wrong(problem, format!("there are: {}", values.join(", ")));
+        }
+    }
+    let points = |planned: &Planned<'_>| {
+        let at = |it: &&question::Cell| {
+            let params = &it.plan.workload.params;
+            it.plan.label == *row
+                && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
+        };
+        let hashes: BTreeSet<&str> =
+            planned.cells.iter().filter(at).map(|it| it.plan.hash.as_str()).collect();
+        hashes.len()
+    };
+    let most = of_run().map(points).max().unwrap_or(0);
+    match curve {
+        true if most < LEAST_POINTS => wrong(
+            format!("run '{run}' has {most} points, and an exponent takes {LEAST_POINTS}"),
+            "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
+        ),
+        false if most > 1 => wrong(
+            format!("run '{run}' is a curve of {most} points, and this cell does not say which"),
+            "write at = { files = 10000 }, for example".to_string(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Two points lie on a line whatever they are.
+const LEAST_POINTS: usize = 3;
