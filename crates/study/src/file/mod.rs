@@ -19,7 +19,7 @@ pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};
 pub use conditions::{Conditions, OPTIONS, Row, Setting, Typed, Word, refused};
 pub use error::{FileError, Spot};
-pub use figure::{Dimension, Figure, Op, Unit};
+pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
 pub use run::{Run, Variant};
 pub use scale::Scale;
