@@ -62,6 +62,9 @@ pub struct Comparison {
     pub relabelled: Option<Permutation>,
     /// Whether a verdict is withheld, whatever the interval says ([`Comparison::withheld`]).
     pub withheld: bool,
+    /// Standard error of the logarithm of the ratio, and its degrees of freedom; none for a single value
+    /// and where nothing varied.
+    pub error: Option<(f64, f64)>,
     /// The spread from which a larger n is planned; none for a single value and where nothing
     /// varied.
     pub design: Option<Design>,
@@ -146,6 +149,7 @@ impl Comparison {
             p_in_table: None,
             relabelled: None,
             withheld: false,
+            error: seen.as_ref().map(|seen| (seen.error, seen.freedom)),
             design: seen.map(|seen| seen.design),
             threshold: 0.0,
             verdict: Verdict::Unknown,

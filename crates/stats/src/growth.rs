@@ -12,6 +12,8 @@ pub struct Growth {
     pub exponent: f64,
     /// Its 95 % interval; none with two points, which every line fits.
     pub interval: Option<(f64, f64)>,
+    /// Standard error of the exponent, which has n - 2 degrees of freedom; none with two points.
+    pub error: Option<f64>,
 }
 
 /// Fits (size, time) points by least squares over their logarithms; the interval is that of the
@@ -34,13 +36,15 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
         return None;
     }
     let slope = sxy / sxx;
-    let interval = (n > 2).then(|| {
+    let error = (n > 2).then(|| {
         let rest: f64 = logs.iter().map(|(x, y)| (y - mean_y - slope * (x - mean_x)).powi(2)).sum();
-        let freedom = (n - 2) as f64;
-        let half = two_sided_quantile(LEVEL, freedom) * (rest / freedom / sxx).sqrt();
+        (rest / (n - 2) as f64 / sxx).sqrt()
+    });
+    let interval = error.map(|error| {
+        let half = two_sided_quantile(LEVEL, (n - 2) as f64) * error;
         (slope - half, slope + half)
     });
-    Some(Growth { n, exponent: slope, interval })
+    Some(Growth { n, exponent: slope, interval, error })
 }
 
 #[cfg(test)]

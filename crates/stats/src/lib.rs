@@ -5,6 +5,7 @@ pub mod compare;
 pub mod consistency;
 pub mod describe;
 pub mod drift;
+pub mod estimate;
 pub mod growth;
 pub mod histogram;
 pub mod holm;
@@ -20,5 +21,6 @@ pub mod student;
 pub mod validity;
 pub mod warmup;
 
+pub use estimate::Estimate;
 pub use histogram::Histogram;
 pub use interval::Summary;

@@ -36,6 +36,9 @@ pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
         // What fits no count at all was found above.
         let says = match agreed {
             _ if count.is_empty() => continue,
+            Agreement::On(did) if known.is_some() && count.misses(did) => {
+                format!("time and rate tell of a count of {count}, but each run did {did}")
+            }
             Agreement::On(agreed) if count.misses(agreed) => {
                 format!("time and rate tell of a count of {count}, the others of {agreed}")
             }

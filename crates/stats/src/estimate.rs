@@ -1,0 +1,186 @@
+//! One number that was estimated, held against bounds: what a claim about it needs.
+//!
+//! The number may be a ratio, a mean or an exponent of growth. Its interval is the one that is shown
+//! elsewhere; the p-value is of the same t test, moved from 1 or 0 to the bound.
+
+use crate::compare::{Comparison, Method};
+use crate::growth::Growth;
+use crate::interval::{LEVEL, Summary};
+use crate::normal;
+use crate::permutation::Permutation;
+use crate::power::{MOST, POWER};
+use crate::student::two_sided_tail;
+
+/// An estimated number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// How many pairs, values (on the smaller side, where there are two), or points it comes from.
+    pub n: usize,
+    /// The number.
+    pub value: f64,
+    /// Its 95 % interval; none where a single value leaves it unknown.
+    pub interval: Option<(f64, f64)>,
+    /// Nothing varied, so the interval has no width: not because no spread is possible, but because
+    /// none was seen.
+    pub exact: bool,
+    /// Standard error and degrees of freedom, of a ratio those of its logarithm; none
+    /// where no spread was seen.
+    error: Option<(f64, f64)>,
+    /// Whether it is a ratio.
+    ratio: bool,
+    /// What relabelling says of a ratio of 1.
+    relabelled: Option<Permutation>,
+}
+
+impl Estimate {
+    /// A ratio of two conditions.
+    pub fn of_ratio(comparison: &Comparison) -> Estimate {
+        Estimate {
+            n: comparison.n,
+            value: comparison.ratio,
+            interval: comparison.interval,
+            exact: comparison.exact,
+            error: comparison.error,
+            ratio: true,
+            relabelled: comparison.relabelled.filter(|_| comparison.method == Method::Welch),
+        }
+    }
+
+    /// A mean.
+    pub fn of_mean(summary: &Summary) -> Estimate {
+        let n = summary.n as f64;
+        let error = summary.sd.filter(|sd| *sd > 0.0).map(|sd| (sd / n.sqrt(), n - 1.0));
+        Estimate {
+            n: summary.n,
+            value: summary.mean,
+            interval: summary.interval(),
+            exact: summary.exact(),
+            error,
+            ratio: false,
+            relabelled: None,
+        }
+    }
+
+    /// An exponent of growth; its n is the number of points.
+    pub fn of_growth(growth: &Growth) -> Estimate {
+        let error = growth.error.filter(|error| *error > 0.0);
+        Estimate {
+            n: growth.n,
+            value: growth.exponent,
+            interval: growth.interval,
+            exact: growth.error == Some(0.0),
+            error: error.map(|error| (error, growth.n.saturating_sub(2) as f64)),
+            ratio: false,
+            relabelled: None,
+        }
+    }
+
+    /// The same number with nothing known of its spread.
+    pub fn without_spread(self) -> Estimate {
+        Estimate { interval: None, exact: false, error: None, relabelled: None, ..self }
+    }
+
+    /// The probability of an estimate so far from `bound`, either way, if the truth lay there; none where no
+    /// spread was seen, and of a ratio where the bound is not positive. Where two samples were
+    /// relabelled, which asks whether they are alike, a bound of 1 has the larger of both probabilities.
+    pub fn p(&self, bound: f64) -> Option<f64> {
+        let (error, freedom) = self.error?;
+        let p = two_sided_tail(self.distance(bound)? / error, freedom);
+        let asked = self.relabelled.filter(|test| bound == 1.0 && test.least < 1.0 - LEVEL);
+        Some(asked.map_or(p, |test| test.p.max(p)))
+    }
+
+    /// About how many repeats would tell the number from `bound`, if both it and the spread are what they
+    /// seem: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
+    /// misses once in twenty times. Three at least; none where no spread was seen, and beyond [`MOST`].
+    pub fn n_to_tell_from(&self, bound: f64) -> Option<u32> {
+        let (error, _) = self.error?;
+        let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);
+        let n = (z * error / self.distance(bound)?).powi(2) * self.n as f64;
+        (n <= f64::from(MOST)).then(|| (n.ceil() as u32).max(3))
+    }
+
+    /// How far it lies from a bound, on the scale of its error.
+    fn distance(&self, bound: f64) -> Option<f64> {
+        let apart = if self.ratio { (self.value / bound).ln() } else { self.value - bound };
+        apart.is_finite().then_some(apart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{paired, welch};
+    use crate::growth::exponent;
+    use crate::permutation::two_samples;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_p_of_a_ratio_at_1_is_that_of_its_comparison_and_moves_with_the_bound() {
+        let pairs = [(1.0, 1.5), (1.1, 1.7), (0.9, 1.3), (1.0, 1.6)];
+        let comparison = paired(&pairs).unwrap();
+        let estimate = Estimate::of_ratio(&comparison);
+        assert!((estimate.p(1.0).unwrap() / comparison.p.unwrap() - 1.0).abs() < 1e-9);
+        // A bound is a base of other length: every base half as long again.
+        let moved: Vec<(f64, f64)> = pairs.iter().map(|(base, new)| (base * 1.5, *new)).collect();
+        let p = paired(&moved).unwrap().p.unwrap();
+        assert!((estimate.p(1.5).unwrap() - p).abs() < 1e-9);
+        assert_eq!(estimate.p(0.0), None);
+    }
+
+    #[test]
+    fn a_mean_has_the_one_sample_test_of_the_textbook() {
+        // Mean 3, sd sqrt(2.5), n 5: at 1, t = 2 / sqrt(0.5) = 2.828, p = 0.0474 (t table, 4 degrees).
+        let summary = Summary::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let estimate = Estimate::of_mean(&summary);
+        assert!((estimate.p(1.0).unwrap() - 0.0474).abs() < 1e-4);
+        assert_eq!(estimate.p(3.0), Some(1.0));
+        // z = 1.960 + 1.645; (3.605 * sqrt(0.5) / 2)^2 * 5 = 8.1.
+        assert_eq!(estimate.n_to_tell_from(1.0), Some(9));
+        assert_eq!(estimate.n_to_tell_from(3.0), None);
+    }
+
+    #[test]
+    fn what_never_varied_and_what_stands_alone_has_no_p() {
+        let still = Estimate::of_mean(&Summary::of(&[2.0, 2.0]).unwrap());
+        assert!(still.exact && still.p(1.0).is_none() && still.interval == Some((2.0, 2.0)));
+        let alone = Estimate::of_ratio(&paired(&[(1.0, 2.0)]).unwrap());
+        assert!(!alone.exact && alone.p(1.0).is_none() && alone.interval.is_none());
+        assert_eq!(alone.n_to_tell_from(1.0), None);
+    }
+
+    #[test]
+    fn relabelling_raises_the_p_of_a_ratio_of_1_and_of_no_other() {
+        let (base, new) = ([1.0, 1.01, 1.02, 1.03], [1.04, 1.05, 1.06, 9.0]);
+        let test = two_samples(&base, &new, 1);
+        let comparison = welch(&base, &new).unwrap().relabelled(test);
+        let estimate = Estimate::of_ratio(&comparison);
+        let larger = comparison.p.unwrap().max(test.unwrap().p);
+        assert!((estimate.p(1.0).unwrap() - larger).abs() < 1e-9);
+        let plain = Estimate::of_ratio(&welch(&base, &new).unwrap());
+        assert_eq!(estimate.p(1.2), plain.p(1.2));
+    }
+
+    #[test]
+    fn an_exponent_is_tested_with_the_error_of_its_slope() {
+        let points = [(1.0, 1.0), (2.0, 4.2), (4.0, 15.5), (8.0, 66.0)];
+        let growth = exponent(&points).unwrap();
+        let estimate = Estimate::of_growth(&growth);
+        // The end of the interval is where p is 5 %.
+        assert!((estimate.p(growth.interval.unwrap().0).unwrap() - 0.05).abs() < 1e-9);
+        assert!(Estimate::of_growth(&exponent(&points[..2]).unwrap()).p(1.0).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_excludes_a_bound_just_where_its_p_is_below_five_percent(
+            values in prop::collection::vec(0.1..10.0f64, 2..9), bound in 0.1..10.0f64,
+        ) {
+            let estimate = Estimate::of_mean(&Summary::of(&values).unwrap());
+            let (low, high) = estimate.interval.unwrap();
+            if let Some(p) = estimate.p(bound).filter(|p| (p - 0.05).abs() > 1e-6) {
+                prop_assert_eq!(p < 0.05, bound < low || bound > high);
+            }
+        }
+    }
+}
