@@ -73,8 +73,17 @@ impl<'a> Pairing<'a> {
 
     /// The same of what may be known of the whole trial only.
     pub fn compare_runs(&self, value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Comparison> {
-        let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> { runs.iter().map(&value).collect() };
-        let (base, new) = (values(&self.base)?, values(&self.new)?);
+        self.compare_sides(&value, &value)
+    }
+
+    /// The same where each side is measured by something of its own.
+    pub fn compare_sides(
+        &self,
+        base: impl Fn(&Run<'_>) -> Option<f64>,
+        new: impl Fn(&Run<'_>) -> Option<f64>,
+    ) -> Option<Comparison> {
+        let base: Vec<f64> = self.base.iter().map(base).collect::<Option<_>>()?;
+        let new: Vec<f64> = self.new.iter().map(new).collect::<Option<_>>()?;
         let comparison = match self.how {
             How::Pairs(_) => {
                 paired(&base.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>())?

@@ -233,7 +233,7 @@ const METADATA: u64 = 1000;
 
 /// The most frequent op on names: what a phase of metadata work is named after. A phase that mostly
 /// moves data, or only opens what is there, is named after its most frequent call but close(2).
-fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
+pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {

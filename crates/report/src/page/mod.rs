@@ -22,6 +22,7 @@ mod over_time;
 mod overview;
 mod room;
 mod scale;
+mod study;
 mod table;
 mod times;
 
@@ -34,6 +35,7 @@ use serde::Serialize;
 use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
+use crate::study::Judged;
 use crate::view::{self, Row, Section};
 use crate::{
     answer, books, calls, command, described, disks, instrument, legend, number, promise, subject,
@@ -53,6 +55,29 @@ pub use files::{ChartFile, charts, is_chart};
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
 pub fn html(
+    trials: &[Trial],
+    series: &[Series],
+    baseline: Option<&str>,
+) -> Result<String, ReportError> {
+    page_of(None, trials, series, baseline)
+}
+
+/// The page of a study: its claims with their verdicts and its published tables beside the measured ones
+/// come first, and then all that [`html`] has.
+///
+/// # Errors
+/// As [`html`].
+pub fn study_page(
+    judged: &Judged,
+    trials: &[Trial],
+    series: &[Series],
+    baseline: Option<&str>,
+) -> Result<String, ReportError> {
+    page_of(Some(judged), trials, series, baseline)
+}
+
+fn page_of(
+    judged: Option<&Judged>,
     trials: &[Trial],
     series: &[Series],
     baseline: Option<&str>,
@@ -77,14 +102,20 @@ pub fn html(
     let overview = overview::figure(&sections, baseline, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
     let parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
+    let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
+    let study = judged.map(|judged| study::section(judged, &mut environment)).transpose()?;
     let page = environment.get_template("page")?.render(context! {
-        title => title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row)))),
-        style => Value::from_safe_string(style()),
+        title => judged.map_or_else(measured, |judged| number::clean(&judged.title)),
+        style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
+        study => study.map(Value::from_safe_string),
         patterns => Value::from_safe_string(colour::patterns()),
         version => trials.first().map(|t| t.version.as_str()),
         compared => compared(trials, &sections, &curves),
         broken => room::lines(promise::broken(trials)),
-        answer => room::lines(answers(&sections, &curves, baseline)),
+        answer => room::lines(match judged {
+            Some(judged) => crate::study::counts(judged),
+            None => answers(&sections, &curves, baseline),
+        }),
         subject => room::lines(subject::lines(trials)),
         overview,
         parts,

@@ -1,0 +1,223 @@
+//! What every printed form of a study's end has in common: its sentences, and its tables as text.
+
+use super::{Claim, Judged, Number, Table, Variant, Verdict};
+use crate::number::{clean, percent, relative};
+
+/// What marks a published number that is in doubt.
+pub const DOUBT: &str = "?";
+
+/// `as then: 12 claims: 7 still hold, 2 no longer hold, 3 not testable here`, a line for each variant.
+pub fn counts(judged: &Judged) -> Vec<String> {
+    judged.variants.iter().map(|variant| format!("{}: {}", name(variant), count(variant))).collect()
+}
+
+/// `12 claims: 7 still hold, 5 undecided`.
+pub fn count(variant: &Variant) -> String {
+    let all = variant.claims.len();
+    let parts: Vec<String> = Verdict::ALL
+        .into_iter()
+        .map(|verdict| (verdict, variant.claims.iter().filter(|c| c.verdict == verdict).count()))
+        .filter(|(_, n)| *n > 0)
+        .map(|(verdict, n)| format!("{n} {}", verdict.words(n)))
+        .collect();
+    match all {
+        0 => "no claims".into(),
+        1 => format!("1 claim: {}", parts.join(", ")),
+        _ => format!("{all} claims: {}", parts.join(", ")),
+    }
+}
+
+/// The variant's name, with its scale where that is not full.
+fn name(variant: &Variant) -> String {
+    let scale =
+        if variant.scale == 1 { String::new() } else { format!(", scale 1/{}", variant.scale) };
+    clean(&format!("{}{scale}", variant.name))
+}
+
+/// `as then, scale 1/10: kernel 6.1.0-44-amd64`.
+pub fn subject(variant: &Variant) -> String {
+    let kernels = match variant.kernels.as_slice() {
+        [] => "no kernel: all of it ran in a model".to_string(),
+        [one] => format!("kernel {one}"),
+        several => format!("kernels {}", several.join(", ")),
+    };
+    clean(&format!("{}: {kernels}", name(variant)))
+}
+
+/// A number of four digits, whole from a thousand on.
+pub fn digits(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 999.95 => 0,
+        size if size >= 99.995 => 1,
+        size if size >= 9.9995 => 2,
+        size if size >= 0.9995 || size == 0.0 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text
+    }
+}
+
+/// What was measured and published, as far as there is anything, as name and value.
+pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
+    let unit = |text: String| {
+        let unit = &claim.unit;
+        if unit.is_empty() { text } else { clean(&format!("{text} {unit}")) }
+    };
+    let measured = claim.measured;
+    let interval = measured.and_then(|number| number.interval);
+    let facts = [
+        ("measured", measured.map(|number| unit(digits(number.value)))),
+        (
+            "95 % interval",
+            interval.map(|(low, high)| format!("{} to {}", digits(low), digits(high))),
+        ),
+        ("n", measured.map(|number| number.n.to_string())),
+        ("published", claim.published.map(|value| unit(digits(value)))),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// A table as text: for each row a line of what was published, one of what was measured, and where any
+/// is known one of ratios; the row's label stands in the first.
+pub struct Grid {
+    /// The heads, those of the label and of the kind of line first.
+    pub heads: Vec<String>,
+    /// The lines of each row.
+    pub rows: Vec<Vec<Vec<String>>>,
+}
+
+/// The grid of a table.
+pub fn grids(table: &Table) -> Grid {
+    let units: Vec<&str> = table.columns.iter().map(|column| column.unit.as_str()).collect();
+    let head = |(name, unit): (&str, &str)| match unit {
+        "count" => clean(name),
+        unit => clean(&format!("{name} {unit}")),
+    };
+    let names = table.columns.iter().map(|column| column.name.as_str());
+    let mut heads = vec![String::new(), String::new()];
+    heads.extend(names.zip(units).map(head));
+    let ratios = table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ratio.is_some());
+    let rows = table.rows.iter().map(|row| {
+        let line = |label: &str, kind: &str, of: &dyn Fn(&super::Cell) -> String| {
+            let mut cells = vec![clean(label), kind.to_string()];
+            cells.extend(row.cells.iter().map(of));
+            cells
+        };
+        let mut lines = vec![
+            line(&row.label, "published", &|cell| {
+                let text = clean(cell.published.as_deref().unwrap_or("-"));
+                if cell.doubts.is_empty() { text } else { format!("{text} {DOUBT}") }
+            }),
+            line("", "measured", &|cell| cell.measured.as_ref().map_or("-".into(), measured)),
+        ];
+        if ratios {
+            lines.push(line("", "ratio", &|cell| cell.ratio.map_or("-".into(), relative)));
+        }
+        lines
+    });
+    Grid { heads, rows: rows.collect() }
+}
+
+/// `402.1 ±0.4 %`.
+fn measured(number: &Number) -> String {
+    let value = digits(number.value);
+    let half = number.interval.map(|(low, high)| (high - low) / 2.0);
+    match half.filter(|_| number.value != 0.0) {
+        Some(half) => format!("{value} ±{}", percent(half / number.value.abs())),
+        None => value,
+    }
+}
+
+/// What has to be told beneath a table: how many seeds, which published numbers are in doubt and why, what was
+/// not measured and why.
+pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
+    let cells = || table.rows.iter().flat_map(|row| &row.cells);
+    let mut notes = Vec::new();
+    let n: Vec<usize> = cells().filter_map(|cell| Some(cell.measured.as_ref()?.n)).collect();
+    match (n.iter().min(), n.iter().max()) {
+        (Some(1), Some(1)) => notes.push("One seed: nothing is known of the spread.".to_string()),
+        (Some(least), Some(most)) if least == most => {
+            notes.push(format!("Means of {least} seeds ± 95 % interval of the mean."));
+        }
+        (Some(least), Some(most)) => {
+            notes.push(format!("Means of {least} to {most} seeds ± 95 % interval of the mean."));
+        }
+        _ => {}
+    }
+    if cells().any(|cell| cell.published.as_ref().is_some_and(|text| text.contains('±'))) {
+        notes.push(
+            "A published ± is the spread of runs on one machine, ours is between seeds: they are not \
+             compared."
+                .into(),
+        );
+    }
+    if variant.scale != 1 && !n.is_empty() {
+        notes.push(format!(
+            "Measured at scale 1/{}: times, counts and space are those of less work, so no ratio of them \
+             is shown.",
+            variant.scale
+        ));
+    }
+    let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
+    let mut missing: Vec<(String, Vec<String>)> = Vec::new();
+    for row in &table.rows {
+        for (cell, column) in row.cells.iter().zip(&table.columns) {
+            let place = format!("{}, {}", row.label, column.name);
+            cell.doubts.iter().for_each(|why| put(&mut doubts, why, place.clone()));
+            if let Some(why) = &cell.missing {
+                put(&mut missing, why, place);
+            }
+        }
+    }
+    let every = cells().count();
+    for (why, places) in doubts {
+        notes.push(clean(&format!("{DOUBT} {}: {why}", places.join("; "))));
+    }
+    for (why, places) in missing {
+        // The reason of a whole row or table is told once.
+        let where_ = match places.len() {
+            n if n == every => "nothing".to_string(),
+            _ => whole_rows(table, &places),
+        };
+        notes.push(clean(&format!("- {where_}: {why}")));
+    }
+    notes
+}
+
+/// The places, those of a whole row under its label alone.
+fn whole_rows(table: &Table, places: &[String]) -> String {
+    let mut named: Vec<String> = Vec::new();
+    for row in &table.rows {
+        let of = |column: &super::Column| format!("{}, {}", row.label, column.name);
+        let mine: Vec<String> =
+            table.columns.iter().map(of).filter(|place| places.contains(place)).collect();
+        if mine.len() == table.columns.len() {
+            named.push(row.label.clone());
+        } else {
+            named.extend(mine);
+        }
+    }
+    named.join("; ")
+}
+
+fn put(list: &mut Vec<(String, Vec<String>)>, why: &str, place: String) {
+    match list.iter_mut().find(|(known, _)| known == why) {
+        Some((_, places)) => places.push(place),
+        None => list.push((why.to_string(), vec![place])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_digits_and_no_empty_decimals() {
+        let shown = [0.0, 0.01234, 1.5, 15.704, 171.15, 1999.8, 725_000.0].map(digits);
+        assert_eq!(shown, ["0", "0.0123", "1.5", "15.7", "171.2", "2000", "725000"]);
+    }
+}

@@ -1,0 +1,60 @@
+//! A study's end as Markdown, for an issue tracker or a page of docs.
+
+use super::lines::{claim_facts, counts, grids, notes_of_table, subject};
+use super::{Judged, Verdict};
+use crate::markdown::escape;
+use crate::number::clean;
+
+/// The counts, then each variant: its claims in one table, and each published table beside the measured one.
+pub fn markdown(judged: &Judged) -> String {
+    let mut out = String::new();
+    for line in counts(judged) {
+        out.push_str(&format!("- {}\n", escape(&line)));
+    }
+    let [title, question, source] =
+        [&judged.title, &judged.question, &judged.source].map(|text| escape(&clean(text)));
+    out.push_str(&format!("\n**{title}** {question}\n\nPublished: {source}\n"));
+    for variant in &judged.variants {
+        out.push_str(&format!("\n### {}\n", escape(&subject(variant))));
+        if !variant.claims.is_empty() {
+            out.push_str(
+                "\n| claim | | verdict | numbers | why |\n| --- | --- | --- | --- | --- |\n",
+            );
+        }
+        for claim in &variant.claims {
+            let facts =
+                claim_facts(claim).into_iter().map(|(name, value)| format!("{name} {value}"));
+            let facts: Vec<String> = facts.collect();
+            let word = claim.verdict.word();
+            let turned = matches!(claim.verdict, Verdict::NoLongerHolds | Verdict::Reversed);
+            let verdict = if turned { format!("**{word}**") } else { word.to_string() };
+            let why: Vec<&str> = std::iter::once(claim.why.as_str())
+                .chain(claim.notes.iter().map(String::as_str))
+                .collect();
+            let [id, text, facts, why] =
+                [claim.id.clone(), claim.text.clone(), facts.join(", "), why.join(" ")]
+                    .map(|text| escape(&clean(&text)));
+            out.push_str(&format!("| {id} | {text} | {verdict} | {facts} | {why} |\n"));
+        }
+        for table in &variant.tables {
+            let [name, caption, source] =
+                [&table.name, &table.caption, &table.source].map(|text| escape(&clean(text)));
+            out.push_str(&format!("\n**{name}**: {caption} ({source})\n\n"));
+            let grid = grids(table);
+            let line = |cells: &[String]| {
+                let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+                format!("| {} |\n", cells.join(" | "))
+            };
+            out.push_str(&line(&grid.heads));
+            let rule: Vec<&str> =
+                (0..grid.heads.len()).map(|at| if at < 2 { "---" } else { "---:" }).collect();
+            out.push_str(&format!("| {} |\n", rule.join(" | ")));
+            grid.rows.iter().flatten().for_each(|cells| out.push_str(&line(cells)));
+            out.push('\n');
+            for note in notes_of_table(table, variant) {
+                out.push_str(&format!("- {}\n", escape(note.trim_start_matches("- "))));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,104 @@
+//! A study's end for tests: every verdict, a table with a doubt and a hole, a variant at a scale.
+
+use super::{Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
+
+fn claim(id: &str, verdict: Verdict, text: &str, why: &str, ratio: Option<f64>) -> Claim {
+    let interval = |value: f64| (value * 0.98, value * 1.02);
+    Claim {
+        id: id.into(),
+        text: text.into(),
+        verdict,
+        why: why.into(),
+        check: ratio.map(|_| "returned of extract: ext3-128 over ext4-128; more than 1".into()),
+        unit: String::new(),
+        published: Some(1.54),
+        measured: ratio.map(|value| Number { value, n: 5, interval: Some(interval(value)) }),
+        p: ratio.map(|_| 0.004),
+        notes: Vec::new(),
+    }
+}
+
+fn cell(published: Option<&str>, measured: Option<f64>, ratio: Option<f64>) -> Cell {
+    let n = 5;
+    Cell {
+        published: published.map(String::from),
+        doubts: Vec::new(),
+        measured: measured.map(|v| Number { value: v, n, interval: Some((v * 0.99, v * 1.01)) }),
+        missing: measured.is_none().then(|| "kernel 6.1 has no module reiser4".into()),
+        ratio,
+    }
+}
+
+/// The sample.
+pub fn judged() -> Judged {
+    let claims = vec![
+        claim(
+            "C1",
+            Verdict::StillHolds,
+            "ext4 extracts faster",
+            "1.72 is more than 1.",
+            Some(1.72),
+        ),
+        claim(
+            "C2",
+            Verdict::NoLongerHolds,
+            "By half",
+            "1.2 is not more than 1.5: 20 % short.",
+            Some(1.2),
+        ),
+        claim(
+            "C3",
+            Verdict::Reversed,
+            "ext4 removes slower",
+            "0.61 is less than 1 by 39 %.",
+            Some(0.61),
+        ),
+        claim(
+            "C4",
+            Verdict::Undecided,
+            "Big inodes cost",
+            "0.98 to 1.02 holds the bound 1.",
+            Some(1.0),
+        ),
+        claim("C5", Verdict::NotTestable, "reiser4 wins", "No kernel here has reiser4.", None),
+        claim("C6", Verdict::StillHolds, "The device waits", "3.1 % is less than 14 %.", Some(3.1)),
+    ];
+    let column = |name: &str| Column { name: name.into(), unit: "s".into() };
+    let mut rows = vec![
+        Row {
+            label: "ext4-128".into(),
+            cells: vec![
+                cell(Some("618.991"), Some(402.13), Some(0.6497)),
+                cell(Some("15.70±0.64"), Some(171.154), Some(10.902)),
+            ],
+        },
+        Row {
+            label: "reiser4".into(),
+            cells: vec![cell(Some("148"), None, None), cell(None, None, None)],
+        },
+    ];
+    rows[0].cells[1].doubts.push("time and rate of this row contradict each other".into());
+    let table = Table {
+        name: "times".into(),
+        caption: "Extract and remove 725,000 files".into(),
+        source: "his first table".into(),
+        columns: vec![column("extract"), column("remove")],
+        rows,
+    };
+    let then = Variant {
+        name: "as then".into(),
+        scale: 1,
+        kernels: vec!["6.1.0-44-amd64".into()],
+        claims: claims.clone(),
+        tables: vec![table.clone()],
+    };
+    let mut today = Variant { name: "as today".into(), scale: 10, ..then.clone() };
+    today.claims.truncate(1);
+    today.tables[0].rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|c| c.ratio = None);
+    Judged {
+        title: "ext3 or ext4 for unlink?".into(),
+        question: "Is ext4 slower than ext3 at removing many small files?".into(),
+        source: "Bruce Guenter, linux-ext4, 2008-11-13".into(),
+        variants: vec![then, today],
+    }
+}

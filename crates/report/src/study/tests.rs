@@ -1,0 +1,70 @@
+use unicode_width::UnicodeWidthStr;
+
+use super::*;
+use crate::table::{MAIL_WIDTH, Style};
+
+#[test]
+fn the_end_of_a_study_on_a_terminal() {
+    insta::assert_snapshot!(text(&sample::judged(), Style::default()));
+}
+
+#[test]
+fn the_end_of_a_study_as_markdown() {
+    insta::assert_snapshot!(markdown(&sample::judged()));
+}
+
+#[test]
+fn a_mail_is_72_columns_of_ascii_and_begins_with_the_counts() {
+    let mail = mail(&sample::judged());
+    assert!(mail.is_ascii());
+    assert!(mail.lines().all(|line| line.len() <= MAIL_WIDTH), "{mail}");
+    assert!(mail.starts_with("as then: 6 claims: 2 still hold, 1 no longer holds, 1 reversed, 1"));
+}
+
+#[test]
+fn a_table_too_wide_is_told_in_blocks_and_nothing_is_lost() {
+    let mut judged = sample::judged();
+    let table = &mut judged.variants[0].tables[0];
+    let (column, cell) = (table.columns[0].clone(), table.rows[0].cells[0].clone());
+    table.columns.extend(std::iter::repeat_n(column, 12));
+    table.rows.iter_mut().for_each(|row| row.cells.extend(std::iter::repeat_n(cell.clone(), 12)));
+    let text = text(&judged, Style { color: false, width: 80 });
+    assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+    // Thirteen in the wide table of both rows, and one in the other variant's.
+    assert_eq!(text.matches("618.991").count(), 13 + 12 + 1);
+}
+
+#[test]
+fn json_has_the_verdicts_as_words_and_nothing_rounded() {
+    let json: serde_json::Value = serde_json::from_str(&json(&sample::judged()).unwrap()).unwrap();
+    let then = &json["variants"][0];
+    assert_eq!(then["claims"][1]["verdict"], "no longer holds");
+    assert_eq!(then["claims"][0]["measured"]["interval"][0], 1.72 * 0.98);
+    assert_eq!(then["tables"][0]["rows"][0]["cells"][1]["published"], "15.70±0.64");
+    assert_eq!(json["variants"][1]["scale"], 10);
+}
+
+#[test]
+fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
+    assert_eq!(Verdict::StillHolds.words(1), "still holds");
+    assert_eq!(Verdict::NoLongerHolds.words(0), "no longer hold");
+    assert_eq!(Verdict::Undecided.words(7), "undecided");
+    let painted = text(&sample::judged(), Style { color: true, width: 100 });
+    assert!(painted.contains("\x1b[31mreversed\x1b[0m: ext4 removes slower"));
+    let mut bare = painted;
+    for code in ["32", "31", "33", "2", "0"] {
+        bare = bare.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(bare, text(&sample::judged(), Style::default()));
+}
+
+#[test]
+fn foreign_text_cannot_speak_to_the_terminal() {
+    let mut judged = sample::judged();
+    judged.title.push_str("\x1b[2J");
+    judged.variants[0].claims[0].text.push_str("\x1b[2J");
+    judged.variants[0].tables[0].rows[0].label.push_str("\x1b[2J");
+    for out in [text(&judged, Style::default()), markdown(&judged), mail(&judged)] {
+        assert!(!out.contains('\x1b'), "{out}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The section of a study in a real browser: on a wide screen and on a phone, by day and by night, and on paper.
+//! Skipped where there is no chromium.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+#[allow(dead_code, reason = "the test of the page uses the rest")]
+#[path = "browser/chromium.rs"]
+mod chromium;
+#[allow(dead_code, reason = "the tests of the crate use the rest")]
+#[path = "../src/fixture.rs"]
+mod fixture;
+#[path = "../src/study/sample.rs"]
+mod sample;
+
+use std::path::{Path, PathBuf};
+
+use chromium::{Browser, Light};
+use fsdyno_report::study::{Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
+
+/// A study with a table of many columns and with long words.
+fn page(folder: &Path) -> PathBuf {
+    let mut judged = sample::judged();
+    let table = &mut judged.variants[0].tables[0];
+    let (column, cell) = (table.columns[0].clone(), table.rows[0].cells[1].clone());
+    table.columns.extend(std::iter::repeat_n(column, 9));
+    table.rows.iter_mut().for_each(|row| row.cells.extend(std::iter::repeat_n(cell.clone(), 9)));
+    judged.source.push_str(&"long".repeat(60));
+    judged.variants[0].claims[0].text.push_str(&" and so on".repeat(30));
+    let trials = fixture::trials();
+    let html = fsdyno_report::study_page(&judged, &trials, &fixture::series(&trials), None);
+    let path = folder.join("study.html");
+    std::fs::write(&path, html.unwrap()).unwrap();
+    if let Some(shots) = std::env::var_os("FSDYNO_SHOTS") {
+        std::fs::copy(&path, Path::new(&shots).join("study.html")).unwrap();
+    }
+    path
+}
+
+#[test]
+fn the_verdicts_are_the_first_thing_on_every_screen_and_nothing_lies_outside() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    browser.open(&page(folder.path()), 1280, Light::Day);
+    for (width, light) in
+        [(1280, Light::Day), (1280, Light::Night), (360, Light::Day), (700, Light::Paper)]
+    {
+        browser.look(width, light);
+        let height = browser.value("document.documentElement.scrollHeight").as_f64().unwrap();
+        browser.shoot(&format!("study-{width}-{light:?}"), width, height as u32);
+        let faults = browser.value(include_str!("browser/faults.js"));
+        assert_eq!(faults, serde_json::json!([]), "{width} wide, {light:?}");
+        // Above the charts, and the counts above all.
+        let order = "document.querySelector('.answer').getBoundingClientRect().top < document.querySelector('#study').getBoundingClientRect().top && document.querySelector('#study').getBoundingClientRect().top < document.querySelector('#s0').getBoundingClientRect().top";
+        assert_eq!(browser.value(order), true, "{width} wide, {light:?}");
+        let words = "[...document.querySelectorAll('#study tbody .verdict')].every(e => /[a-z]{4}/.test(e.textContent) && e.getBoundingClientRect().width > 40)";
+        assert_eq!(browser.value(words), true, "every verdict is a word that is seen");
+    }
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn verdicts_stand_out_in_both_lights_and_tables_fit_on_paper() {
+    let Some(mut browser) = Browser::start() else {
+        return println!("skipped: no chromium here (apt-get install chromium)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = page(folder.path());
+    let contrast =
+        include_str!("browser/contrast.js").replace(".flag,", ".flag, .verdict, #study span,");
+    assert!(contrast.contains(".verdict"), "the list of what is looked at has changed");
+    for light in [Light::Day, Light::Night, Light::Paper] {
+        browser.open(&path, 1280, light);
+        assert_eq!(browser.value(&contrast), serde_json::json!([]), "{light:?}");
+    }
+    browser.open(&path, 672, Light::Paper);
+    let clipped = "[...document.querySelectorAll('.claims')].filter(e => e.firstElementChild.getBoundingClientRect().right > 673).length";
+    assert_eq!(browser.value(clipped), 0, "claims beyond the edge of the paper");
+}
