@@ -18,6 +18,10 @@ pub struct Published {
     pub caption: String,
     /// Where it was printed, if elsewhere than the rest.
     pub source: String,
+    /// How many runs a printed mean is of, where the table says so; without it a deviation tells nothing.
+    pub runs: Option<u32>,
+    /// The step of a single run's value, in its column's unit: 1 for a clock of whole seconds.
+    pub step: Option<f64>,
     /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows.
@@ -90,6 +94,16 @@ pub struct Value {
     pub deviation_text: Option<String>,
 }
 
+impl Value {
+    /// With the digits and the deviation that were printed: `28.40±1.28`.
+    pub fn printed(&self) -> String {
+        match &self.deviation_text {
+            Some(deviation) => format!("{}±{deviation}", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
 /// A cell that cannot be right.
 #[derive(Clone, Debug)]
 pub struct Doubt {
@@ -120,7 +134,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
     let named = node.clone().called("a published table").need("name", "write name = \"times\"")?;
     let name = named.text()?;
     let node = node.clone().called(format!("table '{name}'"));
-    let own = ["name", "caption", "source", "columns", "rows", "doubts"];
+    let own = ["name", "caption", "source", "runs", "step", "columns", "rows", "doubts"];
     let around: Vec<&str> = cell::KEYS.iter().copied().filter(|key| *key != "row").collect();
     node.keys(&[&own[..], &around].concat())?;
     let said = Said::read(&node, &Said::default(), runs)?;
@@ -149,7 +163,10 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
             doubts.push(doubt(&item, &name, &names, &rows)?);
         }
     }
+    let runs_of_mean = node.get("runs").map(|item| item.whole(1, 1_000_000)).transpose()?;
     Ok(Published {
+        runs: runs_of_mean.and_then(|runs| u32::try_from(runs).ok()),
+        step: node.get("step").map(step).transpose()?,
         caption: node.need("caption", "write what it shows")?.text()?,
         source: node.get("source").map_or(Ok(String::new()), |item| item.text())?,
         spot: named.spot(),
@@ -158,6 +175,14 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
         rows,
         doubts,
     })
+}
+
+/// A step: a number above zero.
+fn step(item: Item<'_>) -> Result<f64, FileError> {
+    let step = item.number()?;
+    let wrong =
+        || item.error(format!("a step of {step} is none"), "write step = 1, for whole seconds");
+    (step > 0.0).then_some(step).ok_or_else(wrong)
 }
 
 fn column(
