@@ -5,6 +5,7 @@ mod config;
 mod device_rows;
 pub mod file;
 pub mod input;
+pub mod judge;
 mod lab_rows;
 mod logs;
 pub mod matrix;

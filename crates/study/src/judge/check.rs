@@ -1,0 +1,256 @@
+//! From a check to its parts: what is measured, and what has to hold of it.
+
+use fsdyno_report::study::digits;
+use fsdyno_report::{How, Pairing};
+use fsdyno_stats::validity::Flag;
+use fsdyno_stats::{Estimate, Summary, growth};
+
+use super::trials::{Found, Trials, in_unit};
+use super::verdict::{Edge, Part};
+use crate::file::{Bound, Cell, Check};
+
+/// The parameter that the points of a curve differ in.
+const FILES: &str = "files";
+
+/// What a check came to.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// The mean of each cell with its label, where the claim is about their order.
+    pub means: Vec<(String, f64)>,
+    /// What a reader must know of the trials.
+    pub notes: Vec<String>,
+    /// Whether all its trials ran in a model, with no kernel; none before any was seen.
+    pub in_model: Option<bool>,
+    /// The kernels of its trials.
+    pub kernels: Vec<String>,
+}
+
+impl Measured {
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Takes what is to be told of the trials of a cell.
+    fn saw(&mut self, cell: &Cell, found: &Found<'_>) {
+        let model = found.runs.iter().all(|(trial, _)| trial.plan.model().is_some());
+        self.in_model = Some(model && self.in_model.unwrap_or(true));
+        for (trial, _) in &found.runs {
+            if let Some(kernel) = super::kernel_of(trial).filter(|k| !self.kernels.contains(k)) {
+                self.kernels.push(kernel);
+            }
+        }
+        if found.failed > 0 {
+            let (n, row) = (found.failed, &cell.row);
+            self.note(format!("{n} trials of '{row}' did not end well and are not counted."));
+        }
+        let flags: Vec<&str> = found.flags.iter().map(|flag| Flag::name(*flag)).collect();
+        if !flags.is_empty() {
+            self.note(format!("'{}' is {}.", cell.row, flags.join(", ")));
+        }
+    }
+}
+
+/// What a check came to.
+///
+/// # Errors
+/// Why it cannot be tested, in a sentence.
+pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
+    let mut measured = Measured::default();
+    match check {
+        Check::Ratio { of, over, bound } => {
+            let estimate = ratio(of, over, trials, &mut measured)?;
+            let (above, below) = edges(*bound);
+            let part =
+                Part { what: String::new(), estimate, above, below, ratio: true, lone: true };
+            measured.parts.push(part);
+        }
+        Check::Order(cells) => {
+            measured.means = means(cells, trials)?;
+            for pair in cells.windows(2) {
+                let estimate = ratio(&pair[1], &pair[0], trials, &mut measured)?;
+                let what = between(&pair[1], &pair[0]);
+                let above = Some(Edge::beyond(1.0));
+                let part = Part { what, estimate, above, below: None, ratio: true, lone: true };
+                measured.parts.push(part);
+            }
+        }
+        Check::Within { cells, at_most } => {
+            measured.means = means(cells, trials)?;
+            for (at, base) in cells.iter().enumerate() {
+                for new in cells.iter().skip(at + 1) {
+                    // The larger over the smaller.
+                    let mean = |cell: &Cell| mean(cell, trials);
+                    let (new, base) =
+                        if mean(new)? >= mean(base)? { (new, base) } else { (base, new) };
+                    let estimate = ratio(new, base, trials, &mut measured)?;
+                    let (above, below) = (None, Some(Edge::upto(*at_most)));
+                    let what = between(new, base);
+                    // No difference is what is claimed, so nothing can be turned round.
+                    let part = Part { what, estimate, above, below, ratio: false, lone: true };
+                    measured.parts.push(part);
+                }
+            }
+        }
+        Check::Value { cell, bound } => {
+            let found = trials.of(cell, false)?;
+            measured.saw(cell, &found);
+            let summary = Summary::of(&found.values(cell)?).ok_or("its value is not finite")?;
+            let (above, below) = edges(*bound);
+            let estimate = Estimate::of_mean(&summary);
+            let part =
+                Part { what: String::new(), estimate, above, below, ratio: false, lone: true };
+            measured.parts.push(part);
+        }
+        Check::Exponent { cell, bound } => {
+            let estimate = exponent(cell, trials, &mut measured)?;
+            let (above, below) = edges(*bound);
+            let part =
+                Part { what: String::new(), estimate, above, below, ratio: false, lone: false };
+            measured.parts.push(part);
+        }
+    }
+    Ok(measured)
+}
+
+/// One cell over another, paired by seed where trials are of the lab.
+fn ratio(
+    of: &Cell,
+    over: &Cell,
+    trials: &Trials<'_>,
+    measured: &mut Measured,
+) -> Result<Estimate, String> {
+    let (new, base) = (trials.of(of, false)?, trials.of(over, false)?);
+    measured.saw(of, &new);
+    measured.saw(over, &base);
+    for (cell, found) in [(of, &new), (over, &base)] {
+        if let Some(zero) = found.values(cell)?.into_iter().find(|value| *value <= 0.0) {
+            return Err(format!(
+                "the {} of '{}' is {}, and that has no ratio",
+                cell.figure.name(),
+                cell.row,
+                digits(zero)
+            ));
+        }
+    }
+    let pairing = Pairing::of(&base.runs, &new.runs);
+    if let How::Pairs(left_out) = pairing.how
+        && left_out > 0
+    {
+        measured.note(format!("{left_out} trials are left out: the other side lacks their seeds."));
+    }
+    let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
+    let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));
+    let comparison = comparison.ok_or("its ratio is not finite")?;
+    Ok(Estimate::of_ratio(&comparison))
+}
+
+/// The exponent of growth over all points and trials.
+fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result<Estimate, String> {
+    let found = trials.of(cell, true)?;
+    measured.saw(cell, &found);
+    let mut points = Vec::new();
+    for ((trial, _), value) in found.runs.iter().zip(found.values(cell)?) {
+        let files = trial.plan.workload.params.get(FILES).and_then(|n| n.parse::<f64>().ok());
+        points.push((files.ok_or("its trials do not say how many files")?, value));
+    }
+    let mut sizes: Vec<u64> = points.iter().map(|(files, _)| *files as u64).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let growth = growth::exponent(&points).ok_or_else(|| {
+        let few = format!("'{}' has the one point of {} files", cell.row, sizes[0]);
+        let what = if sizes.len() < 2 { few } else { "a time of zero has no exponent".into() };
+        format!("{what}: an exponent takes two sizes or more")
+    })?;
+    let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
+    measured.note(format!("{} sizes from {first} to {last} files.", sizes.len()));
+    let estimate = Estimate::of_growth(&growth);
+    // However many trials: a power goes through any two sizes.
+    Ok(if sizes.len() < 3 { estimate.without_spread() } else { estimate })
+}
+
+/// The mean of each cell, under the labels that tell them apart.
+fn means(cells: &[Cell], trials: &Trials<'_>) -> Result<Vec<(String, f64)>, String> {
+    cells.iter().map(|cell| Ok((label(cell, cells), mean(cell, trials)?))).collect()
+}
+
+fn mean(cell: &Cell, trials: &Trials<'_>) -> Result<f64, String> {
+    let values = trials.of(cell, false)?.values(cell)?;
+    Summary::of(&values).map(|summary| summary.mean).ok_or_else(|| "its value is not finite".into())
+}
+
+/// The row, with what else tells a cell from its neighbours.
+fn label(cell: &Cell, cells: &[Cell]) -> String {
+    let other = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !of(c, cell));
+    let mut label = cell.row.clone();
+    if other(&|a, b| a.run == b.run) {
+        label.push_str(&format!(" {}", cell.run));
+    }
+    if other(&|a, b| a.phases == b.phases) {
+        label.push_str(&format!(" {}", cell.phases.join(" and ")));
+    }
+    if other(&|a, b| a.figure == b.figure && a.op == b.op) {
+        label.push_str(&format!(" {}", figure(cell)));
+    }
+    if other(&|a, b| a.at == b.at) {
+        let at: Vec<String> = cell.at.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        label.push_str(&format!(" {}", at.join(" ")));
+    }
+    label
+}
+
+fn between(of: &Cell, over: &Cell) -> String {
+    let both = [of.clone(), over.clone()];
+    format!("{} over {}", label(of, &both), label(over, &both))
+}
+
+/// `rate of unlink`, `returned`.
+fn figure(cell: &Cell) -> String {
+    let of = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
+    format!("{}{of}", cell.figure.name())
+}
+
+/// What a check asks, in words: `returned of tarball extract: ext3-128 over ext4-128; more than 1`.
+pub fn words(check: &Check) -> String {
+    let cells = check.cells();
+    let cell = cells[0];
+    let at: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
+    let same = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| of(other, cell));
+    let mut of = Vec::new();
+    if same(&|a, b| a.figure == b.figure && a.op == b.op) {
+        of.push(format!("{} of", figure(cell)));
+    }
+    if same(&|a, b| a.run == b.run) {
+        of.push(cell.run.clone());
+    }
+    if same(&|a, b| a.phases == b.phases) {
+        of.push(cell.phases.join(" and "));
+    }
+    let at = if same(&|a, b| a.at == b.at) { at.concat() } else { String::new() };
+    let of = of.join(" ") + &at;
+    let owned: Vec<Cell> = cells.iter().map(|cell| (*cell).clone()).collect();
+    let labels: Vec<String> = owned.iter().map(|cell| label(cell, &owned)).collect();
+    match check {
+        Check::Ratio { bound, .. } => format!("{of}: {} over {}; {bound}", labels[0], labels[1]),
+        Check::Order(_) => format!("{of}: {}", labels.join(" < ")),
+        Check::Within { at_most, .. } => {
+            format!("{of}: {}; the largest at most {at_most} times the smallest", labels.join(", "))
+        }
+        Check::Value { bound, .. } => format!("{of}: {}; {bound} {}", labels[0], cell.unit.name),
+        Check::Exponent { bound, .. } => {
+            format!("exponent of the growth of {of}: {}; {bound}", labels[0])
+        }
+    }
+}
+
+/// The bounds of a number.
+fn edges(bound: Bound) -> (Option<Edge>, Option<Edge>) {
+    match bound {
+        Bound::MoreThan(at) => (Some(Edge::beyond(at)), None),
+        Bound::LessThan(at) => (None, Some(Edge::beyond(at))),
+        Bound::Between(low, high) => (Some(Edge::upto(low)), Some(Edge::upto(high))),
+    }
+}

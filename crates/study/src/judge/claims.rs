@@ -1,0 +1,245 @@
+//! The claims of a variant: each measured, all corrected for their number, and told with their verdicts.
+
+use fsdyno_report::study::{self, Number, Verdict, digits};
+
+use super::check::{self, Measured};
+use super::period;
+use super::trials::Trials;
+use super::verdict::{Outcome, Part, Stand, correct};
+use crate::file::{Check, Claim, Test};
+
+/// Every claim with its verdict, in the order of the file; `scale` is what sizes were divided by.
+pub fn claims(trials: &Trials<'_>, scale: u64) -> Vec<study::Claim> {
+    let claims = &trials.file.claims;
+    let measured: Vec<Result<Measured, String>> = claims
+        .iter()
+        .map(|claim| match &claim.test {
+            Test::Check(check) => check::measure(check, trials),
+            Test::Untestable(why) => Err(why.clone()),
+        })
+        .collect();
+    let parts: Vec<(Vec<Part>, f64)> = claims
+        .iter()
+        .zip(&measured)
+        .map(|(claim, measured)| {
+            let parts = measured.as_ref().map(|m| m.parts.clone()).unwrap_or_default();
+            (parts, claim.least)
+        })
+        .collect();
+    let outcomes = correct(&parts);
+    let tested = outcomes.iter().flatten().filter(|outcome| outcome.p.is_some()).count();
+    let told =
+        claims.iter().zip(measured).zip(outcomes).map(|((claim, measured), outcome)| {
+            match (measured, outcome) {
+                (Ok(measured), Some(outcome)) => {
+                    let context = Context { claim, measured, outcome, tested, scale, trials };
+                    context.told()
+                }
+                (measured, _) => {
+                    let nothing = || "nothing is measured for it".to_string();
+                    untested(claim, measured.err().unwrap_or_else(nothing))
+                }
+            }
+        });
+    told.collect()
+}
+
+fn untested(claim: &Claim, why: String) -> study::Claim {
+    let check = match &claim.test {
+        Test::Check(check) => Some(check::words(check)),
+        Test::Untestable(_) => None,
+    };
+    study::Claim {
+        id: claim.id.clone(),
+        text: claim.text.clone(),
+        verdict: Verdict::NotTestable,
+        why: sentence(why),
+        unit: unit(claim),
+        check,
+        published: claim.published,
+        measured: None,
+        p: None,
+        notes: Vec::new(),
+    }
+}
+
+/// The unit of a claim's numbers: none of a ratio or an exponent.
+fn unit(claim: &Claim) -> String {
+    match &claim.test {
+        Test::Check(Check::Value { cell, .. }) => cell.unit.name.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// With a full stop.
+fn sentence(text: String) -> String {
+    let ends = text.ends_with(['.', '!', '?']);
+    if ends { text } else { text + "." }
+}
+
+struct Context<'a> {
+    claim: &'a Claim,
+    measured: Measured,
+    outcome: Outcome,
+    tested: usize,
+    scale: u64,
+    trials: &'a Trials<'a>,
+}
+
+impl Context<'_> {
+    fn told(self) -> study::Claim {
+        let part = &self.measured.parts[self.outcome.part];
+        let verdict = match self.outcome.stand {
+            Stand::Within if self.of_its_time() => Verdict::Reproduced,
+            Stand::Within => Verdict::StillHolds,
+            Stand::Outside if self.outcome.turned => Verdict::Reversed,
+            Stand::Outside => Verdict::NoLongerHolds,
+            Stand::Open => Verdict::Undecided,
+        };
+        let (n, value, interval) = (part.estimate.n, part.estimate.value, part.estimate.interval);
+        study::Claim {
+            id: self.claim.id.clone(),
+            text: self.claim.text.clone(),
+            verdict,
+            why: self.why(part),
+            check: match &self.claim.test {
+                Test::Check(check) => Some(check::words(check)),
+                Test::Untestable(_) => None,
+            },
+            unit: unit(self.claim),
+            published: self.claim.published,
+            measured: Some(Number { value, n, interval }),
+            p: self.outcome.p,
+            notes: self.notes(part),
+        }
+    }
+
+    /// Whether every trial ran on a kernel that was there when the study was made.
+    fn of_its_time(&self) -> bool {
+        let kernels = &self.measured.kernels;
+        let year = self.trials.file.year.filter(|_| !kernels.is_empty());
+        year.is_some_and(|year| kernels.iter().all(|kernel| period::of_its_time(kernel, year)))
+    }
+
+    fn why(&self, part: &Part) -> String {
+        let what = if part.what.is_empty() { String::new() } else { format!("{}: ", part.what) };
+        let value = digits(part.estimate.value);
+        let told = match self.outcome.stand {
+            Stand::Within => format!("{value} is {}", self.bounds(part)),
+            Stand::Outside if self.outcome.turned => {
+                let value = part.estimate.value;
+                let by = if value < 1.0 { 1.0 - value } else { value - 1.0 };
+                let way = if value < 1.0 { "less" } else { "more" };
+                format!("{} is {way} than 1, by {}", digits(value), percent(by))
+            }
+            Stand::Outside => format!("{value} is not {}: {}", self.bounds(part), short(part)),
+            Stand::Open => format!("{value} leaves it open: {}", self.what_would_decide(part)),
+        };
+        let order: Vec<String> = self
+            .measured
+            .means
+            .iter()
+            .map(|(label, mean)| format!("{label} {}", digits(*mean)))
+            .collect();
+        if order.is_empty() {
+            return sentence(what + &told);
+        }
+        let unit = match &self.claim.test {
+            Test::Check(check) => check.cells().first().map_or("", |cell| cell.unit.name),
+            Test::Untestable(_) => "",
+        };
+        let unit = if unit == "count" { String::new() } else { format!(" {unit}") };
+        format!("{}{unit}. {}", order.join(", "), sentence(what + &told))
+    }
+
+    /// What has to hold, in words.
+    fn bounds(&self, part: &Part) -> String {
+        match (part.above, part.below) {
+            (Some(above), Some(below)) => format!("between {} and {}", above.at, below.at),
+            (Some(above), None) => format!("more than {}", above.at),
+            (None, Some(below)) if below.included => format!("at most {}", below.at),
+            (None, Some(below)) => format!("less than {}", below.at),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn what_would_decide(&self, part: &Part) -> String {
+        let estimate = &part.estimate;
+        let bound = part.nearest().unwrap_or(1.0);
+        let least = percent(self.claim.least);
+        match estimate.interval {
+            None if !part.lone => "two sizes fit every power; three or more would decide".into(),
+            None => {
+                format!("one seed, within {least} of {bound}; more seeds would decide (--repeat 5)")
+            }
+            Some(_) if self.outcome.alone => {
+                let p = self.outcome.p.unwrap_or(1.0);
+                format!(
+                    "alone it would be decided, but not as one of {} claims (p = {p:.2}); {}",
+                    self.tested,
+                    seeds(estimate.n_to_tell_from(bound), self.is_exponent())
+                )
+            }
+            Some((low, high)) => format!(
+                "{} to {} holds {bound}; {}",
+                digits(low),
+                digits(high),
+                seeds(estimate.n_to_tell_from(bound), self.is_exponent())
+            ),
+        }
+    }
+
+    fn is_exponent(&self) -> bool {
+        matches!(self.claim.test, Test::Check(Check::Exponent { .. }))
+    }
+
+    fn notes(&self, part: &Part) -> Vec<String> {
+        let mut notes = Vec::new();
+        let estimate = &part.estimate;
+        if estimate.n == 1 && !self.is_exponent() {
+            notes.push(format!(
+                "One seed: judged by a margin of {} from the bound.",
+                percent(self.claim.least)
+            ));
+        }
+        if estimate.exact && !self.is_exponent() {
+            notes.push(
+                "Exact: no two seeds differed, so it is judged by the difference alone.".into(),
+            );
+        }
+        if self.measured.in_model == Some(true) {
+            notes.push("Decided by the directory model, and not by a kernel.".into());
+        }
+        if self.scale != 1 {
+            notes.push(format!("At scale 1/{}.", self.scale));
+        }
+        notes.extend(self.measured.notes.iter().cloned());
+        notes
+    }
+}
+
+/// By how much a number misses its bound.
+fn short(part: &Part) -> String {
+    let (value, bound) = (part.estimate.value, part.nearest().unwrap_or(1.0));
+    let missed = if bound != 0.0 { (value / bound - 1.0).abs() } else { value.abs() };
+    match (bound != 0.0, value < bound, missed > 0.0) {
+        (_, _, false) => "it is just that".into(),
+        (true, true, _) => format!("{} too little", percent(missed)),
+        (true, false, _) => format!("{} too much", percent(missed)),
+        (false, ..) => format!("it is {} from it", digits(missed)),
+    }
+}
+
+fn seeds(n: Option<u32>, points: bool) -> String {
+    match n {
+        _ if points => "more sizes, or larger ones, would decide".into(),
+        Some(n) => {
+            format!("about {n} seeds would decide (--repeat {n}; an estimate from this spread)")
+        }
+        None => "no number of seeds in reach would decide".into(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", digits((share * 1000.0).round() / 10.0))
+}

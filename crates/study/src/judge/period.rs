@@ -1,0 +1,77 @@
+//! Whether a kernel is of the time of a study: only there is a claim reproduced, and not merely still true.
+
+/// The first release of each year, from kernel.org's list of releases [MEM]; a stable series is of the year of its
+/// first release.
+const FIRST_OF_YEAR: &[((u32, u32, u32), u16)] = &[
+    ((2, 2, 0), 1999),
+    ((2, 4, 0), 2001),
+    ((2, 4, 18), 2002),
+    ((2, 4, 21), 2003),
+    ((2, 6, 1), 2004),
+    ((2, 6, 11), 2005),
+    ((2, 6, 15), 2006),
+    ((2, 6, 20), 2007),
+    ((2, 6, 24), 2008),
+    ((2, 6, 29), 2009),
+    ((2, 6, 33), 2010),
+    ((2, 6, 37), 2011),
+    ((3, 2, 0), 2012),
+    ((3, 8, 0), 2013),
+    ((3, 13, 0), 2014),
+    ((3, 19, 0), 2015),
+    ((4, 4, 0), 2016),
+    ((4, 10, 0), 2017),
+    ((4, 15, 0), 2018),
+    ((5, 0, 0), 2019),
+    ((5, 5, 0), 2020),
+    ((5, 11, 0), 2021),
+    ((5, 16, 0), 2022),
+    ((6, 2, 0), 2023),
+    ((6, 7, 0), 2024),
+    ((6, 13, 0), 2025),
+];
+
+/// The year of a kernel by its release, as `uname -r` tells it; none of what is no release, or older than the list.
+/// What is newer than the list counts as of its last year or later, which is all that is asked.
+pub fn year(release: &str) -> Option<u16> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).take(3).map(str::parse::<u32>);
+    let major = parts.next()?.ok()?;
+    let minor = parts.next()?.ok()?;
+    let mut patch = || parts.next().and_then(Result::ok).unwrap_or(0);
+    // From 3.0 on the third number is that of a stable release, and made later.
+    let version = (major, minor, if major < 3 { patch() } else { 0 });
+    FIRST_OF_YEAR.iter().rev().find(|(first, _)| *first <= version).map(|(_, year)| *year)
+}
+
+/// Whether a kernel had been released when a study of this year was made.
+pub fn of_its_time(release: &str, study: u16) -> bool {
+    year(release).is_some_and(|year| year <= study)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stable_series_is_of_the_year_of_its_first_release() {
+        for (release, expected) in [
+            ("2.4.13", 2001),
+            ("2.6.27.4", 2008),
+            ("2.6.28-rc4", 2008),
+            ("5.10.0-32-amd64", 2020),
+            ("6.1.0-44-amd64", 2022),
+            ("6.1.192", 2022),
+            ("6.12.38+deb13-amd64", 2024),
+            ("9.9", 2025),
+        ] {
+            assert_eq!(year(release), Some(expected), "{release}");
+        }
+        assert_eq!(["", "host", "1.2.13", "6"].map(year), [None; 4]);
+    }
+
+    #[test]
+    fn no_kernel_of_today_is_of_the_time_of_a_classic_study() {
+        assert!(of_its_time("2.6.27", 2008) && !of_its_time("2.6.29", 2008));
+        assert!(!of_its_time("5.10.0-32-amd64", 2011) && !of_its_time("", 2011));
+    }
+}

@@ -1,0 +1,177 @@
+//! A published table beside the measured one, cell by cell.
+
+use std::collections::BTreeMap;
+
+use fsdyno_report::study::{self, Number};
+use fsdyno_stats::Summary;
+use fsdyno_stats::consistency::{self, Divisor, Range, Sample, printed};
+
+use super::trials::Trials;
+use crate::file::{Cell, Column, Dimension, Figure, Published, Value};
+
+/// The table with what was measured; `scale` is what sizes were divided by.
+pub fn table(published: &Published, trials: &Trials<'_>, scale: u64) -> study::Table {
+    let doubts = doubts(published);
+    let columns = published
+        .columns
+        .iter()
+        .map(|column| study::Column { name: column.name.clone(), unit: column.unit.name.into() });
+    let rows = published.rows.iter().enumerate().map(|(row_at, row)| {
+        let cells =
+            published.columns.iter().zip(&row.cells).enumerate().map(|(at, (column, value))| {
+                let doubts = doubts.get(&(row_at, at)).cloned().unwrap_or_default();
+                cell(column, &row.label, value.as_ref(), doubts, trials, scale)
+            });
+        study::Row { label: row.label.clone(), cells: cells.collect() }
+    });
+    let source = match published.source.as_str() {
+        "" => trials.file.source.clone(),
+        own => own.to_string(),
+    };
+    study::Table {
+        name: published.name.clone(),
+        caption: published.caption.clone(),
+        source,
+        columns: columns.collect(),
+        rows: rows.collect(),
+    }
+}
+
+fn cell(
+    column: &Column,
+    label: &str,
+    value: Option<&Value>,
+    doubts: Vec<String>,
+    trials: &Trials<'_>,
+    scale: u64,
+) -> study::Cell {
+    let asked = column.measured.as_ref().map(|cell| cell.of_row(label));
+    let measured =
+        asked.as_ref().map_err(|why| (*why).clone()).and_then(|cell| number(cell, trials));
+    let comparable = scale == 1 || asked.is_ok_and(|cell| keeps_its_size(&cell));
+    let ratio = measured.as_ref().ok().zip(value).filter(|_| comparable).and_then(|(m, v)| {
+        let ratio = m.value / v.value;
+        (v.value > 0.0 && m.value > 0.0).then_some(ratio)
+    });
+    study::Cell {
+        published: value.map(Value::printed),
+        doubts,
+        missing: measured.as_ref().err().cloned(),
+        measured: measured.ok(),
+        ratio,
+    }
+}
+
+/// Whether a figure is the same of less work: a rate, a share, a latency.
+fn keeps_its_size(cell: &Cell) -> bool {
+    let sized =
+        matches!(cell.figure.dimension(), Dimension::Time | Dimension::Count | Dimension::Space);
+    !sized || matches!(cell.figure, Figure::Latency(_))
+}
+
+/// The mean over the trials of a cell.
+fn number(cell: &Cell, trials: &Trials<'_>) -> Result<Number, String> {
+    let values = trials.of(cell, false)?.values(cell)?;
+    let summary = Summary::of(&values).ok_or("its value is not finite")?;
+    Ok(Number { value: summary.mean, n: summary.n, interval: summary.interval() })
+}
+
+/// What is wrong with published cells, by row and column: what the file says, and what contradicts its own table.
+pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
+    let mut doubts: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+    let row_of = |label: &str| published.rows.iter().position(|row| row.label == label);
+    let column_of = |name: &str| published.columns.iter().position(|column| column.name == name);
+    for doubt in &published.doubts {
+        if let Some(place) = row_of(&doubt.row).zip(column_of(&doubt.column)) {
+            doubts.entry(place).or_default().push(doubt.why.clone());
+        }
+    }
+    for (rate_at, column) in published.columns.iter().enumerate() {
+        let (Some(of), Some(per)) = (column.of, &column.per) else { continue };
+        let Some(time_at) = column_of(per) else { continue };
+        for (row, what, says) in contradictions(published, time_at, rate_at, of) {
+            // Which of the two is wrong nobody can tell from them.
+            let (time, rate) = (&published.columns[time_at].name, &column.name);
+            let (places, why) = match what {
+                Of::Time => (vec![time_at], says),
+                Of::Rate => (vec![rate_at], says),
+                Of::Both => {
+                    (vec![time_at, rate_at], format!("'{time}' and '{rate}' contradict: {says}"))
+                }
+            };
+            for at in places {
+                let known = doubts.entry((row, at)).or_default();
+                if !known.contains(&why) {
+                    known.push(why.clone());
+                }
+            }
+        }
+    }
+    doubts
+}
+
+/// What a contradiction is of.
+enum Of {
+    Time,
+    Rate,
+    Both,
+}
+
+/// The contradictions of a column of rates with that of its times, each with its row.
+fn contradictions(
+    published: &Published,
+    time_at: usize,
+    rate_at: usize,
+    of: f64,
+) -> Vec<(usize, Of, String)> {
+    let columns = &published.columns;
+    let cells = published.rows.iter().enumerate().filter_map(|(row_at, row)| {
+        let time = sample(row.cells[time_at].as_ref()?, published)?;
+        let rate = sample(row.cells[rate_at].as_ref()?, published)?;
+        // Rates are of a second, and times may be told in another unit.
+        let time = scaled(time, columns[time_at].unit.is);
+        Some(consistency::Cell { place: row_at.to_string(), time, rate })
+    });
+    let cells: Vec<consistency::Cell> = cells.collect();
+    let found = consistency::check_cells(&cells, Some(Range::exactly(of)));
+    let read = |found: consistency::Contradiction| {
+        let (row, part) = match found.place.split_once(", ") {
+            Some((row, part)) => (row.to_string(), part.to_string()),
+            None => (found.place.clone(), String::new()),
+        };
+        let of = match part.as_str() {
+            "time" => Of::Time,
+            "rate" => Of::Rate,
+            _ => Of::Both,
+        };
+        Some((row.parse().ok()?, of, found.says))
+    };
+    found.into_iter().filter_map(read).collect()
+}
+
+/// A printed cell as a sample of runs; none where a deviation is printed and nobody says of how many runs.
+fn sample(value: &Value, published: &Published) -> Option<Sample> {
+    let mean = printed(&value.text)?;
+    let sd = value.deviation_text.as_deref().and_then(printed);
+    match (sd, published.runs) {
+        (None, None) => Some(Sample::single(mean)),
+        (Some(_), None) => None,
+        (sd, Some(runs)) => Some(Sample {
+            mean,
+            sd,
+            divisor: Divisor::Runs,
+            runs,
+            unit: published.step,
+            extremes: None,
+        }),
+    }
+}
+
+fn scaled(sample: Sample, unit: f64) -> Sample {
+    Sample {
+        mean: sample.mean.scaled(unit),
+        sd: sample.sd.map(|sd| sd.scaled(unit)),
+        unit: sample.unit.map(|step| step * unit),
+        ..sample
+    }
+}

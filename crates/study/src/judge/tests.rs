@@ -1,0 +1,457 @@
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::trial::{Outcome, trial_id};
+use fsdyno_record::{Nanos, Trial};
+use fsdyno_report::study::{Claim, Judged, Verdict};
+use proptest::prelude::*;
+
+use super::*;
+
+#[allow(dead_code, reason = "the tests of the report use the rest")]
+#[path = "../../../report/src/fixture.rs"]
+mod fixture;
+mod layton;
+
+/// A study of one run, `files`: three file systems, as then and as today.
+const HEAD: &str = r#"
+title = "A test"
+question = "Which is faster?"
+source = "Somebody, 2008"
+year = 2008
+[[run]]
+name = "files"
+workload = "dirops"
+fs = { ext4 = "ext4", xfs = "xfs", far = "ext4 -J size=64" }
+[run.then]
+disk = "hdd-7200"
+[run.today]
+disk = "hdd-7200"
+fs = { ext4 = "ext4", xfs = "xfs" }
+"#;
+
+fn study(rest: &str) -> StudyFile {
+    StudyFile::parse("test.toml", &format!("{HEAD}{rest}")).unwrap()
+}
+
+/// A claim about `create`, with this check.
+fn claim(id: &str, check: &str) -> String {
+    format!(
+        "[[claim]]\nid = \"{id}\"\ntext = \"It is so\"\npublished = 1.5\n[claim.check]\n{check}\n"
+    )
+}
+
+fn ratio(of: &str, over: &str, bound: &str) -> String {
+    format!(
+        "ratio = {{ of = \"{of}\", over = \"{over}\", phase = \"create\", figure = \"returned\" }}\n{bound}"
+    )
+}
+
+/// Trials of `create` with these seconds, a seed each; everything else is the fixture's.
+fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
+    let all = fixture::trials();
+    let mut trials = Vec::new();
+    for (label, seconds) in rows {
+        let model = all.iter().find(|trial| trial.plan.label == *label).unwrap();
+        for (at, seconds) in seconds.iter().enumerate() {
+            let mut trial = model.clone();
+            trial.seed = at as u64 + 1;
+            let phase = &mut trial.measured.phases[0];
+            phase.returned_ns = Nanos((seconds * 1e9) as u64);
+            phase.cpu_ns = Nanos((seconds * 1e8) as u64);
+            trial.trial_id = trial_id(&trial.plan, trial.seed);
+            trials.push(trial);
+        }
+    }
+    trials
+}
+
+fn then(trials: Vec<Trial>) -> Vec<RunResult> {
+    let run = "files".to_string();
+    vec![RunResult { run, variant: Variant::Then, kernel: None, scale: 1, trials }]
+}
+
+fn claims(file: &StudyFile, trials: Vec<Trial>) -> Vec<Claim> {
+    judge(file, &then(trials)).variants.remove(0).claims
+}
+
+/// The one claim with this check, judged by these times.
+fn one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
+    claims(&study(&claim("C1", check)), trials(rows)).remove(0)
+}
+
+const TEN: &[f64] = &[10.0, 10.1, 9.9, 10.05, 9.95];
+const FIFTEEN: &[f64] = &[15.1, 15.0, 14.9, 15.1, 14.9];
+
+#[test]
+fn a_ratio_holds_fails_is_reversed_or_stays_open_by_its_records_alone() {
+    let more = ratio("xfs", "ext4", "more_than = 1.3");
+    let verdict = |of: &[f64]| one(&more, &[("ext4", TEN), ("xfs", of)]).verdict;
+    assert_eq!(verdict(FIFTEEN), Verdict::StillHolds);
+    assert_eq!(verdict(&[12.0, 12.1, 11.9, 12.1, 11.9]), Verdict::NoLongerHolds);
+    assert_eq!(verdict(&[6.0, 6.1, 5.9, 6.1, 5.9]), Verdict::Reversed);
+    assert_eq!(verdict(&[9.0, 16.0, 13.0, 17.0, 11.0]), Verdict::Undecided);
+    let less = ratio("xfs", "ext4", "less_than = 1.0");
+    assert_eq!(one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::Reversed);
+    assert_eq!(one(&less, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::StillHolds);
+    // More than 1 is no opposite of "less than 1.6".
+    let less = ratio("xfs", "ext4", "less_than = 1.4");
+    assert_eq!(one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::NoLongerHolds);
+    let between = ratio("xfs", "ext4", "between = [1.4, 1.6]");
+    assert_eq!(one(&between, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::StillHolds);
+    assert_eq!(one(&between, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::Reversed);
+}
+
+#[test]
+fn a_claim_says_what_was_measured_how_often_and_how_sure_it_is() {
+    let told = one(&ratio("xfs", "ext4", "more_than = 1.3"), &[("ext4", TEN), ("xfs", FIFTEEN)]);
+    let number = told.measured.unwrap();
+    let (low, high) = number.interval.unwrap();
+    assert!((number.value - 1.5).abs() < 0.01 && number.n == 5 && low < 1.5 && high > 1.5);
+    assert_eq!(told.published, Some(1.5));
+    assert!(told.p.unwrap() < 0.01);
+    assert_eq!(
+        told.check.as_deref(),
+        Some("returned of files create: xfs over ext4; more than 1.3")
+    );
+    assert_eq!(told.why, "1.5 is more than 1.3.");
+    assert_eq!(told.notes, Vec::<String>::new());
+}
+
+#[test]
+fn one_seed_has_to_keep_its_margin_and_says_so() {
+    let check = ratio("xfs", "ext4", "more_than = 1.0");
+    let told = |of: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[of])]);
+    assert_eq!(told(10.6).verdict, Verdict::StillHolds);
+    assert_eq!(told(10.4).verdict, Verdict::Undecided);
+    assert_eq!(told(9.6).verdict, Verdict::Undecided);
+    assert_eq!(told(9.4).verdict, Verdict::Reversed);
+    assert_eq!(told(10.6).notes, ["One seed: judged by a margin of 5 % from the bound."]);
+    assert!(told(10.4).why.contains("more seeds would decide (--repeat 5)"), "{}", told(10.4).why);
+    let wide = "[[claim]]\nid = \"C\"\ntext = \"t\"\nleast = \"10%\"\n[claim.check]\n".to_string();
+    let wide = claims(&study(&(wide + &check)), trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
+    assert_eq!(wide[0].verdict, Verdict::Undecided);
+}
+
+#[test]
+fn an_order_holds_link_by_link() {
+    let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
+    let told = |ext4, xfs, far| one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
+    let twenty = &[20.0, 20.2, 19.8, 20.1, 19.9];
+    let holds = told(TEN, FIFTEEN, twenty);
+    assert_eq!(holds.verdict, Verdict::StillHolds);
+    assert!(holds.why.starts_with("ext4 10, xfs 15, far 20 s. "), "{}", holds.why);
+    let broken = told(TEN, twenty, FIFTEEN);
+    assert_eq!(broken.verdict, Verdict::NoLongerHolds);
+    assert!(broken.why.contains("far over xfs: 0.75"), "{}", broken.why);
+    assert_eq!(told(twenty, FIFTEEN, TEN).verdict, Verdict::Reversed);
+    assert_eq!(told(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
+}
+
+#[test]
+fn within_is_about_the_largest_and_the_smallest() {
+    let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
+    let told = |far: &[f64]| one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
+    let holds = told(&[12.0, 12.1, 11.9, 12.1, 11.9]);
+    assert_eq!(holds.verdict, Verdict::StillHolds);
+    assert!((holds.measured.unwrap().value - 1.5).abs() < 0.01, "the widest gap is shown");
+    assert_eq!(told(&[20.0, 20.2, 19.8, 20.1, 19.9]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(told(&[16.0, 17.0, 15.0, 16.5, 15.5]).verdict, Verdict::Undecided);
+}
+
+#[test]
+fn a_value_is_held_against_its_bound_in_its_unit() {
+    let value = |bound: &str| {
+        format!("value = {{ row = \"ext4\", phase = \"create\", figure = \"cpu share\" }}\n{bound}")
+    };
+    // A tenth of the time is CPU.
+    let told = one(&value("less_than = 14"), &[("ext4", &[10.0, 10.1])]);
+    assert_eq!((told.verdict, told.unit.as_str()), (Verdict::StillHolds, "%"));
+    assert!((told.measured.unwrap().value - 10.0).abs() < 1e-6);
+    assert_eq!(one(&value("more_than = 14"), &[("ext4", &[10.0])]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(one(&value("between = [9, 11]"), &[("ext4", &[10.0])]).verdict, Verdict::StillHolds);
+    let seconds =
+        "value = { row = \"ext4\", phase = \"create\", figure = \"returned\", unit = \"ms\" }\n";
+    let told = one(&format!("{seconds}more_than = 9000"), &[("ext4", TEN)]);
+    assert_eq!(told.verdict, Verdict::StillHolds);
+    assert!((told.measured.unwrap().value - 10_000.0).abs() < 1.0);
+}
+
+#[test]
+fn an_exponent_is_fitted_over_the_points_and_two_of_them_tell_nothing() {
+    let file = |row: &str, bound: &str| {
+        let fs = "fs = { ext4 = \"ext4\", linear = \"ext4\" }";
+        let head = format!(
+            "title = \"t\"\nquestion = \"q\"\nsource = \"s\"\n[[run]]\nname = \"files\"\nworkload = \"dirops\"\n{fs}\n[run.then]\ndisk = \"hdd-7200\"\n"
+        );
+        let check = format!(
+            "exponent = {{ row = \"{row}\", phase = \"create\", figure = \"returned\" }}\n{bound}"
+        );
+        StudyFile::parse("curve.toml", &(head + &claim("C1", &check))).unwrap()
+    };
+    let line = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
+    assert_eq!(line.verdict, Verdict::StillHolds);
+    assert_eq!(line.measured.unwrap().n, 4);
+    assert!(line.notes.contains(&"4 sizes from 1000 to 8000 files.".to_string()));
+    let parabola = file("linear", "less_than = 1.2");
+    assert_eq!(claims(&parabola, fixture::curve())[0].verdict, Verdict::NoLongerHolds);
+    let two: Vec<Trial> = fixture::curve()
+        .into_iter()
+        .filter(|t| ["1000", "8000"].contains(&t.plan.workload.params["files"].as_str()))
+        .collect();
+    let open = claims(&parabola, two).remove(0);
+    assert_eq!(open.verdict, Verdict::Undecided);
+    assert!(open.why.contains("three or more would decide"), "{}", open.why);
+}
+
+#[test]
+fn a_point_of_a_curve_is_a_cell_and_without_its_point_the_cell_is_none() {
+    let at = |at: &str| {
+        let check = format!(
+            "value = {{ row = \"ext4\", phase = \"create\", figure = \"returned\"{at} }}\nmore_than = 0"
+        );
+        claims(&study(&claim("C1", &check)), fixture::curve()).remove(0)
+    };
+    let told = at(", at = { files = 4000 }");
+    assert!((told.measured.unwrap().value - 0.4).abs() < 1e-9, "{told:?}");
+    assert!(at("").why.contains("4 plans"), "{}", at("").why);
+    let none = at(", at = { files = 3000 }");
+    assert_eq!(none.verdict, Verdict::NotTestable);
+    assert_eq!(
+        none.why,
+        "'ext4' has no trial with files=3000: there are files=1000, files=2000, files=4000, files=8000."
+    );
+}
+
+#[test]
+fn what_was_not_measured_is_not_testable_and_the_reason_is_the_trials_own() {
+    let check = ratio("xfs", "ext4", "more_than = 1");
+    let file = study(&claim("C1", &check));
+    let told = |change: &dyn Fn(&mut Trial)| {
+        let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
+        trials.iter_mut().filter(|trial| trial.plan.label == "xfs").for_each(change);
+        let claim = claims(&file, trials).remove(0);
+        assert_eq!(claim.verdict, Verdict::NotTestable, "{claim:?}");
+        assert!(claim.measured.is_none() && claim.check.is_some());
+        claim.why
+    };
+    let skipped = told(&|trial| {
+        trial.outcome = Outcome::Skipped;
+        trial.reason = Some("kernel 6.12 has no module reiserfs\nmore".into());
+    });
+    assert_eq!(skipped, "'xfs' was skipped: kernel 6.12 has no module reiserfs.");
+    let failed = told(&|trial| {
+        trial.outcome = Outcome::Failed;
+        trial.reason = Some("mkfs exited with 1".into());
+    });
+    assert_eq!(failed, "'xfs' failed: mkfs exited with 1.");
+    let served = told(&|trial| trial.conditions.userspace = true);
+    assert!(served.contains("FUSE"), "{served}");
+    let dirty = told(&|trial| trial.measured.check.as_mut().unwrap().clean = false);
+    assert!(dirty.starts_with("'xfs' is CHECK FAILED"), "{dirty}");
+    let absent = told(&|trial| trial.plan.label = "ext5".into());
+    assert_eq!(absent, "run 'files' has no trial of 'xfs'.");
+    let phase = told(&|trial| trial.measured.phases[0].name = "make".into());
+    assert_eq!(phase, "its trials have no phase 'create': there are make, delete.");
+}
+
+#[test]
+fn a_row_that_today_has_not_is_not_testable_today_only() {
+    let file = study(&claim("C1", &ratio("far", "ext4", "more_than = 1")));
+    let trials = trials(&[("ext4", TEN), ("far", FIFTEEN)]);
+    let mut results = then(trials.clone());
+    results.push(RunResult { variant: Variant::Today, ..results[0].clone() });
+    let judged = judge(&file, &results);
+    let verdicts: Vec<(&str, Verdict)> =
+        judged.variants.iter().map(|v| (v.name.as_str(), v.claims[0].verdict)).collect();
+    assert_eq!(verdicts, [("as then", Verdict::StillHolds), ("as today", Verdict::NotTestable)]);
+    assert_eq!(judged.variants[1].claims[0].why, "run 'files' has no row 'far' as today.");
+}
+
+#[test]
+fn a_reason_of_the_file_stands_as_it_is_written() {
+    let file =
+        study("[[claim]]\nid = \"C9\"\ntext = \"It is fun\"\nuntestable = \"fun is no figure\"\n");
+    let told = claims(&file, trials(&[("ext4", TEN)])).remove(0);
+    assert_eq!((told.verdict, told.why.as_str()), (Verdict::NotTestable, "fun is no figure."));
+    assert_eq!(told.check, None);
+}
+
+#[test]
+fn many_claims_are_corrected_for_their_number() {
+    // Alone p = 0.03; of three none is below 5 %.
+    let (base, new) = (&[10.0, 10.0, 10.0, 10.0][..], &[10.9, 9.9, 10.8, 11.0][..]);
+    let check = ratio("xfs", "ext4", "more_than = 1.0");
+    let alone = one(&check, &[("ext4", base), ("xfs", new)]);
+    let check3 = ratio("xfs", "ext4", "more_than = 0.995");
+    let p = alone.p.unwrap();
+    let three: String = ["C1", "C2", "C3"].map(|id| claim(id, &check3)).concat();
+    let of_three = claims(&study(&three), trials(&[("ext4", base), ("xfs", new)]));
+    assert!((0.05..0.2).contains(&p) && alone.verdict == Verdict::Undecided, "{alone:?}");
+    let single = one(&check3, &[("ext4", base), ("xfs", new)]);
+    assert!((of_three[0].p.unwrap() - (3.0 * single.p.unwrap()).min(1.0)).abs() < 1e-9);
+    // One that holds alone, and not beside two more that are near.
+    let near = &[10.6, 10.2, 10.5, 10.4][..];
+    let strict = ratio("xfs", "ext4", "more_than = 1.012");
+    let holds = one(&strict, &[("ext4", base), ("xfs", near)]);
+    assert_eq!(holds.verdict, Verdict::StillHolds, "{holds:?}");
+    let three: String = ["C1", "C2", "C3"].map(|id| claim(id, &strict)).concat();
+    let open = claims(&study(&three), trials(&[("ext4", base), ("xfs", near)])).remove(0);
+    assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
+    assert!(open.why.contains("not as one of 3 claims"), "{}", open.why);
+}
+
+#[test]
+fn what_never_varied_is_judged_by_the_difference_and_says_so() {
+    let check = ratio("xfs", "ext4", "more_than = 1.0");
+    let same = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.1, 10.1])]);
+    assert_eq!(same.verdict, Verdict::StillHolds);
+    assert!(same.p.is_none() && same.notes[0].starts_with("Exact: "), "{same:?}");
+    let equal = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.0, 10.0])]);
+    assert_eq!(equal.verdict, Verdict::NoLongerHolds);
+}
+
+#[test]
+fn only_a_kernel_of_its_time_reproduces() {
+    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
+    let on = |kernel: &str| {
+        let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
+        for trial in &mut trials {
+            if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
+                lab.kernel = kernel.into();
+            }
+        }
+        claims(&file, trials)[0].verdict
+    };
+    assert_eq!(on("6.1.0-44-amd64"), Verdict::StillHolds);
+    assert_eq!(on("5.10.0-32-amd64"), Verdict::StillHolds);
+    assert_eq!(on("2.6.27"), Verdict::Reproduced);
+}
+
+#[test]
+fn a_model_says_that_it_decided() {
+    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
+    let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
+    for trial in &mut trials {
+        let model = fixture::in_a_model();
+        trial.plan.medium = model.plan.medium;
+        trial.conditions.venue = "model".into();
+        trial.conditions.kernel.clear();
+    }
+    let judged = judge(&file, &then(trials));
+    assert_eq!(judged.variants[0].kernels, Vec::<String>::new());
+    let claim = &judged.variants[0].claims[0];
+    assert!(claim.notes.contains(&"Decided by the directory model, and not by a kernel.".into()));
+}
+
+#[test]
+fn a_timeline_is_judged_kernel_by_kernel() {
+    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
+    let of = |kernel: &str, xfs: &[f64]| RunResult {
+        run: "files".into(),
+        variant: Variant::Then,
+        kernel: Some(kernel.into()),
+        scale: 10,
+        trials: trials(&[("ext4", TEN), ("xfs", xfs)]),
+    };
+    let judged = judge(&file, &[of("5.10", FIFTEEN), of("6.12", TEN)]);
+    let names: Vec<(&str, Verdict)> =
+        judged.variants.iter().map(|v| (v.name.as_str(), v.claims[0].verdict)).collect();
+    let expected = [
+        ("as then, kernel 5.10", Verdict::StillHolds),
+        ("as then, kernel 6.12", Verdict::NoLongerHolds),
+    ];
+    assert_eq!(names, expected);
+    assert!(judged.variants[0].claims[0].notes.contains(&"At scale 1/10.".to_string()));
+}
+
+#[test]
+fn flags_and_trials_that_do_not_count_are_named_with_the_verdict() {
+    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
+    let mut trials =
+        trials(&[("ext4", &[0.01, 0.0101, 0.0099]), ("xfs", &[15.0, 15.1, 14.9, 15.0])]);
+    trials.last_mut().unwrap().outcome = Outcome::Failed;
+    let told = claims(&file, trials).remove(0);
+    assert_eq!(told.verdict, Verdict::StillHolds);
+    let notes = told.notes.join(" ");
+    assert!(notes.contains("'ext4' is TOO SHORT"), "{notes}");
+    assert!(notes.contains("1 trials of 'xfs' did not end well"), "{notes}");
+}
+
+const TABLE: &str = r#"
+[[published]]
+name = "times"
+caption = "Seconds"
+unit = "s"
+figure = "returned"
+columns = [
+  { name = "create", phase = "create" },
+  { name = "CPU", phase = "create", figure = "cpu share", unit = "%" },
+  { name = "chart", untestable = "the chart is lost" },
+]
+rows = { ext4 = ["20.00±1.5", 22.08, 7], far = ["-", 3, "-"] }
+doubts = [{ row = "far", column = "CPU", why = "it stands for two" }]
+"#;
+
+fn table(judged: &Judged) -> &fsdyno_report::study::Table {
+    &judged.variants[0].tables[0]
+}
+
+#[test]
+fn a_published_table_stands_beside_the_measured_one_cell_by_cell() {
+    let judged = judge(&study(TABLE), &then(trials(&[("ext4", TEN)])));
+    let table = table(&judged);
+    let cell = |row: usize, at: usize| &table.rows[row].cells[at];
+    assert_eq!(cell(0, 0).published.as_deref(), Some("20.00±1.5"));
+    assert!((cell(0, 0).measured.unwrap().value - 10.0).abs() < 1e-9);
+    assert!((cell(0, 0).ratio.unwrap() - 0.5).abs() < 1e-9);
+    assert_eq!(cell(0, 0).measured.unwrap().n, 5);
+    assert!((cell(0, 1).measured.unwrap().value - 10.0).abs() < 1e-6, "in per cent");
+    assert_eq!(cell(0, 2).missing.as_deref(), Some("the chart is lost"));
+    assert_eq!(cell(1, 0).published, None);
+    assert_eq!(cell(1, 0).missing.as_deref(), Some("run 'files' has no trial of 'far'"));
+    assert_eq!(cell(1, 1).doubts, ["it stands for two"]);
+    assert_eq!(table.source, "Somebody, 2008");
+}
+
+#[test]
+fn at_another_scale_times_have_no_ratio_and_shares_have() {
+    let mut results = then(trials(&[("ext4", TEN)]));
+    results[0].scale = 10;
+    let judged = judge(&study(TABLE), &results);
+    let cells = &table(&judged).rows[0].cells;
+    assert_eq!((cells[0].ratio, cells[0].measured.is_some()), (None, true));
+    assert!(cells[1].ratio.is_some() && judged.variants[0].scale == 10);
+}
+
+/// How well a claim of "more" stands.
+fn rank(verdict: Verdict) -> usize {
+    [Verdict::Reversed, Verdict::NoLongerHolds, Verdict::Undecided, Verdict::StillHolds]
+        .iter()
+        .position(|known| *known == verdict)
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn longer_times_of_one_cell_move_the_verdict_the_right_way(
+        seconds in prop::collection::vec((5.0..15.0f64, 5.0..15.0f64), 1..6),
+        bound in 0.7..1.5f64, slower in 1.0..4.0f64,
+    ) {
+        let file = study(&claim("C1", &ratio("xfs", "ext4", &format!("more_than = {bound}"))));
+        let verdict = |factor: f64| {
+            let ext4: Vec<f64> = seconds.iter().map(|pair| pair.0).collect();
+            let xfs: Vec<f64> = seconds.iter().map(|pair| pair.1 * factor).collect();
+            claims(&file, trials(&[("ext4", &ext4), ("xfs", &xfs)])).remove(0).verdict
+        };
+        prop_assert!(rank(verdict(slower)) >= rank(verdict(1.0)));
+        // Far enough, and no spread can hide it.
+        prop_assert!(rank(verdict(1e-4)) <= rank(verdict(1.0)));
+        if seconds.len() == 1 {
+            prop_assert_eq!(verdict(1e3), Verdict::StillHolds);
+            prop_assert!(rank(verdict(1e-3)) <= 1);
+        }
+    }
+}

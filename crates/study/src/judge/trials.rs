@@ -1,0 +1,161 @@
+//! The trials of a cell, and its value in each.
+
+use std::collections::BTreeSet;
+
+use fsdyno_record::Trial;
+use fsdyno_record::trial::Outcome;
+use fsdyno_report::{Run, distinct, flags};
+use fsdyno_stats::validity::Flag;
+
+use super::figure;
+use crate::file::{Cell, Figure, StudyFile, Variant};
+
+/// All trials of one variant of a study.
+pub struct Trials<'a> {
+    /// The study.
+    pub file: &'a StudyFile,
+    /// Which variant is judged.
+    pub variant: Variant,
+    /// The trials of each run, by its name.
+    pub runs: Vec<(&'a str, Vec<&'a Trial>)>,
+}
+
+/// The trials of a cell that count.
+pub struct Found<'a> {
+    /// Each with the cell's first phase.
+    pub runs: Vec<Run<'a>>,
+    /// How many others ended badly.
+    pub failed: usize,
+    /// What weakens a verdict that they bear.
+    pub flags: Vec<Flag>,
+}
+
+impl<'a> Trials<'a> {
+    /// The trials of a cell; with `points`, those of every point of a curve.
+    ///
+    /// # Errors
+    /// Why there are none that count, in a sentence.
+    pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
+        let (run, row) = (&cell.run, &cell.row);
+        let here = self.variant.words();
+        let asked = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;
+        let serves = asked.serves(self.variant);
+        let serves = serves.ok_or_else(|| format!("run '{run}' is not run {here}"))?;
+        if asked.rows(serves).is_some_and(|rows| !rows.contains(row)) {
+            return Err(format!("run '{run}' has no row '{row}' {here}"));
+        }
+        let trials = self.runs.iter().find(|(name, _)| name == run).map(|(_, trials)| trials);
+        let trials = trials.ok_or_else(|| format!("run '{run}' was not run {here} yet"))?;
+        let of_row = || trials.iter().copied().filter(|trial| trial.plan.label == *row);
+        if of_row().next().is_none() {
+            return Err(format!("run '{run}' has no trial of '{row}'"));
+        }
+        let at = |trial: &&Trial| {
+            let has = |(key, value): (&String, &String)| {
+                trial.plan.workload.params.get(key).is_some_and(|has| has == value)
+            };
+            cell.at.iter().all(has)
+        };
+        let mine: Vec<&Trial> = of_row().filter(at).collect();
+        if mine.is_empty() {
+            return Err(no_point(cell, of_row()));
+        }
+        let ok = distinct(mine.iter().copied());
+        if ok.is_empty() {
+            return Err(why_none(row, &mine));
+        }
+        let plans: BTreeSet<&str> = ok.iter().map(|trial| trial.plan.hash.as_str()).collect();
+        if plans.len() > 1 && !points {
+            return Err(format!(
+                "'{row}' has trials of {} plans in run '{run}'; the cell has to say at = {{ ... }}",
+                plans.len()
+            ));
+        }
+        if ok.iter().any(|trial| trial.conditions.userspace) {
+            return Err(format!(
+                "a process did the work of '{row}' here (FUSE), and no claim is judged by that"
+            ));
+        }
+        self.known_thread(cell, trials)?;
+        let mut runs = Vec::new();
+        for trial in ok {
+            let phases = figure::phases(cell, trial)?;
+            runs.extend(phases.first().map(|phase| (trial, *phase)));
+        }
+        let all = || runs.iter().flat_map(|(trial, _)| phases_of(cell, trial));
+        let flagged = |flag: &Flag| all().any(|(trial, phase)| flags(trial, phase).contains(flag));
+        let found: Vec<Flag> = Flag::ALL.iter().copied().filter(flagged).collect();
+        if let Some(flag) = found.iter().find(|flag| flag.forbids_verdict()) {
+            return Err(format!("'{row}' is {flag}: {}", flag.meaning()));
+        }
+        let failed = mine.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
+        let flags = found.into_iter().filter(|flag| flag.weakens_verdict()).collect();
+        Ok(Found { runs, failed, flags })
+    }
+
+    /// A kernel thread that no trial of a run has is a name typed wrong, or of another kernel, and not one at rest.
+    fn known_thread(&self, cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
+        let Figure::KernelCpu(Some(thread)) = &cell.figure else { return Ok(()) };
+        let names: BTreeSet<&str> = trials
+            .iter()
+            .flat_map(|trial| &trial.measured.phases)
+            .flat_map(|phase| phase.kernel_cpu_ns.keys().map(String::as_str))
+            .collect();
+        if names.contains(thread.as_str()) {
+            return Ok(());
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        Err(format!(
+            "no trial of run '{}' has a kernel thread '{thread}': there are {}",
+            cell.run,
+            names.join(", ")
+        ))
+    }
+}
+
+/// The phases of a cell in a trial, as runs.
+fn phases_of<'a>(cell: &Cell, trial: &'a Trial) -> Vec<Run<'a>> {
+    let phases = figure::phases(cell, trial).unwrap_or_default();
+    phases.into_iter().map(|phase| (trial, phase)).collect()
+}
+
+impl Found<'_> {
+    /// The cell's value in each trial, in its unit.
+    ///
+    /// # Errors
+    /// What a trial lacks for it.
+    pub fn values(&self, cell: &Cell) -> Result<Vec<f64>, String> {
+        self.runs.iter().map(|(trial, _)| in_unit(cell, trial)).collect()
+    }
+}
+
+/// The cell's value in a trial, in its unit.
+pub fn in_unit(cell: &Cell, trial: &Trial) -> Result<f64, String> {
+    Ok(figure::value(cell, trial)? / cell.unit.is)
+}
+
+fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String {
+    let say = |of: &mut dyn Iterator<Item = (&String, &String)>| {
+        of.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let wanted = say(&mut cell.at.iter());
+    let mut there: Vec<String> = Vec::new();
+    for trial in trials {
+        let params = &trial.plan.workload.params;
+        let here = say(&mut params.iter().filter(|(key, _)| cell.at.contains_key(*key)));
+        if !there.contains(&here) {
+            there.push(here);
+        }
+    }
+    format!("'{}' has no trial with {wanted}: there are {}", cell.row, there.join(", "))
+}
+
+/// Why no trial counts, by the first of them.
+fn why_none(row: &str, trials: &[&Trial]) -> String {
+    let skipped = trials.iter().find(|trial| trial.outcome == Outcome::Skipped);
+    let failed = trials.iter().find(|trial| trial.outcome == Outcome::Failed);
+    let what = if failed.is_some() { "failed" } else { "was skipped" };
+    let reason = failed.or(skipped).and_then(|trial| trial.reason.as_deref());
+    let first = reason.unwrap_or("it says no reason").lines().next().unwrap_or_default();
+    format!("'{row}' {what}: {first}")
+}
