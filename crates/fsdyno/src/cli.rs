@@ -62,12 +62,14 @@ pub enum Command {
     Compare(Compare),
     /// Cut the power of a workload many times, and see what each file system brings back
     Crash(Box<crate::commands::crash::Crash>),
+    /// Run a published study again, or your own: its runs, its tables, and what became of its claims
+    Study(Box<crate::commands::study::Study>),
     /// Say why a stored result is as it is: requests by structure, instructions by kernel function
     Why(Why),
     /// List what there is: workloads, file systems, disks, kernels, periods
     List(List),
-    /// Show one workload, file system, disk or period with all its parameters, a log of requests, or phases
-    /// over time
+    /// Show one workload, file system, disk, period or study with all its parameters, a log of requests, or
+    /// phases over time
     Show(Show),
     /// Learn a real disk's law by reading it, and write a disk's file for the lab
     Fit(Fit),
@@ -270,7 +272,7 @@ Examples:
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
   fsdyno report fsdyno-results/demo --charts figures              # figures/overview.svg and more")]
 pub struct Report {
-    /// Result folders, or their trials.ndjson
+    /// Result folders, or their trials.ndjson; or the folder of one study
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Take ratios to this file system, by its name in the table, and not to the best
@@ -409,6 +411,7 @@ Examples:
   fsdyno show disk hdd-7200
   fsdyno show period 2008
   fsdyno show disk ./my-disk.toml
+  fsdyno show study ./my-study.toml
   fsdyno show series fsdyno-results/demo
   fsdyno show series fsdyno-results/demo --format csv > series.csv
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
@@ -416,7 +419,7 @@ pub struct Show {
     /// What kind of thing
     #[arg(value_enum)]
     pub kind: Showable,
-    /// Its name; of a disk also the path of its file; of a log its file; of series a result folder
+    /// Its name; of a disk or a study also the path of its file; of a log its file; of series a result folder
     pub name: String,
     /// How it is written; a log in JSON is one line a request
     #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
@@ -530,6 +533,8 @@ pub enum Listable {
     Kernels,
     /// The years whose settings `run --period` brings back
     Periods,
+    /// The studies that come with fsdyno
+    Studies,
 }
 
 /// What can be shown.
@@ -545,6 +550,8 @@ pub enum Showable {
     Period,
     /// What a kernel of your own needs for the lab: `show kernel config`
     Kernel,
+    /// A study, or the file of one: its runs, what was published, and its claims
+    Study,
     /// A log of requests, by its file (`run --keep-log` writes them to logs/)
     Log,
     /// The phases of a result over time: ops, what was dirty, what was written

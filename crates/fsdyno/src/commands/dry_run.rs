@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::output;
 
 /// The drives that were named, each by what was typed.
-type Drives = BTreeMap<String, Seen>;
+pub type Drives = BTreeMap<String, Seen>;
 
 /// Refuses a form in which nothing can be said beforehand.
 pub fn check_format(run: &Run) -> Result<(), Failure> {
@@ -38,7 +38,8 @@ pub fn show(run: &Run, cells: &[Cell], schedule: &[Slot]) -> Result<(), Failure>
     }
 }
 
-fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::Value {
+/// The trials as data.
+pub fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::Value {
     let order: Vec<_> = schedule
         .iter()
         .map(|slot| json!({"cell": slot.cell, "seed": slot.seed, "round": slot.round}))
@@ -72,7 +73,8 @@ fn value(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> serde_json::Valu
     value
 }
 
-fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
+/// The trials in words.
+pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     let mut text = String::new();
     for drive in drives.values() {
         text.push_str(&format!("{}, of which all is lost:\n", drive.what()));

@@ -1,6 +1,7 @@
 //! `fsdyno list`: what there is, and whether it can run here.
 
 use fsdyno_filesystem::Filesystem;
+use fsdyno_study::file::catalog;
 use fsdyno_venue::here::{self, CanRun, Here};
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Disks => disks()?,
         Listable::Kernels => kernels(),
         Listable::Periods => periods(),
+        Listable::Studies => studies()?,
     };
     match list.format {
         DataFormat::Text => output::data(&table.text())?,
@@ -198,6 +200,22 @@ fn periods() -> Table {
         empty: "",
         note: "",
     }
+}
+
+fn studies() -> Result<Table, Failure> {
+    let mut rows = Vec::new();
+    for name in catalog::names() {
+        let study = super::study::built_in(name)?;
+        let year = study.year.map_or("-".to_string(), |year| year.to_string());
+        let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
+        rows.push(vec![name.to_string(), year, runs, claims, study.title]);
+    }
+    Ok(Table {
+        heads: &["name", "year", "runs", "claims", "about"],
+        rows,
+        empty: "no study comes with this fsdyno; fsdyno study takes the path of your own file",
+        note: "",
+    })
 }
 
 fn kernels() -> Table {

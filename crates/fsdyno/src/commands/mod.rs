@@ -18,6 +18,8 @@ mod show_log;
 mod show_model;
 mod show_period;
 mod show_series;
+mod show_study;
+pub mod study;
 mod why;
 mod why_show;
 
@@ -32,6 +34,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Report(report) => report::run(&report),
         Command::Compare(compare) => compare::run(&compare),
         Command::Crash(crash) => crash::run(&crash),
+        Command::Study(study) => study::run(&study),
         Command::Why(why) => why::run(&why),
         Command::List(list) => list::run(&list),
         Command::Show(show) => show::run(&show),

@@ -7,11 +7,15 @@ use fsdyno_record::{Plan, Trial};
 use fsdyno_report::{Format, Style, load_series};
 
 use crate::cli::Report;
+use crate::commands::study;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
 /// Shows stored results.
 pub fn run(report: &Report) -> Result<Exit, Failure> {
+    if let Some(folder) = study::folder_of(&report.results)? {
+        return study::report(report, folder);
+    }
     let loaded = fsdyno_report::load(&report.results)?;
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
@@ -100,9 +104,13 @@ pub fn write_html(
     series: &[Series],
     baseline: Option<&str>,
 ) -> Result<(), Failure> {
-    let html = fsdyno_report::html(trials, series, baseline)?;
+    write_file(path, &fsdyno_report::html(trials, series, baseline)?)
+}
+
+/// Writes a file that the user named, or one of ours in a folder of results.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     fsdyno_media::file::create(path)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, html.as_bytes()))
+        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
         .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
 }
 

@@ -22,20 +22,7 @@ use crate::{place, progress, stop};
 /// Runs what was asked.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
     let rule = repeats::rule(run)?;
-    let mut asked = place::asked(run)?;
-    for asked in &mut asked {
-        asked.question.inputs = fsdyno_study::read_inputs(&asked.question)?;
-    }
-    // Everything that was typed is checked before anything is looked for or brought.
-    let mut cells = place::cells(&asked)?;
-    let labels = cells.iter().map(|cell| cell.plan.label.as_str());
-    report::check_baseline(run.baseline.as_deref(), labels)?;
-    for asked in &asked {
-        if let Place::Directory { path, .. } = &asked.place {
-            let of_it = place::cells(std::slice::from_ref(asked))?;
-            place::check_directory(path, &of_it, run.jobs.into())?;
-        }
-    }
+    let (asked, mut cells) = meant(run)?;
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     if run.dry_run {
         return dry(run, rule.as_ref(), asked, cells, &folder);
@@ -70,6 +57,28 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     Ok(if summary.failed > 0 { Exit::TrialFailed } else { Exit::Good })
 }
 
+/// What is asked, and the cells that come of it: everything that was typed is checked before anything is looked
+/// for or brought.
+///
+/// # Errors
+/// The first thing that cannot be meant.
+pub fn meant(run: &Run) -> Result<(Vec<Asked>, Vec<Cell>), Failure> {
+    let mut asked = place::asked(run)?;
+    for asked in &mut asked {
+        asked.question.inputs = fsdyno_study::read_inputs(&asked.question)?;
+    }
+    let cells = place::cells(&asked)?;
+    let labels = cells.iter().map(|cell| cell.plan.label.as_str());
+    report::check_baseline(run.baseline.as_deref(), labels)?;
+    for asked in &asked {
+        if let Place::Directory { path, .. } = &asked.place {
+            let of_it = place::cells(std::slice::from_ref(asked))?;
+            place::check_directory(path, &of_it, run.jobs.into())?;
+        }
+    }
+    Ok((asked, cells))
+}
+
 /// Says what would be run. What a run would refuse before its first trial is refused here in the same words;
 /// where this host only lacks something, the trials are shown all the same.
 fn dry(
@@ -102,14 +111,30 @@ fn ready(
     cells: &mut Vec<Cell>,
     folder: &Path,
     stored: &[Trial],
-    (stop, mode): (&Arc<AtomicBool>, Mode),
+    how: (&Arc<AtomicBool>, Mode),
 ) -> Result<Venues, Failure> {
+    let (venues, none) = found(run, asked, cells, folder, stored, how)?;
+    none.map_or(Ok(venues), Err)
+}
+
+/// The same; where nothing can run, it is told beside the venues why.
+///
+/// # Errors
+/// What is missing for all of them, or cannot be used.
+pub fn found(
+    run: &Run,
+    asked: Vec<Asked>,
+    cells: &mut Vec<Cell>,
+    folder: &Path,
+    stored: &[Trial],
+    (stop, mode): (&Arc<AtomicBool>, Mode),
+) -> Result<(Venues, Option<Failure>), Failure> {
     let (venues, asked) = place::venues(run, asked, folder, stop, mode)?;
     *cells = place::cells(&asked)?;
-    prepare(&venues, cells, mode)?;
+    let none = prepare(&venues, cells, mode)?;
     fsdyno_study::may_join(cells, &venues, stored)?;
     say_others(cells, stored);
-    Ok(venues)
+    Ok((venues, none))
 }
 
 /// Runs the trials.
@@ -165,8 +190,8 @@ fn planned(run: &Run, cells: &[Cell]) -> usize {
 }
 
 /// Everything that the trials need is looked for before the first one starts. A file system that
-/// this kernel or this host cannot have is skipped beside others that can run; alone it is an error.
-fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<(), Failure> {
+/// this kernel or this host cannot have is skipped; where all are, the first reason is what comes back.
+fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<Failure>, Failure> {
     let mut first: Option<Failure> = None;
     for cell in cells.iter_mut() {
         if let Some(reason) = &cell.skip {
@@ -187,11 +212,11 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<(), Fail
             Err(error) => return Err(error.into()),
         }
     }
-    if let Some(failure) = first.filter(|_| cells.iter().all(|cell| cell.skip.is_some())) {
-        return Err(failure);
+    let none = first.filter(|_| cells.iter().all(|cell| cell.skip.is_some()));
+    if none.is_none() {
+        say_skipped(cells);
     }
-    say_skipped(cells);
-    Ok(())
+    Ok(none)
 }
 
 /// Each file system that is skipped, once, with its reason.
@@ -206,7 +231,11 @@ fn say_skipped(cells: &[Cell]) {
     }
 }
 
-fn open(folder: &Path) -> Result<Store, Failure> {
+/// The folder of the results, and what a crash left torn there.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn open(folder: &Path) -> Result<Store, Failure> {
     let store = Store::open(folder)?;
     if let Some(bytes) = store.torn() {
         say(&format!(
@@ -217,7 +246,11 @@ fn open(folder: &Path) -> Result<Store, Failure> {
     Ok(store)
 }
 
-fn go(
+/// Runs what is left of a schedule.
+///
+/// # Errors
+/// Why it ended early.
+pub fn go(
     run: &Run,
     venue: &dyn Venue,
     cells: &[Cell],
@@ -296,7 +329,7 @@ fn words() -> Vec<String> {
 }
 
 /// This command as it would be typed to go on.
-fn again(folder: &Path) -> String {
+pub fn again(folder: &Path) -> String {
     let mut words = words();
     if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         words.extend(["--out".to_string(), quote(&folder.display().to_string())]);
@@ -344,7 +377,7 @@ mod tests {
     #[test]
     fn what_kernel_or_tools_cannot_have_is_skipped_beside_what_can_run() {
         let mut cells = cells(&["reiserfs", "ext4", "xfs"]);
-        prepare(&OnlyExt4, &mut cells, Mode::Run).unwrap();
+        assert!(prepare(&OnlyExt4, &mut cells, Mode::Run).unwrap().is_none());
         let skips: Vec<&str> =
             cells.iter().map(|cell| cell.skip.as_deref().unwrap_or("")).collect();
         assert!(skips[0].contains("no longer has reiserfs"), "{skips:?}");
@@ -354,7 +387,7 @@ mod tests {
     #[test]
     fn where_all_would_be_skipped_it_is_an_error_before_any_work() {
         let exit = |filesystems: &[&str]| {
-            prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap_err().exit
+            prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap().unwrap().exit
         };
         assert_eq!(exit(&["reiserfs"]), Exit::WrongUse);
         assert_eq!(exit(&["xfs", "btrfs"]), Exit::Missing);

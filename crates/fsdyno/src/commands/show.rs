@@ -9,7 +9,7 @@ use fsdyno_workload::{Setting, Threads, workloads};
 use serde_json::{Value, json};
 
 use crate::cli::{Show, ShowFormat, Showable};
-use crate::commands::{show_log, show_model, show_period, show_series};
+use crate::commands::{show_log, show_model, show_period, show_series, show_study};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -28,6 +28,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Disk => disk(&show.name)?,
         Showable::Period => show_period::period(&show.name)?,
         Showable::Kernel => kernel(&show.name)?,
+        Showable::Study => show_study::study(&show.name)?,
     };
     match show.format {
         ShowFormat::Json => output::json(&value)?,

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser as _};
+use clap::Args;
 use fsdyno_crash::Disk;
 
-use crate::cli::{Cli, Command, Run, named};
+use crate::cli::{Run, named};
 use crate::exit::Failure;
+use crate::words::as_run;
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +107,7 @@ pub struct Crash {
 impl Crash {
     /// The trial as `fsdyno run` would be asked for it.
     pub fn as_run(&self) -> Result<Run, Failure> {
-        let mut words = vec!["fsdyno".to_string(), "run".into()];
-        words.extend(self.workload.clone());
+        let mut words: Vec<String> = self.workload.iter().cloned().collect();
         let mut add = |key: &str, value: &str| words.push(format!("{key}={value}"));
         self.filesystems.iter().for_each(|spec| add("--fs", spec));
         self.sets.iter().for_each(|set| add("--set", set));
@@ -119,10 +119,6 @@ impl Crash {
         {
             value.iter().for_each(|value| add(key, value));
         }
-        match Cli::try_parse_from(words).map(|cli| cli.command) {
-            Ok(Command::Run(run)) => Ok(*run),
-            Ok(_) => Err(Failure::wrong("the workload is a command of its own")),
-            Err(error) => Err(Failure::wrong(error.to_string().trim_end().to_string())),
-        }
+        as_run(words)
     }
 }

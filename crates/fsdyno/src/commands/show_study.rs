@@ -1,0 +1,172 @@
+//! `fsdyno show study`: what is asked, under which conditions, what was published, and what is claimed.
+
+use fsdyno_record::shell::quote;
+use fsdyno_study::file::{Cell, Check, Claim, Conditions, Published, Run, StudyFile, Test};
+use serde_json::{Value, json};
+
+use super::study;
+use crate::exit::Failure;
+use crate::output;
+
+/// The study of this name or in this file, for people and for programs.
+pub fn study(name: &str) -> Result<(String, Value), Failure> {
+    let (_, file) = study::named(name)?;
+    Ok((text(&file), value(&file)))
+}
+
+fn text(file: &StudyFile) -> String {
+    let mut text = output::wrapped(&file.title);
+    text.push_str(&output::wrapped(&file.question));
+    text.push_str(&output::wrapped(&format!("source: {}", file.source)));
+    for paragraph in file.about.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        text.push('\n');
+        text.push_str(&output::wrapped(&paragraph.replace('\n', " ")));
+    }
+    text.push_str("\nruns:\n");
+    for run in &file.runs {
+        text.push_str(&format!("  {} ({})\n", run.name, run.workload));
+        for variant in run.variants() {
+            let conditions = run.conditions(variant).unwrap_or_default();
+            let line = format!("{}: {}", variant.words(), typed(run, &conditions));
+            text.push_str(&output::indented(&line, 6));
+        }
+        if !run.scales.is_empty() {
+            let line = format!("a smaller scale divides: {}", run.scales.join(", "));
+            text.push_str(&output::indented(&line, 6));
+        }
+    }
+    for table in &file.published {
+        text.push_str(&published(table));
+    }
+    if !file.claims.is_empty() {
+        text.push_str("\nclaims:\n");
+    }
+    for claim in &file.claims {
+        text.push_str(&output::indented(&format!("{}: {}", claim.id, claim.text), 2));
+        text.push_str(&output::indented(&test(claim), 6));
+    }
+    text
+}
+
+/// As it would be typed.
+fn typed(run: &Run, conditions: &Conditions) -> String {
+    let words = conditions.words().into_iter().map(|word| quote(&word.text));
+    let mut typed = format!("fsdyno run {}", run.workload);
+    for word in words {
+        typed.push(' ');
+        typed.push_str(&word);
+    }
+    typed
+}
+
+fn published(table: &Published) -> String {
+    let source =
+        if table.source.is_empty() { String::new() } else { format!(" ({})", table.source) };
+    let mut text = format!("\npublished, {}:\n", table.name);
+    text.push_str(&output::indented(&format!("{}{source}", table.caption), 2));
+    let head = table.columns.iter().map(|column| format!("{} {}", column.name, column.unit.name));
+    let mut rows = vec![std::iter::once("  ".to_string()).chain(head).collect::<Vec<_>>()];
+    for row in &table.rows {
+        let cell = |cell: &Option<fsdyno_study::file::Value>| match cell {
+            None => "-".to_string(),
+            Some(value) => match &value.deviation_text {
+                Some(deviation) => format!("{} ± {deviation}", value.text),
+                None => value.text.clone(),
+            },
+        };
+        let cells = row.cells.iter().map(cell);
+        rows.push(std::iter::once(format!("  {}", row.label)).chain(cells).collect());
+    }
+    text.push_str(&output::columns(&rows));
+    for doubt in &table.doubts {
+        let line = format!("{}, {}: doubtful: {}", doubt.row, doubt.column, doubt.why);
+        text.push_str(&output::indented(&line, 2));
+    }
+    text
+}
+
+/// How a claim is decided, in words.
+fn test(claim: &Claim) -> String {
+    let published = claim.published.map(|it| format!(" (published: {it})")).unwrap_or_default();
+    let check = match &claim.test {
+        Test::Untestable(why) => return format!("not testable here: {why}"),
+        Test::Check(check) => check,
+    };
+    let all = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
+    let says = match check {
+        Check::Ratio { of, over, bound } => {
+            format!("{} over {} is {bound}", name(of), name(over))
+        }
+        Check::Order(cells) => format!("in rising order: {}", all(cells)),
+        Check::Within { cells, at_most } => {
+            format!("the largest over the smallest is at most {at_most}: {}", all(cells))
+        }
+        Check::Value { cell, bound } => format!("{} is {bound} {}", name(cell), cell.unit.name),
+        Check::Exponent { cell, bound } => format!("the exponent of {} is {bound}", name(cell)),
+    };
+    says + &published
+}
+
+/// A cell in words.
+fn name(cell: &Cell) -> String {
+    let at: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
+    let op = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
+    let (phases, figure) = (cell.phases.join(" + "), cell.figure.name());
+    format!("{} ({}, {phases}, {figure}{op}{at})", cell.row, cell.run)
+}
+
+fn value(file: &StudyFile) -> Value {
+    let run = |run: &Run| {
+        let variants: serde_json::Map<String, Value> = run
+            .variants()
+            .into_iter()
+            .map(|variant| {
+                let conditions = run.conditions(variant).unwrap_or_default();
+                let words: Vec<String> =
+                    conditions.words().into_iter().map(|word| word.text).collect();
+                (variant.name().to_string(), json!(words))
+            })
+            .collect();
+        json!({"name": run.name, "workload": run.workload, "scales": run.scales, "options": variants})
+    };
+    let table = |table: &Published| {
+        let columns: Vec<Value> = table
+            .columns
+            .iter()
+            .map(|column| json!({"name": column.name, "unit": column.unit.name}))
+            .collect();
+        let rows: serde_json::Map<String, Value> = table
+            .rows
+            .iter()
+            .map(|row| {
+                let cell = |cell: &Option<fsdyno_study::file::Value>| {
+                    cell.as_ref().map(|it| json!({"value": it.value, "deviation": it.deviation}))
+                };
+                (row.label.clone(), row.cells.iter().map(cell).collect())
+            })
+            .collect();
+        let doubts: Vec<Value> = table
+            .doubts
+            .iter()
+            .map(|it| json!({"row": it.row, "column": it.column, "why": it.why}))
+            .collect();
+        json!({
+            "name": table.name, "caption": table.caption, "source": table.source,
+            "columns": columns, "rows": rows, "doubts": doubts,
+        })
+    };
+    let claim = |claim: &Claim| {
+        json!({
+            "id": claim.id, "text": claim.text, "published": claim.published,
+            "least": claim.least, "check": test(claim),
+        })
+    };
+    json!({
+        "title": file.title, "question": file.question, "source": file.source, "about": file.about,
+        "year": file.year,
+        "runs": file.runs.iter().map(run).collect::<Vec<_>>(),
+        "published": file.published.iter().map(table).collect::<Vec<_>>(),
+        "claims": file.claims.iter().map(claim).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,71 @@
+//! What can be typed after `fsdyno study`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fsdyno_report::Format;
+use fsdyno_study::file::{Scale, Variant};
+
+use crate::cli::named;
+
+/// The variants that can be asked for.
+const AS: &[(&str, &str, Variant)] = &[
+    ("then", "Under the conditions of what was published", Variant::Then),
+    ("today", "Under those of today", Variant::Today),
+];
+
+/// `fsdyno study`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno list studies
+  fsdyno show study guenter-2008                          # conditions, published numbers, claims
+  fsdyno study guenter-2008 --scale 1/10 --dry-run
+  fsdyno study guenter-2008 --scale 1/10 --jobs 2 --out guenter
+  fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1    # the same on several kernels
+  fsdyno study ./my-study.toml
+  fsdyno report guenter                                   # its end again
+
+Each run of the study is a `fsdyno run`, as then and as today, with a folder of its own below --out. In the
+end stand the published tables beside the measured ones, and each claim with its verdict. What a claim
+turned out to be is no failure: the exit code says whether the trials went well.
+
+Ctrl-C kills the running trials and keeps the finished ones. The same command with the same --out goes on
+where it was; when all is there, it only judges and shows. docs/studies.md has the form of the file.")]
+pub struct Study {
+    /// A study of `fsdyno list studies`, or the path of your own file (something.toml)
+    #[arg(value_name = "NAME|FILE")]
+    pub study: String,
+    /// Only under these conditions [default: both, as far as the study has them]
+    #[arg(long = "as", value_name = "then|today", value_parser = named(AS))]
+    pub variant: Option<Variant>,
+    /// Only this run of the study; may be repeated
+    #[arg(long, value_name = "RUN")]
+    pub only: Vec<String>,
+    /// A kernel for its runs in the lab; may be repeated: then each is judged by itself
+    #[arg(long = "kernel", value_name = "WHICH")]
+    pub kernels: Vec<String>,
+    /// Divide the work, the cacheable memory, the file systems and their journals by this: another
+    /// regime, and tables say so [default: what the file says, else 1]
+    #[arg(long, value_name = "1/N")]
+    pub scale: Option<Scale>,
+    /// How many trials of each kind, each under a seed of its own [default: what the file says, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeat: Option<u32>,
+    /// The first seed; repeats take the next ones [default: what the file says, else 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Trials of a run that run side by side
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub jobs: u16,
+    /// Say what would be run, with exact op counts, and touch nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Folder for the results: a new one, or that of the same study, which goes on
+    /// [default: fsdyno-results/<time>-study-<name>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How the end is written to standard output
+    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    pub format: Format,
+}

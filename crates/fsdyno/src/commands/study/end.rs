@@ -1,0 +1,110 @@
+//! The end of a study: published tables beside measured ones, and what became of each claim.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::Trial;
+use fsdyno_report::{Format, Style, study};
+use fsdyno_study::file::StudyFile;
+use fsdyno_study::judge::{RunResult, judge};
+
+use super::stored;
+use crate::cli::Report;
+use crate::commands::{charts, report};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, say};
+
+/// The folder of a study among results that are to be shown.
+///
+/// # Errors
+/// One that stands beside others.
+pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
+    let found = results.iter().find(|path| path.join(stored::FILE).is_file());
+    match (found, results.len()) {
+        (Some(folder), 1) => Ok(Some(folder)),
+        (Some(folder), _) => Err(Failure::wrong(format!(
+            "'{0}' is the folder of a study, and is shown alone: fsdyno report '{0}'",
+            folder.display()
+        ))),
+        (None, _) => Ok(None),
+    }
+}
+
+/// `fsdyno report` of a study's folder.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
+    let (_, file) = stored::read(folder)?;
+    let end = End::of(folder, &file)?;
+    if end.trials.is_empty() {
+        let shown = folder.display();
+        return Err(Failure::wrong(format!("'{shown}' has no trial yet; run the study first")));
+    }
+    let baseline = asked.baseline.as_deref();
+    report::check_baseline(baseline, end.trials.iter().map(|trial| trial.plan.label.as_str()))?;
+    if let Some(path) = &asked.html {
+        end.write_html(path, baseline)?;
+    }
+    if let Some(into) = &asked.charts {
+        let series = report::over_time(&end.folders, &end.trials)?;
+        let drawn = fsdyno_report::charts(&end.trials, &series, baseline);
+        charts::write(into, &drawn)?;
+        say(&format!("charts: {} in {}", drawn.len(), into.display()));
+    }
+    end.print(asked.format, baseline)?;
+    Ok(Exit::Good)
+}
+
+/// Judges what is there, prints it, and writes the page; nothing where no trial is there yet.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failure> {
+    let end = End::of(folder, file)?;
+    if end.trials.is_empty() {
+        return Ok(());
+    }
+    let written = end.write_html(&folder.join("report.html"), None);
+    end.print(format, None)?;
+    written
+}
+
+/// What is there of a study, judged.
+struct End {
+    judged: study::Judged,
+    trials: Vec<Trial>,
+    folders: Vec<PathBuf>,
+}
+
+impl End {
+    fn of(folder: &Path, file: &StudyFile) -> Result<End, Failure> {
+        let results: Vec<RunResult> = stored::results(folder, file)?;
+        let judged = judge(file, &results);
+        let mut trials: Vec<Trial> = Vec::new();
+        for result in results {
+            trials.extend(result.trials);
+        }
+        let folders = stored::folders(folder, file).into_iter().map(|(_, _, path)| path).collect();
+        Ok(End { judged, trials, folders })
+    }
+
+    fn print(&self, format: Format, baseline: Option<&str>) -> Result<(), Failure> {
+        let style = Style { color: output::colour(), width: output::width() };
+        match format {
+            Format::Text => output::data(&study::text(&self.judged, style)),
+            Format::Mail => output::data(&study::mail(&self.judged)),
+            Format::Markdown => output::data(&study::markdown(&self.judged)),
+            Format::Json => output::data(&study::json(&self.judged)?),
+            // The forms of records and of other programs have no place for claims.
+            _ => report::print(&self.trials, baseline, format),
+        }
+    }
+
+    fn write_html(&self, path: &Path, baseline: Option<&str>) -> Result<(), Failure> {
+        let series = report::over_time(&self.folders, &self.trials)?;
+        let html = fsdyno_report::study_page(&self.judged, &self.trials, &series, baseline)?;
+        report::write_file(path, &html)?;
+        say(&format!("report: {}", path.display()));
+        Ok(())
+    }
+}

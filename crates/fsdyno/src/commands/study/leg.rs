@@ -1,0 +1,160 @@
+//! A leg: one run of a study in one variant, which is one `fsdyno run` with a folder of its own.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_study::Cell;
+use fsdyno_study::file::{self, Planned, Spot, StudyFile, Variant, Word};
+
+use super::Study;
+use crate::cli;
+use crate::commands::run;
+use crate::exit::Failure;
+use crate::place::Asked;
+use crate::words::as_run;
+
+/// One run in one variant.
+pub struct Leg {
+    /// The run's name.
+    pub name: String,
+    /// The variant.
+    pub variant: Variant,
+    /// As the command line has it.
+    pub run: cli::Run,
+    /// What is asked of which place.
+    pub asked: Vec<Asked>,
+    /// What comes of it.
+    pub cells: Vec<Cell>,
+    /// The folder of its results.
+    pub folder: PathBuf,
+    origin: Origin,
+}
+
+/// Where in the file a leg comes from.
+struct Origin {
+    file: String,
+    run: Spot,
+    workload: Spot,
+    words: Vec<Word>,
+}
+
+impl Leg {
+    /// In words: `tarball as then`.
+    pub fn called(&self) -> String {
+        format!("{} {}", self.name, self.variant.words())
+    }
+
+    /// A failure with the place in the file that it comes from.
+    pub fn told(&self, failure: Failure) -> Failure {
+        self.origin.told(&self.called(), failure)
+    }
+
+    /// How many trials it has.
+    pub fn trials(&self) -> usize {
+        self.cells.len() * self.run.repeat as usize
+    }
+}
+
+/// The legs that are asked for, all that is written of them checked: as then first.
+///
+/// # Errors
+/// The first thing that cannot be meant, with its place in the file.
+pub fn legs(study: &Study, file: &StudyFile, folder: &Path) -> Result<Vec<Leg>, Failure> {
+    let mut legs = Vec::new();
+    for variant in Variant::ALL {
+        // What stands as it is belongs to both.
+        let wanted = study.variant.is_none_or(|it| variant == it || variant == Variant::AsItStands);
+        for run in file.runs.iter().filter(|run| wanted && run.has(variant)) {
+            if study.only.is_empty() || study.only.contains(&run.name) {
+                legs.push(leg(study, file, (run, variant), folder)?);
+            }
+        }
+    }
+    let planned: Vec<Planned<'_>> = legs
+        .iter()
+        .map(|leg| Planned { run: &leg.name, variant: leg.variant, cells: &leg.cells })
+        .collect();
+    file::check_planned(file, &planned).map_err(|error| Failure::wrong(error.to_string()))?;
+    Ok(legs)
+}
+
+fn leg(
+    study: &Study,
+    file: &StudyFile,
+    (run, variant): (&file::Run, Variant),
+    folder: &Path,
+) -> Result<Leg, Failure> {
+    let conditions = run.conditions(variant).unwrap_or_default();
+    let in_lab = conditions.option("on").is_none_or(|on| on.value.as_deref() == Some("lab"));
+    let mut words = conditions.words();
+    let mut typed = |option: &str, values: Vec<String>| {
+        if values.is_empty() {
+            return;
+        }
+        let option = format!("--{option}=");
+        words.retain(|word| !word.text.starts_with(&option));
+        let word = |value: String| Word { text: format!("{option}{value}"), spot: run.spot };
+        words.extend(values.into_iter().map(word));
+    };
+    // What is typed for all runs wins over what the file says of one.
+    typed("repeat", study.repeat.iter().map(ToString::to_string).collect());
+    typed("seed", study.seed.iter().map(ToString::to_string).collect());
+    typed("jobs", vec![study.jobs.to_string()]);
+    if in_lab {
+        typed("kernel", study.kernels.clone());
+    }
+    let origin = Origin {
+        file: file.file.clone(),
+        run: run.spot,
+        workload: run.workload_spot,
+        words: words.clone(),
+    };
+    let called = format!("{} {}", run.name, variant.words());
+    let told = |failure: Failure| origin.told(&called, failure);
+    let all = words.into_iter().map(|word| word.text);
+    let typed = as_run(std::iter::once(run.workload.clone()).chain(all)).map_err(told)?;
+    let (asked, cells) = run::meant(&typed).map_err(told)?;
+    let folder = folder.join(variant.name()).join(&run.name);
+    Ok(Leg { name: run.name.clone(), variant, run: typed, asked, cells, folder, origin })
+}
+
+impl Origin {
+    fn told(&self, called: &str, failure: Failure) -> Failure {
+        let Spot { line, column } = self.spot(&failure.message);
+        let message = format!("{}:{line}:{column}: run {called}: {}", self.file, failure.message);
+        Failure { message, ..failure }
+    }
+
+    /// The place of what a message speaks of: a file system, a setting, an option, the workload; else the run.
+    fn spot(&self, message: &str) -> Spot {
+        let named = |word: &&Word| {
+            let Some((option, value)) = word.text.split_once('=') else {
+                return speaks_of(message, &word.text);
+            };
+            match option {
+                "--fs" => message.contains(&format!("'{value}'")),
+                "--set" | "--sysctl" => {
+                    let key = value.split('=').next().unwrap_or(value);
+                    message.contains(&format!("'{key}'")) || message.contains(&format!("{key}="))
+                }
+                _ => false,
+            }
+        };
+        let option = |word: &&Word| {
+            let option = word.text.split('=').next().unwrap_or(&word.text);
+            option != "--fs" && option != "--set" && speaks_of(message, option)
+        };
+        let found = self.words.iter().find(named).or_else(|| self.words.iter().find(option));
+        match found {
+            Some(word) => word.spot,
+            None if message.contains("workload '") => self.workload,
+            None => self.run,
+        }
+    }
+}
+
+/// Whether a message has an option as a word.
+fn speaks_of(message: &str, option: &str) -> bool {
+    message
+        .split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-'))
+        .any(|word| word == option)
+}

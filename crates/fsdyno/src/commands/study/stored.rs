@@ -1,0 +1,196 @@
+//! The folder of a study: the file as it was run, and a folder for each run in each variant.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::Trial;
+use fsdyno_study::file::{Run, Scale, StudyFile, Variant};
+use fsdyno_study::judge::RunResult;
+
+use crate::commands::report;
+use crate::exit::Failure;
+use crate::output::say;
+
+/// The study's file in its folder.
+pub const FILE: &str = "study.toml";
+
+/// Makes the folder that of a study, or takes up one that is.
+///
+/// # Errors
+/// A folder with other results, or a file that cannot be written.
+pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
+    let path = folder.join(FILE);
+    check(folder, study)?;
+    let failed = |error: std::io::Error| {
+        Failure::wrong(format!("failed to write '{}': {error}", path.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    report::write_file(&path, &with_scale(text, study.scale))
+}
+
+/// Whether a folder may be that of a study: a new one, or that of the same runs at the same scale.
+///
+/// # Errors
+/// Why not.
+pub fn check(folder: &Path, study: &StudyFile) -> Result<(), Failure> {
+    let shown = folder.display();
+    if !folder.join(FILE).exists() {
+        let taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+        return match taken || folder.is_file() {
+            true => Err(Failure::wrong(format!(
+                "'{shown}' is not the folder of a study and not empty; give --out a new folder"
+            ))),
+            false => Ok(()),
+        };
+    }
+    let (_, stored) = read(folder)?;
+    let new = "; give --out a new folder";
+    if stored.scale != study.scale {
+        return Err(Failure::wrong(format!(
+            "'{shown}' is of scale {}, and this is scale {}{new}",
+            stored.scale, study.scale
+        )));
+    }
+    for run in &stored.runs {
+        let now = study.run(&run.name);
+        if now.is_none_or(|now| words(now) != words(run)) && has_trials(folder, run) {
+            let (name, title) = (&run.name, &stored.title);
+            return Err(Failure::wrong(format!(
+                "'{shown}' has results of run '{name}' of '{title}' as it was then, and the study has another \
+                 one now{new}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The study of a folder, at the scale that it was run at, and the file's text.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
+    let path = folder.join(FILE);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::wrong(format!("failed to read '{}': {error}", path.display())))?;
+    let study = StudyFile::parse(&path.display().to_string(), &text)
+        .and_then(|study| study.scaled(study.scale))
+        .map_err(|error| Failure::wrong(error.to_string()))?;
+    Ok((text, study))
+}
+
+/// All folders of results below a study's, with the run and the variant that each is of.
+pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant, PathBuf)> {
+    let mut found = Vec::new();
+    for variant in Variant::ALL {
+        for run in study.runs.iter().filter(|run| run.has(variant)) {
+            let path = folder.join(variant.name()).join(&run.name);
+            if path.join("trials.ndjson").exists() {
+                found.push((run, variant, path));
+            }
+        }
+    }
+    found
+}
+
+/// What is stored of each run: where trials of several kernels are there, of each kernel by itself.
+///
+/// # Errors
+/// A file of trials that cannot be read.
+pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failure> {
+    let mut results: Vec<RunResult> = Vec::new();
+    for (run, variant, path) in folders(folder, study) {
+        let loaded = fsdyno_report::load(&[path])?;
+        if let Some(torn) = &loaded.torn {
+            say(&format!("fsdyno: {torn}"));
+        }
+        let mut trials = loaded.trials;
+        fsdyno_study::drop_superseded(&mut trials);
+        for trial in trials {
+            let kernel = kernel(&trial);
+            let same = |it: &&mut RunResult| {
+                (&it.run, it.variant, &it.kernel) == (&run.name, variant, &kernel)
+            };
+            match results.iter_mut().find(same) {
+                Some(result) => result.trials.push(trial),
+                None => results.push(RunResult {
+                    run: run.name.clone(),
+                    variant,
+                    kernel,
+                    scale: study.scale.divisor(),
+                    trials: vec![trial],
+                }),
+            }
+        }
+    }
+    let mut kernels: Vec<String> = results.iter().filter_map(|it| it.kernel.clone()).collect();
+    kernels.sort();
+    kernels.dedup();
+    if kernels.len() < 2 {
+        // One kernel is no timeline.
+        results.iter_mut().for_each(|result| result.kernel = None);
+    }
+    Ok(results)
+}
+
+/// The kernel that a trial of the lab was planned for.
+fn kernel(trial: &Trial) -> Option<String> {
+    Some(trial.plan.lab()?.kernel.clone())
+}
+
+/// All that decides what a run's trials are.
+fn words(run: &Run) -> Vec<String> {
+    let mut all = vec![run.workload.clone()];
+    for variant in run.variants() {
+        all.push(variant.name().to_string());
+        let conditions = run.conditions(variant).unwrap_or_default();
+        // How many trials there are, and of which seeds, makes no other trials.
+        let words = conditions.words().into_iter().map(|word| word.text);
+        let decides = |word: &String| {
+            !["--repeat=", "--seed=", "--baseline="].iter().any(|option| word.starts_with(option))
+        };
+        all.extend(words.filter(decides));
+    }
+    all
+}
+
+fn has_trials(folder: &Path, run: &Run) -> bool {
+    run.variants()
+        .into_iter()
+        .any(|variant| folder.join(variant.name()).join(&run.name).join("trials.ndjson").exists())
+}
+
+/// The file with the scale in it, so that what is stored says all by itself.
+fn with_scale(text: &str, scale: Scale) -> String {
+    let lines = text.lines().filter(|line| !is_scale(line));
+    let mut out = String::new();
+    let mut said = scale.is_full();
+    for line in lines {
+        // A comment at the top, such as the schema's, stays there.
+        if !said && !line.starts_with('#') {
+            out.push_str(&format!("scale = \"{scale}\"\n"));
+            said = true;
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether a line gives the scale. No run and no table has such a key.
+fn is_scale(line: &str) -> bool {
+    line.strip_prefix("scale").is_some_and(|rest| rest.trim_start().starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_stands_in_the_stored_file_once() {
+        let scale = |text: &str| text.parse::<Scale>().unwrap();
+        let text = "#:schema x\ntitle = \"t\"\n[[run]]\nscales = []\n";
+        let tenth = with_scale(text, scale("1/10"));
+        assert_eq!(tenth, "#:schema x\nscale = \"1/10\"\ntitle = \"t\"\n[[run]]\nscales = []\n");
+        assert_eq!(with_scale(&tenth, scale("1/10")), tenth);
+        assert_eq!(with_scale(&tenth, scale("1")), text);
+    }
+}

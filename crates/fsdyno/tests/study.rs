@@ -1,0 +1,314 @@
+//! Studies from end to end: what is wrong in a file is told before any work, what was stopped goes on, and the
+//! study of the docs is one that can be run.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use common::{as_built, can_run_the_lab, code, full, fsdyno, lines, run, stderr, stdout, wait_until};
+
+/// A study that needs neither kernel nor QEMU.
+const STUDY: &str = r#"
+title = "Does an index pay?"
+question = "From how many files on is an indexed directory faster?"
+source = "A test"
+
+[[run]]
+name = "curve"
+workload = "dirops"
+on = "model"
+set = { curve = "200,400,800" }
+scales = ["curve"]
+fs = { classic = "classic-ext2", indexed = "indexed-ext2" }
+[run.then]
+disk = "ide-2001"
+[run.today]
+disk = "hdd-7200"
+
+[[run]]
+name = "once"
+workload = "dirops"
+on = "model"
+set = { files = 300 }
+scales = ["files"]
+fs = { classic = "classic-ext2", indexed = "indexed-ext2" }
+
+[[published]]
+name = "times"
+caption = "Create"
+unit = "s"
+run = "curve"
+phase = "create"
+figure = "returned"
+columns = [{ name = "200", at = { files = 200 } }, { name = "800", at = { files = 800 } }]
+rows = { classic = [0.01, 0.1], indexed = [0.01, "-"] }
+
+[[claim]]
+id = "C1"
+text = "At 800 files it is faster"
+[claim.check]
+ratio = { of = "classic", over = "indexed", run = "curve", phase = "create", figure = "returned", at = { files = 800 } }
+more_than = 1.0
+
+[[claim]]
+id = "C2"
+text = "Without an index a directory is quadratic"
+[claim.check]
+exponent = { row = "classic", run = "curve", phase = "create", figure = "returned" }
+between = [1.0, 3.0]
+
+[[claim]]
+id = "C3"
+text = "It is fun"
+untestable = "fun is no figure"
+"#;
+
+fn study(folder: &Path, text: &str, words: &str) -> Output {
+    std::fs::write(folder.join("my.toml"), text).unwrap();
+    run(folder, &format!("study ./my.toml {words}"))
+}
+
+/// Each line of the trials up to what is the host's.
+fn trials(results: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
+    text.lines().map(|line| line.split_once(",\"host\":").unwrap().0.to_string()).collect()
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to, place, says) in [
+        ("workload = \"dirops\"", "workload = \"dirop\"", "8:1", "no workload 'dirop'; did you mean 'dirops'?"),
+        ("curve = \"200", "curv = \"200", "10:9", "has no parameter 'curv'; did you mean 'curve'?"),
+        ("\"200,400,800\"", "\"2,1\"", "10:9", "curve=2,1 is not right: curve takes points"),
+        ("disk = \"hdd-7200\"", "disk = \"hdd-720\"", "16:1", "did you mean 'hdd-7200'?"),
+        ("disk = \"hdd-7200\"", "repeat = \"many\"", "16:1", "invalid value 'many' for '--repeat <N>'"),
+        ("disk = \"hdd-7200\"", "ram = \"1G\"", "16:1", "--ram is for the lab"),
+        ("classic = \"classic-ext2\", indexed = \"indexed-ext2\" }\n[run", "classic = \"clasic-ext2\", indexed = \"indexed-ext2\" }\n[run", "12:8", "there is no model 'clasic-ext2'"),
+        ("scales = [\"curve\"]", "scales = [\"curv\"]", "11:1", "has no parameter 'curv'; did you mean 'curve'?"),
+        ("phase = \"create\", figure = \"returned\", at", "phase = \"creat\", figure = \"returned\", at", "40:9", "no phase 'creat' (workload dirops); did you mean 'create'?"),
+        ("at = { files = 800 } }\nmore", "at = { files = 900 } }\nmore", "40:9", "no point with files=900; there are: 200, 400, 800"),
+        (", at = { files = 800 } }\nmore", " }\nmore", "40:9", "is a curve of 3 points, and this cell does not say which"),
+        ("exponent = { row = \"classic\", run = \"curve\"", "exponent = { row = \"classic\", run = \"once\"", "47:12", "has 1 points, and an exponent takes 3"),
+        ("figure = \"returned\" }\nbetween", "figure = \"rate\", op = \"rename\" }\nbetween", "47:12", "phase 'create' of run 'curve' has no rename"),
+        ("more_than = 1.0", "more_than = \"1.0\"", "41:13", "'more_than' is a text; it has to be a number"),
+    ] {
+        assert_eq!(STUDY.matches(from).count().min(1), 1, "{from}");
+        let text = STUDY.replacen(from, to, 1);
+        for words in ["--out results", "--dry-run"] {
+            let output = study(folder.path(), &text, words);
+            assert_eq!(code(&output), 2, "{to}: {}", stderr(&output));
+            let told = stderr(&output);
+            let line = place.split(':').next().unwrap();
+            let there = told.contains(&format!("./my.toml:{line}:"));
+            assert!(there && told.contains(says), "{place}: {told}");
+        }
+        assert!(!folder.path().join("results").exists(), "{to}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_on_the_command_line_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, says) in [
+        ("--only curv", "--only curv: the study has no such run; did you mean 'curve'?"),
+        ("--only once --only once", "--only names once twice"),
+        ("--scale 2", "a scale is 1 or 1 over a whole number, such as 1/10"),
+        ("--scale 1/1000", "the smallest scale that works is 1/"),
+        ("--as yesterday", "possible values: then, today"),
+        ("--dry-run --format csv", "--dry-run takes --format text or json"),
+    ] {
+        let output = study(folder.path(), STUDY, words);
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+    }
+    let nowhere = run(folder.path(), "study guenter-2080");
+    assert!(stderr(&nowhere).contains("did you mean 'guenter-2008'?"), "{}", stderr(&nowhere));
+    let no_file = run(folder.path(), "study ./nowhere.toml");
+    assert!(stderr(&no_file).contains("failed to read the study './nowhere.toml'"));
+}
+
+#[test]
+fn a_dry_run_says_what_each_run_does_at_its_scale_and_touches_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = study(folder.path(), STUDY, "--dry-run --repeat 2");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    for part in ["curve as then:", "curve as today:", "once as it stands:", "800 create", "28 trials in 3 runs"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let output = study(folder.path(), STUDY, "--dry-run --scale 1/2 --as then --format json");
+    let legs: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let files = |leg: usize, cell: usize| {
+        legs[leg]["cells"][cell]["plan"]["workload"]["params"]["files"].as_str().unwrap().to_string()
+    };
+    assert_eq!((legs[0]["run"].as_str(), legs[0]["as"].as_str()), (Some("curve"), Some("then")));
+    assert_eq!([files(0, 0), files(0, 4), files(1, 0)], ["100", "400", "150"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "more than my.toml");
+}
+
+#[test]
+fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let whole = study(path, STUDY, "--out whole --format json");
+    assert_eq!(code(&whole), 0, "{}", stderr(&whole));
+    for words in ["--only once", "--as today", ""] {
+        let part = study(path, STUDY, &format!("--out parts --format json {words}"));
+        assert_eq!(code(&part), 0, "{}", stderr(&part));
+        if words.is_empty() {
+            assert_eq!(stdout(&part), stdout(&whole));
+        }
+    }
+    for leg in ["then/curve", "today/curve", "as-it-stands/once"] {
+        let (whole, parts) = (path.join("whole").join(leg), path.join("parts").join(leg));
+        assert_eq!(trials(&whole), trials(&parts), "{leg}");
+    }
+    let again = study(path, STUDY, "--out whole --format json");
+    assert!(stderr(&again).contains("6 of 6 trials are there already"), "{}", stderr(&again));
+    assert_eq!(stdout(&again), stdout(&whole));
+    let shown = run(path, "report whole --format json");
+    assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+    assert_eq!(stdout(&shown), stdout(&whole));
+    for format in ["text", "mail", "markdown", "csv"] {
+        let shown = run(path, &format!("report whole --format {format}"));
+        assert_eq!(code(&shown), 0, "{format}: {}", stderr(&shown));
+        let wanted = if format == "csv" { "classic" } else { "At 800 files it is faster" };
+        assert!(stdout(&shown).contains(wanted), "{format}: {}", stdout(&shown));
+    }
+    let page = std::fs::read_to_string(path.join("whole/report.html")).unwrap();
+    assert!(page.contains("At 800 files it is faster") && page.contains("fun is no figure"));
+    let beside = run(path, "report whole parts");
+    assert!(stderr(&beside).contains("is shown alone"), "{}", stderr(&beside));
+}
+
+#[test]
+fn a_folder_of_another_scale_or_of_runs_that_were_changed_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let first = study(path, STUDY, "--out out --only once --scale 1/2");
+    assert_eq!(code(&first), 0, "{}", stderr(&first));
+    assert!(stdout(&first).contains("1/2"), "{}", stdout(&first));
+    let stored = std::fs::read_to_string(path.join("out/study.toml")).unwrap();
+    assert!(stored.contains("scale = \"1/2\"\n"), "{stored}");
+    let full = study(path, STUDY, "--out out --only once");
+    assert!(stderr(&full).contains("is of scale 1/2, and this is scale 1"), "{}", stderr(&full));
+    let other = STUDY.replace("files = 300", "files = 600");
+    let other = study(path, &other, "--out out --only once --scale 1/2");
+    assert_eq!(code(&other), 2);
+    assert!(stderr(&other).contains("has results of run 'once'"), "{}", stderr(&other));
+    // A claim may be added, and a run that has no results yet changed.
+    let claim = STUDY.replace("It is fun", "It is great fun").replace("200,400", "100,400");
+    let claim = claim.replace("files = 200", "files = 100");
+    let claim = study(path, &claim, "--out out --only once --scale 1/2");
+    assert_eq!(code(&claim), 0, "{}", stderr(&claim));
+    // The stored file is a study too, at its scale.
+    let again = run(path, "study out/study.toml --dry-run --only once");
+    assert!(stdout(&again).contains("150 create"), "{}", stdout(&again));
+    std::fs::create_dir(path.join("mine")).unwrap();
+    std::fs::write(path.join("mine/thesis"), "mine").unwrap();
+    let mine = study(path, STUDY, "--out mine");
+    assert!(stderr(&mine).contains("is not the folder of a study"), "{}", stderr(&mine));
+}
+
+#[test]
+fn a_study_that_is_stopped_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("my.toml"), STUDY).unwrap();
+    let mut child = fsdyno(folder.path())
+        .args(["study", "./my.toml", "--only", "curve", "--repeat", "2000", "--out", "out"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let results = folder.path().join("out/then/curve");
+    wait_until("a trial", || lines(&results) > 0);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    child.wait().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains("go on with:\n  fsdyno study ./my.toml"), "{told}");
+    assert!(stdout(&output).contains("At 800 files it is faster"), "what is there is shown");
+}
+
+#[test]
+fn the_study_of_the_docs_is_read_and_dry_run() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/studies.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let own = text.lines().filter(|line| !line.is_empty()).count();
+    assert!(own <= 20, "the docs promise 20 lines, and there are {own}");
+    let folder = tempfile::tempdir().unwrap();
+    let output = study(folder.path(), text, "--dry-run");
+    // Where the lab's kernel or tools are not here yet, that is said behind what would be run.
+    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+    assert!(stdout(&output).contains("2000 unlink"), "{}", stdout(&output));
+    let wrong = text.replace("phase = \"delete\"", "phase = \"delet\"");
+    let output = study(folder.path(), &wrong, "--dry-run");
+    let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();
+    assert!(stderr(&output).contains(&format!("./my.toml:{promised}")), "{}", stderr(&output));
+}
+
+#[test]
+fn the_studies_that_come_with_it_are_listed_shown_and_can_be_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let listed = run(folder.path(), "list studies --format json");
+    let listed: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
+    assert!(listed.as_array().unwrap().len() >= 5);
+    for study in listed.as_array().unwrap() {
+        let name = study["name"].as_str().unwrap();
+        let shown = run(folder.path(), &format!("show study {name}"));
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        assert!(stdout(&shown).contains("claims:"), "{}", stdout(&shown));
+        let json = run(folder.path(), &format!("show study {name} --format json"));
+        let json: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
+        assert!(!json["claims"].as_array().unwrap().is_empty(), "{name}");
+        // What lacks here is no mistake of the file.
+        let planned = run(folder.path(), &format!("study {name} --dry-run"));
+        assert!([0, 3].contains(&code(&planned)), "{name}: {}", stderr(&planned));
+    }
+}
+
+#[test]
+fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
+    if !full() || !can_run_the_lab() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = STUDY
+        .replace("on = \"model\"\n", "ram = \"256M\"\n")
+        .replace("\"200,400,800\"", "\"200,400\"")
+        .replace("files = 800", "files = 400")
+        .replace("classic-ext2", "ext2 -O ^dir_index")
+        .replace("indexed-ext2", "ext2")
+        .replace("exponent =", "value =")
+        .replace("between = [1.0, 3.0]", "less_than = 100");
+    let text = text.replacen("value = { row = \"classic\"", "value = { at = { files = 200 }, row = \"classic\"", 1);
+    std::fs::write(folder.path().join("my.toml"), text).unwrap();
+    let study = |words: &str| {
+        let output = std::process::Command::new(as_built())
+            .current_dir(folder.path())
+            .args(["study", "./my.toml", "--only", "curve", "--jobs", "2"])
+            .args(words.split_whitespace())
+            .env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    };
+    study("--out whole");
+    study("--out parts --as today");
+    study("--out parts");
+    for leg in ["then/curve", "today/curve"] {
+        let sorted = |results: &str| {
+            let mut all = trials(&folder.path().join(results).join(leg));
+            // Two that run side by side end in any order.
+            all.sort();
+            all
+        };
+        assert_eq!(sorted("whole"), sorted("parts"), "{leg}");
+    }
+}

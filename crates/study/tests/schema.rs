@@ -1,0 +1,87 @@
+//! The published schema of study files, docs/schema/study.schema.json, held against all of them and the reader.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_record::OpKind;
+use fsdyno_study::file::{Figure, OPTIONS, StudyFile, Unit};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn schema() -> Value {
+    let text = std::fs::read_to_string(root().join("docs/schema/study.schema.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn problems(text: &str) -> Vec<String> {
+    let study: Value = toml::from_str(text).unwrap();
+    let validator = jsonschema::draft202012::new(&schema()).unwrap();
+    validator.iter_errors(&study).map(|e| format!("{}: {e}", e.instance_path())).collect()
+}
+
+/// Every TOML block of the page, and all study files.
+fn all() -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(root().join("docs/studies.md")).unwrap();
+    let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+    let mut all: Vec<(String, String)> =
+        blocks.map(|text| ("docs/studies.md".to_string(), text.to_string())).collect();
+    assert!(!all.is_empty());
+    let example = Path::new("crates/study/src/file/example.toml").to_path_buf();
+    let folder = std::fs::read_dir(root().join("studies")).unwrap();
+    let files = folder.map(|entry| Path::new("studies").join(entry.unwrap().file_name()));
+    for path in files.chain([example]).filter(|path| path.extension().is_some_and(|it| it == "toml")) {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap();
+        all.push((path.display().to_string(), text));
+    }
+    all
+}
+
+#[test]
+fn every_study_and_the_one_in_the_docs_obey_it() {
+    assert!(jsonschema::meta::is_valid(&schema()));
+    for (name, text) in all() {
+        assert_eq!(problems(&text), Vec::<String>::new(), "{name}");
+        StudyFile::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn it_knows_what_the_reader_knows_and_no_more() {
+    let schema = schema();
+    let names = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_string()).collect()
+    };
+    let cell = &schema["$defs"]["cell"]["properties"];
+    assert_eq!(names(&cell["figure"]["anyOf"][0]["enum"]), Figure::names());
+    assert_eq!(names(&cell["unit"]["enum"]), Unit::names());
+    let ops: Vec<&str> = OpKind::ALL.iter().map(|op| op.name()).collect();
+    assert_eq!(names(&cell["op"]["enum"]), ops);
+    let mut known: Vec<&str> = OPTIONS.iter().copied().chain(["fs", "set", "sysctl"]).collect();
+    known.sort_unstable();
+    let conditions = schema["$defs"]["conditions"]["properties"].as_object().unwrap();
+    let mut listed: Vec<&str> = conditions.keys().map(String::as_str).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, known);
+}
+
+#[test]
+fn what_the_reader_refuses_by_its_form_the_schema_refuses_too() {
+    let page = all().remove(0).1;
+    for (from, to) in [
+        ("question =", "qestion ="),
+        ("cacheable =", "cachable ="),
+        ("figure = \"durable\"", "figure = \"durabl\""),
+        ("ratio =", "rato ="),
+        ("more_than = 1.0", ""),
+        ("more_than = 1.0", "more_than = 1.0\nless_than = 2.0"),
+        ("scales = [\"files\"]", "scales = \"files\""),
+        ("name = \"files\"", "name = \"a file\""),
+    ] {
+        assert!(page.contains(from), "{from}");
+        let text = page.replacen(from, to, 1);
+        assert!(StudyFile::parse("my.toml", &text).is_err(), "the reader takes {to}");
+        assert!(!problems(&text).is_empty(), "the schema takes {to}");
+    }
+}
