@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use common::{code, run, stdout};
 
-const COMMANDS: &[&str] =
-    &["", "run", "merge", "report", "compare", "crash", "study", "why", "list", "show", "fit", "doctor"];
+const COMMANDS: &[&str] = &[
+    "", "run", "merge", "report", "compare", "crash", "study", "why", "list", "show", "fit",
+    "doctor",
+];
 
 #[test]
 fn the_reference_is_the_programs_own_help() {

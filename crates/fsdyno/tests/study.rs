@@ -7,7 +7,9 @@ mod common;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::{as_built, can_run_the_lab, code, full, fsdyno, lines, run, stderr, stdout, wait_until};
+use common::{
+    as_built, can_run_the_lab, code, fsdyno, full, lines, run, stderr, stdout, wait_until,
+};
 
 /// A study that needs neither kernel nor QEMU.
 const STUDY: &str = r#"
@@ -80,20 +82,75 @@ fn trials(results: &Path) -> Vec<String> {
 fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to, place, says) in [
-        ("workload = \"dirops\"", "workload = \"dirop\"", "8:1", "no workload 'dirop'; did you mean 'dirops'?"),
-        ("curve = \"200", "curv = \"200", "10:9", "has no parameter 'curv'; did you mean 'curve'?"),
-        ("\"200,400,800\"", "\"2,1\"", "10:9", "curve=2,1 is not right: curve takes points"),
+        (
+            "workload = \"dirops\"",
+            "workload = \"dirop\"",
+            "8:1",
+            "no workload 'dirop'; did you mean 'dirops'?",
+        ),
+        ("curve = \"200", "curv = \"200", "10:9", "has a parameter 'curv'; did you mean 'curve'?"),
+        (
+            "\"200,400,800\"",
+            "\"2,1\"",
+            "10:9",
+            "curve=2,1 is not right: curve takes 'none' or points",
+        ),
         ("disk = \"hdd-7200\"", "disk = \"hdd-720\"", "16:1", "did you mean 'hdd-7200'?"),
-        ("disk = \"hdd-7200\"", "repeat = \"many\"", "16:1", "invalid value 'many' for '--repeat <N>'"),
+        (
+            "disk = \"hdd-7200\"",
+            "repeat = \"many\"",
+            "16:1",
+            "invalid value 'many' for '--repeat <N>'",
+        ),
         ("disk = \"hdd-7200\"", "ram = \"1G\"", "16:1", "--ram is for the lab"),
-        ("classic = \"classic-ext2\", indexed = \"indexed-ext2\" }\n[run", "classic = \"clasic-ext2\", indexed = \"indexed-ext2\" }\n[run", "12:8", "there is no model 'clasic-ext2'"),
-        ("scales = [\"curve\"]", "scales = [\"curv\"]", "11:1", "has no parameter 'curv'; did you mean 'curve'?"),
-        ("phase = \"create\", figure = \"returned\", at", "phase = \"creat\", figure = \"returned\", at", "40:9", "no phase 'creat' (workload dirops); did you mean 'create'?"),
-        ("at = { files = 800 } }\nmore", "at = { files = 900 } }\nmore", "40:9", "no point with files=900; there are: 200, 400, 800"),
-        (", at = { files = 800 } }\nmore", " }\nmore", "40:9", "is a curve of 3 points, and this cell does not say which"),
-        ("exponent = { row = \"classic\", run = \"curve\"", "exponent = { row = \"classic\", run = \"once\"", "47:12", "has 1 points, and an exponent takes 3"),
-        ("figure = \"returned\" }\nbetween", "figure = \"rate\", op = \"rename\" }\nbetween", "47:12", "phase 'create' of run 'curve' has no rename"),
-        ("more_than = 1.0", "more_than = \"1.0\"", "41:13", "'more_than' is a text; it has to be a number"),
+        (
+            "classic = \"classic-ext2\", indexed = \"indexed-ext2\" }\n[run",
+            "classic = \"clasic-ext2\", indexed = \"indexed-ext2\" }\n[run",
+            "12:8",
+            "there is no model 'clasic-ext2'",
+        ),
+        (
+            "scales = [\"curve\"]",
+            "scales = [\"curv\"]",
+            "11:1",
+            "has no parameter 'curv'; did you mean 'curve'?",
+        ),
+        (
+            "phase = \"create\", figure = \"returned\", at",
+            "phase = \"creat\", figure = \"returned\", at",
+            "40:9",
+            "no phase 'creat' (workload dirops); did you mean 'create'?",
+        ),
+        (
+            "at = { files = 800 } }\nmore",
+            "at = { files = 900 } }\nmore",
+            "40:9",
+            "no point with files=900; there are: 200, 400, 800",
+        ),
+        (
+            ", at = { files = 800 } }\nmore",
+            " }\nmore",
+            "40:9",
+            "is a curve of 3 points, and this cell does not say which",
+        ),
+        (
+            "exponent = { row = \"classic\", run = \"curve\"",
+            "exponent = { row = \"classic\", run = \"once\"",
+            "47:12",
+            "has 1 points, and an exponent takes 3",
+        ),
+        (
+            "figure = \"returned\" }\nbetween",
+            "figure = \"rate\", op = \"rename\" }\nbetween",
+            "47:12",
+            "phase 'create' of run 'curve' has no rename",
+        ),
+        (
+            "more_than = 1.0",
+            "more_than = \"1.0\"",
+            "41:13",
+            "'more_than' is a text; it has to be a number",
+        ),
     ] {
         assert_eq!(STUDY.matches(from).count().min(1), 1, "{from}");
         let text = STUDY.replacen(from, to, 1);
@@ -136,13 +193,22 @@ fn a_dry_run_says_what_each_run_does_at_its_scale_and_touches_nothing() {
     let output = study(folder.path(), STUDY, "--dry-run --repeat 2");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
-    for part in ["curve as then:", "curve as today:", "once as it stands:", "800 create", "28 trials in 3 runs"] {
+    for part in [
+        "curve as then:",
+        "curve as today:",
+        "once as it stands:",
+        "800 create",
+        "28 trials in 3 runs",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let output = study(folder.path(), STUDY, "--dry-run --scale 1/2 --as then --format json");
     let legs: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let files = |leg: usize, cell: usize| {
-        legs[leg]["cells"][cell]["plan"]["workload"]["params"]["files"].as_str().unwrap().to_string()
+        legs[leg]["cells"][cell]["plan"]["workload"]["params"]["files"]
+            .as_str()
+            .unwrap()
+            .to_string()
     };
     assert_eq!((legs[0]["run"].as_str(), legs[0]["as"].as_str()), (Some("curve"), Some("then")));
     assert_eq!([files(0, 0), files(0, 4), files(1, 0)], ["100", "400", "150"]);
@@ -287,7 +353,11 @@ fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
         .replace("indexed-ext2", "ext2")
         .replace("exponent =", "value =")
         .replace("between = [1.0, 3.0]", "less_than = 100");
-    let text = text.replacen("value = { row = \"classic\"", "value = { at = { files = 200 }, row = \"classic\"", 1);
+    let text = text.replacen(
+        "value = { row = \"classic\"",
+        "value = { at = { files = 200 }, row = \"classic\"",
+        1,
+    );
     std::fs::write(folder.path().join("my.toml"), text).unwrap();
     let study = |words: &str| {
         let output = std::process::Command::new(as_built())

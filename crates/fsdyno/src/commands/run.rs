@@ -114,7 +114,11 @@ fn ready(
     how: (&Arc<AtomicBool>, Mode),
 ) -> Result<Venues, Failure> {
     let (venues, none) = found(run, asked, cells, folder, stored, how)?;
-    none.map_or(Ok(venues), Err)
+    if let Some(failure) = none {
+        return Err(failure);
+    }
+    skipped(cells).iter().for_each(|line| say(line));
+    Ok(venues)
 }
 
 /// The same; where nothing can run, it is told beside the venues why.
@@ -212,23 +216,20 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
             Err(error) => return Err(error.into()),
         }
     }
-    let none = first.filter(|_| cells.iter().all(|cell| cell.skip.is_some()));
-    if none.is_none() {
-        say_skipped(cells);
-    }
-    Ok(none)
+    Ok(first.filter(|_| cells.iter().all(|cell| cell.skip.is_some())))
 }
 
-/// Each file system that is skipped, once, with its reason.
-fn say_skipped(cells: &[Cell]) {
-    let mut said = std::collections::BTreeSet::new();
+/// A line for each file system that is skipped, once, with its reason.
+pub fn skipped(cells: &[Cell]) -> Vec<String> {
+    let mut lines = Vec::new();
     for cell in cells {
-        if let Some(reason) = &cell.skip
-            && said.insert((&cell.plan.label, reason))
-        {
-            say(&format!("fsdyno: {} is skipped: {reason}", cell.plan.label));
+        let Some(reason) = &cell.skip else { continue };
+        let line = format!("fsdyno: {} is skipped: {reason}", cell.plan.label);
+        if !lines.contains(&line) {
+            lines.push(line);
         }
     }
+    lines
 }
 
 /// The folder of the results, and what a crash left torn there.

@@ -124,37 +124,38 @@ impl Origin {
         Failure { message, ..failure }
     }
 
-    /// The place of what a message speaks of: a file system, a setting, an option, the workload; else the run.
+    /// The place of what a message speaks of: a value, a setting, the first option, the workload; else the run.
     fn spot(&self, message: &str) -> Spot {
         let named = |word: &&Word| {
-            let Some((option, value)) = word.text.split_once('=') else {
-                return speaks_of(message, &word.text);
-            };
-            match option {
-                "--fs" => message.contains(&format!("'{value}'")),
-                "--set" | "--sysctl" => {
-                    let key = value.split('=').next().unwrap_or(value);
-                    message.contains(&format!("'{key}'")) || message.contains(&format!("{key}="))
-                }
-                _ => false,
-            }
+            let Some((option, value)) = word.text.split_once('=') else { return false };
+            let key = value.split('=').next().unwrap_or(value);
+            let is_key = ["--set", "--sysctl"].contains(&option)
+                && (message.contains(&format!("'{key}'")) || message.contains(&format!("{key}=")));
+            is_key || message.contains(&format!("'{value}'"))
         };
-        let option = |word: &&Word| {
+        let option = |word: &Word| {
             let option = word.text.split('=').next().unwrap_or(&word.text);
-            option != "--fs" && option != "--set" && speaks_of(message, option)
+            place_of(message, option).map(|at| (at, word.spot))
         };
-        let found = self.words.iter().find(named).or_else(|| self.words.iter().find(option));
-        match found {
+        let first = || self.words.iter().filter_map(option).min_by_key(|(at, _)| *at);
+        match self.words.iter().find(named) {
             Some(word) => word.spot,
-            None if message.contains("workload '") => self.workload,
-            None => self.run,
+            None => match first() {
+                Some((_, spot)) => spot,
+                None if message.contains("workload '") => self.workload,
+                None => self.run,
+            },
         }
     }
 }
 
-/// Whether a message has an option as a word.
-fn speaks_of(message: &str, option: &str) -> bool {
-    message
-        .split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-'))
-        .any(|word| word == option)
+/// Where a message has an option as a whole word.
+fn place_of(message: &str, option: &str) -> Option<usize> {
+    let part_of_one = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let found = message.match_indices(option).find(|(at, _)| {
+        let before = message[..*at].chars().next_back();
+        let behind = message[at + option.len()..].chars().next();
+        !before.is_some_and(part_of_one) && !behind.is_some_and(part_of_one)
+    });
+    found.map(|(at, _)| at)
 }

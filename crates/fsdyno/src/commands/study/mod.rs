@@ -19,7 +19,7 @@ pub use args::Study;
 pub use end::{folder_of, report};
 use leg::Leg;
 
-use crate::commands::run::{again, found, go, open};
+use crate::commands::run::{again, found, go, open, skipped};
 use crate::commands::{clean, dry_run, repeats};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
@@ -50,6 +50,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     for leg in &mut legs {
         venues.push(ready(leg, &stop, Mode::Run)?.0);
     }
+    say_skipped(&legs);
     stored::claim(&folder, &text, &file)?;
     let mut sum = Summary::default();
     let mut failed = None;
@@ -98,11 +99,18 @@ fn ready(
         .map_err(Failure::from)
         .and_then(|stored| found(&leg.run, asked, &mut cells, &leg.folder, &stored, (stop, mode)));
     leg.cells = cells;
-    let (venues, none) = found.map_err(|failure| leg.told(failure))?;
-    if let Some(failure) = &none {
-        say(&format!("fsdyno: {} is skipped: {failure}", leg.called()));
+    found.map_err(|failure| leg.told(failure))
+}
+
+/// What is skipped in any leg, once, with its reason.
+fn say_skipped(legs: &[Leg]) {
+    let mut said: Vec<String> = Vec::new();
+    for line in legs.iter().flat_map(|leg| skipped(&leg.cells)) {
+        if !said.contains(&line) {
+            say(&line);
+            said.push(line);
+        }
     }
-    Ok((venues, none))
 }
 
 fn measure(leg: &Leg, venues: &Venues, stop: &AtomicBool) -> Result<Summary, Failure> {
@@ -140,6 +148,7 @@ fn dry(study: &Study, mut legs: Vec<Leg>) -> Result<Exit, Failure> {
         text.push_str(&dry_run::text(&leg.cells, &schedule, &drives));
         text.push('\n');
     }
+    say_skipped(&legs);
     match study.format {
         Format::Json => output::json(&values)?,
         _ => {
