@@ -320,7 +320,7 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
 }
 
 #[test]
-fn the_studies_that_come_with_it_are_listed_shown_and_can_be_planned() {
+fn the_studies_that_come_with_it_are_listed_and_shown() {
     let folder = tempfile::tempdir().unwrap();
     let listed = run(folder.path(), "list studies --format json");
     let listed: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
@@ -333,9 +333,6 @@ fn the_studies_that_come_with_it_are_listed_shown_and_can_be_planned() {
         let json = run(folder.path(), &format!("show study {name} --format json"));
         let json: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
         assert!(!json["claims"].as_array().unwrap().is_empty(), "{name}");
-        // What lacks here is no mistake of the file.
-        let planned = run(folder.path(), &format!("study {name} --dry-run"));
-        assert!([0, 3].contains(&code(&planned)), "{name}: {}", stderr(&planned));
     }
 }
 

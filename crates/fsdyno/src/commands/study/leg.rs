@@ -159,3 +159,37 @@ fn place_of(message: &str, option: &str) -> Option<usize> {
     });
     found.map(|(at, _)| at)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use fsdyno_study::file::catalog;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn every_study_that_comes_with_it_can_be_planned_as_then_and_as_today() {
+        for name in catalog::names() {
+            let Ok(Command::Study(study)) =
+                Cli::try_parse_from(["fsdyno", "study", name]).map(|cli| cli.command)
+            else {
+                panic!("{name}")
+            };
+            let file = super::super::built_in(name).unwrap();
+            let legs = legs(&study, &file, Path::new("out"));
+            let legs = legs.unwrap_or_else(|failure| panic!("{failure}"));
+            for variant in file.variants() {
+                assert!(legs.iter().any(|leg| leg.variant == variant), "{name}");
+            }
+            assert!(legs.iter().all(|leg| leg.trials() > 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_option_is_found_in_a_message_as_a_whole_word() {
+        assert_eq!(place_of("take --size or --disk", "--disk"), Some(15));
+        assert_eq!(place_of("take --journal-size", "--journal"), None);
+        assert_eq!(place_of("leave --disk", "--disk"), Some(6));
+    }
+}

@@ -24,7 +24,12 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
         Failure::wrong(format!("failed to write '{}': {error}", path.display()))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    report::write_file(&path, &with_scale(text, study.scale))
+    let text = with_scale(text, study.scale);
+    // Another command may be at other runs of it, and reads the file meanwhile.
+    match std::fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
+        true => Ok(()),
+        false => report::write_file(&path, &text),
+    }
 }
 
 /// Whether a folder may be that of a study: a new one, or that of the same runs at the same scale.
