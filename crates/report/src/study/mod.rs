@@ -214,12 +214,21 @@ pub struct Cell {
     pub ratio: Option<f64>,
 }
 
-/// The whole of it for programs, nothing rounded; ends in a newline.
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// The whole of it for programs, nothing rounded: docs/schema/judged.schema.json; ends in a newline.
 ///
 /// # Errors
 /// Only [`crate::ReportError::Json`].
 pub fn json(judged: &Judged) -> Result<String, crate::ReportError> {
-    Ok(serde_json::to_string_pretty(judged)? + "\n")
+    #[derive(Serialize)]
+    struct Versioned<'a> {
+        schema: u32,
+        #[serde(flatten)]
+        judged: &'a Judged,
+    }
+    Ok(serde_json::to_string_pretty(&Versioned { schema: SCHEMA, judged })? + "\n")
 }
 
 #[cfg(test)]

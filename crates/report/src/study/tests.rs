@@ -45,6 +45,25 @@ fn json_has_the_verdicts_as_words_and_nothing_rounded() {
 }
 
 #[test]
+fn json_fits_its_published_schema_which_knows_every_verdict() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/schema/judged.schema.json")).unwrap();
+    assert!(jsonschema::meta::is_valid(&schema));
+    let verdicts: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.word()).collect();
+    assert_eq!(
+        schema["$defs"]["claim"]["properties"]["verdict"]["enum"],
+        serde_json::json!(verdicts)
+    );
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let mut json: serde_json::Value =
+        serde_json::from_str(&json(&sample::judged()).unwrap()).unwrap();
+    let problems: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
+    assert_eq!(problems, Vec::<String>::new());
+    json["variants"][0]["claims"][0]["verdict"] = "it is so".into();
+    assert!(!validator.is_valid(&json));
+}
+
+#[test]
 fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
     assert_eq!(Verdict::StillHolds.words(1), "still holds");
     assert_eq!(Verdict::NoLongerHolds.words(0), "no longer hold");
