@@ -4,7 +4,8 @@
 //! written and when each op came back. [`cut`] chooses moments and what of the volatile cache
 //! survives; [`image`] builds the disk that such a cut leaves; a guest brings it back and tells what
 //! it found ([`found`]); [`judge`] compares that with what was done ([`tree`]) and with what the file
-//! system promises ([`promise`]). Nothing here reads a clock or does I/O.
+//! system promises ([`promise`]); what came of all cuts of a file system is a [`Row`]. Nothing here reads
+//! a clock or does I/O.
 
 pub mod cut;
 pub mod found;
@@ -13,6 +14,7 @@ pub mod judge;
 pub mod order;
 pub mod promise;
 mod refusal;
+mod result;
 pub mod tree;
 
 pub use cut::{Choice, Cut, Disk};
@@ -20,4 +22,5 @@ pub use found::Found;
 pub use judge::{Findings, judge};
 pub use order::Order;
 pub use refusal::refusal;
+pub use result::{FILE, Finding, Rate, Row, Tried, Unreadable, findings, rows};
 pub use tree::Done;

@@ -272,7 +272,7 @@ Examples:
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
   fsdyno report fsdyno-results/demo --charts figures              # figures/overview.svg and more")]
 pub struct Report {
-    /// Result folders, or their trials.ndjson; or the folder of one study
+    /// Result folders, or their trials.ndjson; or those of fsdyno crash, or their crash.json; or the folder of one study
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Take ratios to this file system, by its name in the table, and not to the best

@@ -39,7 +39,10 @@ const LISTED: &[(&str, &str)] = &[
     ("engine/src/issue/raw.rs", "the device of a trial's own, which media or the lab has made"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
-    ("fsdyno/src/commands/crash/mod.rs", "names of ours in a folder of results"),
+    (
+        "fsdyno/src/commands/crash/keep.rs",
+        "names of ours in a folder of results, renamed when whole",
+    ),
     ("fsdyno/src/commands/fit.rs", "create_new: never what is there already"),
     ("lab/src/fetch.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/kept.rs", "names of ours in fsdyno's cache"),

@@ -16,6 +16,9 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(folder) = study::folder_of(&report.results)? {
         return study::report(report, folder);
     }
+    if let Some(rows) = super::crash::stored(&report.results)? {
+        return super::crash::report(report, &rows);
+    }
     let loaded = fsdyno_report::load(&report.results)?;
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));

@@ -104,6 +104,18 @@ impl Looks {
         Looks(looks)
     }
 
+    /// The looks of rows that are no trials, by their kinds, in their order.
+    pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
+        let mut used = [0usize; COLOURS.len()];
+        let look = |kind: &str| {
+            let colour = of(kind);
+            let hatch = used[colour] % (HATCHES.len() + 1);
+            used[colour] += 1;
+            Look { colour, hatch }
+        };
+        kinds.map(look).collect()
+    }
+
     /// The look of a row.
     pub fn get(&self, row: &Row<'_>) -> Look {
         let plain = || Look { colour: of(&row.kind), hatch: 0 };

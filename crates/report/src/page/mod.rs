@@ -11,6 +11,7 @@ mod chart;
 mod colour;
 mod conditions;
 mod cpu;
+mod crash;
 mod device;
 mod facts;
 mod figure;
@@ -47,6 +48,7 @@ use over_time::Index;
 use room::Room;
 use table::Table;
 
+pub use crash::html as crash_html;
 pub use files::{ChartFile, charts, is_chart};
 
 /// The page, with what was recorded over time, and with ratios to the label of the baseline or to the

@@ -39,16 +39,18 @@ Examples:
   fsdyno crash dirops --set files=2000 --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 1000
   fsdyno crash --replay fsdyno-results/RUN/findings/off-0017.json
 
-The workload runs once, in the lab, with a log of every byte that it writes and of when each op comes
-back. Then the power is cut at moments that the seed chooses: of four cuts one right before a flush, one
-while it is done, one right after it, one anywhere. Of what the disk's cache held then, nothing, all, some
-writes, some sectors, or all up to a torn write is on the medium. Each image is mounted by the same kernel
-on the same disk, walked, checked, and compared with what was done and acknowledged.
+The workload runs once, in the lab, with a log of every byte that it writes and of when each op
+comes back. Then the power is cut at moments that the seed chooses: of four cuts one right before a
+flush, one while it is done, one right after it, one anywhere. Of what the disk's cache held then,
+nothing, all, some writes, some sectors, or all up to a torn write is on the medium. Each image is
+mounted by the same kernel on the same disk, walked, checked, and compared with what was done and
+acknowledged.
 
-What fsync(2), a directory's fsync(2) or syncfs(2) acknowledged must be there: if it is not, that is a
-violation, and fsdyno ends with code 1. Everything else that is lost is shown as what a power cut costs.
-Each cut with a violation, a file system that needed repair or could not be mounted, or a name that was
-lost, is a file in findings/ that --replay does again.")]
+What fsync(2), a directory's fsync(2) or syncfs(2) acknowledged must be there: if it is not, that is
+a violation, and fsdyno ends with code 1. Everything else that is lost is shown as what a power cut
+costs. Each cut with a violation, a file system that needed repair or could not be mounted, or a
+name that was lost, is a file in findings/ that --replay does again. `fsdyno report` of the folder
+shows the table again, in every format; its report.html has charts too. docs/crash.md says more.")]
 pub struct Crash {
     /// What to run; see `fsdyno list workloads`
     #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
@@ -69,8 +71,8 @@ pub struct Crash {
     /// A disk for the lab: a name of `fsdyno list disks`, or a disk's file [default: hdd-7200]
     #[arg(long, value_name = "NAME|FILE")]
     pub disk: Option<String>,
-    /// What the disk does with its cache when it is flushed: what a file system is safe with is the
-    /// first; the others show what it does not survive
+    /// What the disk does with its cache when it is flushed: what a file system is safe with is
+    /// the first; the others show what it does not survive
     #[arg(long, default_value = "honest", value_parser = named(Disk::ALL))]
     pub misbehave: Disk,
     /// A kernel for the lab [default: what `fsdyno doctor` shows]
@@ -96,12 +98,24 @@ pub struct Crash {
     /// Say what would be done, and touch nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Folder for crash.json and findings/ [default: fsdyno-results/<time>-crash-<workload>]
+    /// Folder for crash.json, report.html and findings/
+    /// [default: fsdyno-results/<time>-crash-<workload>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
+}
+
+impl From<Format> for fsdyno_report::Format {
+    fn from(format: Format) -> fsdyno_report::Format {
+        match format {
+            Format::Text => fsdyno_report::Format::Text,
+            Format::Json => fsdyno_report::Format::Json,
+            Format::Csv => fsdyno_report::Format::Csv,
+            Format::Markdown => fsdyno_report::Format::Markdown,
+        }
+    }
 }
 
 impl Crash {

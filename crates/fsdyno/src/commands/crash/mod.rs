@@ -1,14 +1,14 @@
 //! `fsdyno crash`: run a workload once, cut its power many times, and see what is left.
 
 mod args;
-mod result;
-mod table;
+mod keep;
+mod show;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_crash::{Cut, Disk, Done, cut, judge, promise};
+use fsdyno_crash::{Cut, Disk, Done, FILE, Rate, Row, Tried, cut, judge, promise};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
@@ -19,14 +19,11 @@ use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 pub use args::Crash;
 use args::Format;
-use result::{Finding, Rate, Row, Tried};
+pub use show::{report, stored};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{data, json, say};
 use crate::{place, stop};
-
-/// How many files of findings one file system gets.
-const MOST_FINDINGS: usize = 100;
 
 /// Does what was asked.
 pub fn run(crash: &Crash) -> Result<Exit, Failure> {
@@ -51,18 +48,12 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     let (venue, known) = place::lab_venue(&run, &folder, &stop)?;
     asked.iter_mut().for_each(|asked| asked.place = known.clone());
     let cells = place::cells(&asked)?;
-    for taken in ["crash.json", "findings"] {
-        if folder.join(taken).exists() {
-            return Err(Failure::wrong(format!(
-                "'{}' has a {taken} of another run; give --out a new folder",
-                folder.display()
-            )));
-        }
-    }
+    keep::check_folder(&folder)?;
+    let names = keep::file_names(cells.iter().map(|cell| cell.plan.label.as_str()));
     let mut skipped: Option<Failure> = None;
     let mut failed: Option<Failure> = None;
     let mut rows = Vec::new();
-    for cell in &cells {
+    for (cell, name) in cells.iter().zip(&names) {
         let missing = match &cell.skip {
             Some(reason) => Some(Failure::wrong(reason.clone())),
             None => match venue.identity(&cell.plan) {
@@ -78,7 +69,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         }
         let one = One { crash, venue: &venue, stop: &stop };
         let job = job(&cell.plan, crash.seed, cell.deadline);
-        match one.row(&job, &folder) {
+        match one.row(&job, &folder, name) {
             Ok(row) => rows.push(row),
             // What is there is kept and shown; why it ended is told then.
             Err(failure) => {
@@ -86,9 +77,7 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
                 break;
             }
         }
-        let text = serde_json::to_string_pretty(&rows)
-            .map_err(|error| Failure::wrong(error.to_string()))?;
-        write(&folder.join("crash.json"), &text)?;
+        keep::rows(&folder, &rows)?;
     }
     if let Some(failure) = failed.take_if(|_| rows.is_empty()) {
         return Err(failure);
@@ -96,11 +85,9 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     if let Some(failure) = skipped.filter(|_| rows.is_empty()) {
         return Err(failure);
     }
-    match crash.format {
-        Format::Json => json(&rows)?,
-        format => data(&table::table(&rows, format))?,
-    }
-    say(&format!("fsdyno: each cut is in {}", folder.join("crash.json").display()));
+    show::print(&rows, crash.format.into())?;
+    say(&format!("fsdyno: each cut is in {}", folder.join(FILE).display()));
+    say(&format!("report: {}", folder.join(keep::PAGE).display()));
     match failed {
         Some(failure) => Err(failure),
         None => Ok(verdict(rows.iter().map(Row::violations).sum())),
@@ -174,7 +161,7 @@ impl One<'_> {
     }
 
     /// One file system: its trial, its cuts, and the files of what was found.
-    fn row(&self, job: &Job, folder: &Path) -> Result<Row, Failure> {
+    fn row(&self, job: &Job, folder: &Path, name: &str) -> Result<Row, Failure> {
         let label = &job.plan.label;
         let lab_id = self.venue.identity(&job.plan)?.map(|identity| identity.lab_id);
         say(&format!(
@@ -193,36 +180,10 @@ impl One<'_> {
         drop(bytes);
         let disk = self.crash.misbehave;
         let tried = self.tried(job, &logged, &cuts, disk)?;
-        let findings = tried.iter().filter(|tried| tried.is_finding());
-        let count = findings.clone().count();
-        for tried in findings.take(MOST_FINDINGS) {
-            let name = format!("{}-{:04}.json", file_name(label), tried.cut.number);
-            let finding = Finding {
-                crash_finding: 1,
-                plan: job.plan.clone(),
-                seed: job.seed,
-                deadline: job.deadline,
-                disk,
-                lab_id: lab_id.clone(),
-                tried: tried.clone(),
-            };
-            let text = serde_json::to_string_pretty(&finding)
-                .map_err(|error| Failure::wrong(error.to_string()))?;
-            write(&folder.join("findings").join(name), &text)?;
-        }
-        if count > 0 {
-            let kept = count.min(MOST_FINDINGS);
-            say(&format!(
-                "fsdyno: {label}: {count} findings, {kept} of them as files in findings/"
-            ));
-        }
-        Ok(Row {
-            label: label.clone(),
-            plan: job.plan.clone(),
-            lab_id,
-            rate: Rate::of(&logged.report),
-            tried,
-        })
+        let rate = Rate::of(&logged.report);
+        let row = Row { lab_id, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
+        keep::findings(folder, name, &row, job.deadline)?;
+        Ok(row)
     }
 
     fn logged(&self, job: &Job) -> Result<Logged, VenueError> {
@@ -267,7 +228,7 @@ impl One<'_> {
 
 /// Does a finding again.
 fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
-    let finding = Finding::read(path)?;
+    let finding = keep::finding(path)?;
     check(&finding.plan)?;
     if crash.dry_run {
         let label = &finding.plan.label;
@@ -357,19 +318,6 @@ fn bare(crash: &Crash) -> Crash {
         out: None,
         format: crash.format,
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(path);
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text));
-    written
-        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
-}
-
-/// A label as part of a file's name.
-fn file_name(label: &str) -> String {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    label.chars().map(plain).collect()
 }
 
 /// `fsdyno-results/<UTC time>-crash-<workload>`.

@@ -1,14 +1,19 @@
-//! What came of a file system's power cuts, and the file of a finding.
+//! What came of a file system's power cuts, as it is stored, and the file of a finding.
 
-use std::path::Path;
-
-use fsdyno_crash::found::Recovery;
-use fsdyno_crash::{Cut, Disk, Findings, Found};
 use fsdyno_record::trial::{AgentReport, Phase};
 use fsdyno_record::{Nanos, Plan};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
+use crate::cut::{Cut, Disk};
+use crate::found::{Found, Recovery};
+use crate::judge::Findings;
+
+/// The name of the rows' file in a folder of results.
+pub const FILE: &str = "crash.json";
+
+/// The version of both files.
+const VERSION: u32 = 1;
 
 /// One cut and all that it cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +27,7 @@ pub struct Tried {
 }
 
 impl Tried {
+    /// A cut with what was found after it.
     pub fn new(cut: Cut, found: &Found, findings: Findings) -> Tried {
         let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
         Tried { cut, recovery, findings }
@@ -44,12 +50,21 @@ impl Tried {
 }
 
 /// Everything about one file system.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
+    /// 1.
+    #[serde(default = "version")]
+    pub crash: u32,
     /// Its name in the table.
     pub label: String,
     /// What was run.
     pub plan: Plan,
+    /// The seed of the trial and of its cuts.
+    #[serde(default)]
+    pub seed: u64,
+    /// What kind of disk lost its power.
+    #[serde(default)]
+    pub disk: Disk,
     /// The lab that ran it.
     pub lab_id: Option<String>,
     /// Its speed, in which phase and unit; measured in the pass that was logged.
@@ -59,7 +74,7 @@ pub struct Row {
 }
 
 /// How fast a phase was.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// The phase: that which took longest until it was durable.
     pub phase: String,
@@ -70,6 +85,7 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// The rate of the phase that took longest.
     pub fn of(report: &AgentReport) -> Rate {
         let time =
             |phase: &Phase| phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns);
@@ -86,13 +102,24 @@ impl Rate {
 }
 
 impl Row {
+    /// A file system with all its cuts.
+    pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
+        let (label, plan) = (plan.label.clone(), plan.clone());
+        Row { crash: VERSION, label, plan, seed, disk, lab_id: None, rate, tried }
+    }
+
     fn each<T>(&self, of: impl Fn(&Tried) -> T) -> impl Iterator<Item = T> {
         self.tried.iter().map(of)
     }
 
     /// How often what must never be was found, all cuts together.
     pub fn violations(&self) -> u64 {
-        self.each(|tried| tried.findings.violations()).sum()
+        self.sum(|tried| tried.findings.violations())
+    }
+
+    /// A figure, all cuts together.
+    pub fn sum(&self, of: impl Fn(&Tried) -> u64) -> u64 {
+        self.each(of).sum()
     }
 
     /// The middle one of a figure of all cuts, and the largest.
@@ -127,23 +154,59 @@ pub struct Finding {
     pub tried: Tried,
 }
 
+/// The findings of a row, as files, and how many there are more than `most`.
+pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize) {
+    let all = row.tried.iter().filter(|tried| tried.is_finding());
+    let more = all.clone().count().saturating_sub(most);
+    let file = |tried: &Tried| Finding {
+        crash_finding: VERSION,
+        plan: row.plan.clone(),
+        seed: row.seed,
+        deadline,
+        disk: row.disk,
+        lab_id: row.lab_id.clone(),
+        tried: tried.clone(),
+    };
+    (all.take(most).map(file).collect(), more)
+}
+
+fn version() -> u32 {
+    VERSION
+}
+
+/// Why a text is no result of `fsdyno crash`: what is wrong, with the line where it is known.
+pub type Unreadable = String;
+
 impl Finding {
-    /// Reads a finding's file.
-    pub fn read(path: &Path) -> Result<Finding, Failure> {
-        let wrong = |error: String| {
-            let path = path.display();
-            Failure::wrong(format!(
-                "failed to read '{path}' as a finding (a file that fsdyno crash wrote into findings/): {error}"
-            ))
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let finding: Finding =
-            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        match finding.crash_finding {
-            1 => Ok(finding),
-            other => {
-                Err(wrong(format!("it is of version {other}, and this fsdyno reads version 1")))
-            }
-        }
+    /// Reads the text of a finding's file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(text: &str) -> Result<Finding, Unreadable> {
+        let finding: Finding = parsed(text)?;
+        known(finding.crash_finding).map(|()| finding)
+    }
+}
+
+/// Reads the text of [`FILE`].
+///
+/// # Errors
+/// What is wrong with it.
+pub fn rows(text: &str) -> Result<Vec<Row>, Unreadable> {
+    let rows: Vec<Row> = parsed(text)?;
+    rows.iter().try_for_each(|row| known(row.crash)).map(|()| rows)
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    serde_json::from_str(text).map_err(|error| match error.is_eof() {
+        true => format!("it is cut short: {error}"),
+        false => error.to_string(),
+    })
+}
+
+fn known(version: u32) -> Result<(), Unreadable> {
+    match version {
+        VERSION => Ok(()),
+        other => Err(format!("it is of version {other}, and this fsdyno reads version {VERSION}")),
     }
 }

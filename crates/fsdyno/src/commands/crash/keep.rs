@@ -1,0 +1,128 @@
+//! What a run leaves in its folder: the rows, their page, and a file for each finding.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
+use fsdyno_record::Nanos;
+
+use crate::exit::Failure;
+use crate::output::say;
+
+/// The name of the page.
+pub const PAGE: &str = "report.html";
+
+/// The folder of the findings.
+const FINDINGS: &str = "findings";
+
+/// How many files of findings one file system gets.
+const MOST_FINDINGS: usize = 100;
+
+/// The most letters that a label has in a file's name, so that the name fits into a directory.
+const LONGEST: usize = 60;
+
+/// Refuses a folder that another run's results are in.
+pub fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| folder.join(taken).exists());
+    taken.map_or(Ok(()), |taken| {
+        let folder = folder.display();
+        Err(Failure::wrong(format!(
+            "'{folder}' has a {taken} of another run; give --out a new folder"
+        )))
+    })
+}
+
+/// Keeps the rows that there are so far, and the page that shows them.
+pub fn rows(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
+    write(&folder.join(FILE), &pretty(&rows)?)?;
+    write(&folder.join(PAGE), &fsdyno_report::crash_html(rows)?)
+}
+
+/// Keeps the findings of a row as files whose names begin with `name`, and says how many there are.
+pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
+    let (kept, more) = of_row(row, deadline, MOST_FINDINGS);
+    for finding in &kept {
+        let file = format!("{name}-{:04}.json", finding.tried.cut.number);
+        write(&folder.join(FINDINGS).join(file), &pretty(finding)?)?;
+    }
+    if !kept.is_empty() {
+        let (label, all, kept) = (&row.label, kept.len() + more, kept.len());
+        say(&format!("fsdyno: {label}: {all} findings, {kept} of them as files in {FINDINGS}/"));
+    }
+    Ok(())
+}
+
+/// Reads a finding's file.
+pub fn finding(path: &Path) -> Result<Finding, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string());
+    text.and_then(|text| Finding::read(&text)).map_err(|error| {
+        let path = path.display();
+        Failure::wrong(format!(
+            "failed to read '{path}' as a finding (a file that fsdyno crash wrote into {FINDINGS}/): {error}"
+        ))
+    })
+}
+
+/// Labels as parts of files' names, each another: what is no letter or digit is a dash, and where two
+/// would be alike the later one gets a number.
+pub fn file_names<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for label in labels {
+        let plain = |letter: char| if letter.is_alphanumeric() { letter } else { '-' };
+        let name: String = label.chars().take(LONGEST).map(plain).collect();
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut known = std::iter::once(name.clone()).chain(numbered);
+        names.extend(known.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value);
+    text.map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))
+}
+
+/// Writes a file, whole or not at all.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(path);
+    let mut new = path.as_os_str().to_os_string();
+    new.push(".new");
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| File::create(&new))
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&new, path))
+        .and_then(|()| File::open(folder)?.sync_all());
+    written
+        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_two_labels_never_have_one_name() {
+        let long = "x".repeat(300);
+        let labels = ["off", "a b", "a-b", "比較", "比-", "a b-2", "比-", &long, &long];
+        let names = file_names(labels.into_iter());
+        assert_eq!(names[..6], ["off", "a-b", "a-b-2", "比較", "比-", "a-b-2-2"]);
+        let mut all = names.clone();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), labels.len(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() < 240 && !name.contains(['/', '.'])));
+    }
+
+    #[test]
+    fn a_file_is_there_whole_and_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("findings/one.json");
+        for text in ["first", "2"] {
+            write(&path, text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        assert!(check_folder(folder.path()).unwrap_err().message.contains("findings of another"));
+    }
+}

@@ -1,0 +1,80 @@
+//! What power cuts cost, shown: after a run, and of stored results by `fsdyno report`.
+
+use std::path::{Path, PathBuf};
+
+use fsdyno_crash::{FILE, Row};
+use fsdyno_report::{Format, Style};
+
+use crate::cli::Report;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, data, json, say};
+
+/// The rows of stored results, if they are those of `fsdyno crash`; none if none of them is.
+pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
+    let files: Vec<Option<PathBuf>> = results.iter().map(|path| file_of(path)).collect();
+    if files.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let mut rows = Vec::new();
+    for (file, result) in files.iter().zip(results) {
+        let Some(file) = file else {
+            return Err(Failure::wrong(format!(
+                "'{}' has no {FILE}, and others have: report what fsdyno crash and what fsdyno run \
+                 wrote apart",
+                result.display()
+            )));
+        };
+        let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        let read = text.and_then(|text| fsdyno_crash::rows(&text));
+        rows.extend(read.map_err(|error| {
+            Failure::wrong(format!(
+                "failed to read '{}' as what fsdyno crash wrote: {error}",
+                file.display()
+            ))
+        })?);
+    }
+    Ok(Some(rows))
+}
+
+/// The file with the rows: in a folder that has no trials, or named itself.
+fn file_of(result: &Path) -> Option<PathBuf> {
+    if result.is_dir() {
+        let file = result.join(FILE);
+        let trials = result.join(fsdyno_record::lines::FILE);
+        return (file.is_file() && !trials.exists()).then_some(file);
+    }
+    (result.file_name()? == FILE).then(|| result.to_path_buf())
+}
+
+/// `fsdyno report` of such rows.
+pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
+    if report.charts.is_some() || report.baseline.is_some() {
+        let what = "these are results of fsdyno crash, which has no --charts and no --baseline";
+        return Err(Failure::wrong(what));
+    }
+    if let Some(path) = &report.html {
+        let html = fsdyno_report::crash_html(rows)?;
+        fsdyno_media::file::create(path)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, html.as_bytes()))
+            .map_err(|error| {
+                Failure::wrong(format!("failed to write '{}': {error}", path.display()))
+            })?;
+        say(&format!("report: {}", path.display()));
+    }
+    print(rows, report.format)?;
+    Ok(Exit::Good)
+}
+
+/// Prints the rows in a format.
+pub fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return json(&rows);
+    }
+    let style = Style { color: output::colour(), width: output::width() };
+    match fsdyno_report::crash_table(rows, format, style) {
+        Some(table) => data(&table),
+        None => Err(Failure::wrong(
+            "what fsdyno crash found has no such format; it is shown as text, mail, json, csv or markdown",
+        )),
+    }
+}

@@ -1,0 +1,400 @@
+//! What power cuts cost each file system, beside its speed: the table of `fsdyno crash`.
+
+use fsdyno_crash::{Disk, Row, Tried};
+use fsdyno_record::Nanos;
+use unicode_width::UnicodeWidthStr;
+
+use crate::table::{Format, MAIL_WIDTH, Style};
+use crate::wrap::{cut, wrap};
+use crate::{csv, markdown, number, text};
+
+/// A column: its head, its cell of a row, and what it means.
+pub struct Column {
+    /// Its head.
+    pub head: &'static str,
+    /// Its cell.
+    pub cell: fn(&Row) -> String,
+    /// What it means; empty where the head says it.
+    pub meaning: &'static str,
+}
+
+/// The columns, the row's name first.
+pub const COLUMNS: &[Column] = &[
+    Column { head: "file system", cell: |row| number::clean(&row.label), meaning: "" },
+    Column {
+        head: "speed",
+        cell: |row| format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)),
+        meaning: "of the phase that took longest, until it was durable, in the pass that is logged: not to \
+                  the digit that of `fsdyno run` (docs/crash.md says how near)",
+    },
+    Column { head: "cuts", cell: |row| row.tried.len().to_string(), meaning: "" },
+    Column {
+        head: "VIOLATIONS",
+        cell: |row| row.violations().to_string(),
+        meaning: "acknowledged bytes or names that are not there, all cuts together; must be 0",
+    },
+    Column {
+        head: "lost s",
+        cell: |row| {
+            let (middle, most) = row.middle_and_most(lost);
+            format!("{} / {}", seconds(middle), seconds(most))
+        },
+        meaning: "how far back the work reaches that nothing acknowledged and that is lost",
+    },
+    Column {
+        head: "lost files",
+        cell: |row| pair(row, |tried| tried.findings.files_lost),
+        meaning: "the same in files that are not there, or shorter",
+    },
+    Column {
+        head: "empty",
+        cell: |row| pair(row, |tried| tried.findings.files_empty),
+        meaning: "such files that came back without bytes",
+    },
+    Column {
+        head: "stale",
+        cell: |row| pair(row, |tried| tried.findings.files_stale),
+        meaning: "such files that came back with zeros or others' bytes in place of theirs",
+    },
+    Column {
+        head: "names lost",
+        cell: |row| pair(row, |tried| tried.findings.names_lost),
+        meaning: "files whose bytes were synced and that no name leads to",
+    },
+    Column {
+        head: "doubled",
+        cell: |row| pair(row, |tried| tried.findings.names_doubled),
+        meaning: "files under both names of a rename",
+    },
+    Column {
+        head: "recovery",
+        cell: |row| {
+            let (middle, most) = row.middle_and_most(mount);
+            format!("{} / {}", Nanos(middle), Nanos(most))
+        },
+        meaning: "virtual time of the mount",
+    },
+    Column {
+        head: "repaired",
+        cell: |row| row.count(|tried| tried.recovery.repair.is_some()).to_string(),
+        meaning: "cuts after which the check was not clean or the mount was refused, and the repair was run",
+    },
+    Column {
+        head: "unmountable",
+        cell: |row| row.count(|tried| tried.recovery.lost.is_some()).to_string(),
+        meaning: "cuts after which nobody could look at it, hung and panicked ones among them",
+    },
+];
+
+/// What pairs are, before the columns' meanings.
+pub const PAIRS: &str = "Pairs are the middle cut / the worst.";
+
+/// Work lost, in nanoseconds.
+pub fn lost(tried: &Tried) -> u64 {
+    tried.findings.lost_ns.0
+}
+
+/// The mount, in nanoseconds.
+pub fn mount(tried: &Tried) -> u64 {
+    tried.recovery.mount_ns.0
+}
+
+/// The table in a format, with what its columns mean; none where there is no such form of it. JSON is the
+/// rows themselves, and the caller's affair.
+pub fn table(rows: &[Row], format: Format, style: Style) -> Option<String> {
+    match format {
+        Format::Text => Some(in_columns(rows, style.width)),
+        Format::Mail => Some(text::plain(&in_columns(rows, MAIL_WIDTH))),
+        Format::Csv => Some(data(rows)),
+        Format::Markdown => Some(pipes(rows)),
+        Format::Json | Format::Statistics | Format::StatisticsCsv | Format::Original => None,
+    }
+}
+
+/// What was found, in sentences: whether anything acknowledged was lost, and by whom.
+pub fn sentences(rows: &[Row]) -> Vec<String> {
+    let mut said = Vec::new();
+    let kept: Vec<&Row> =
+        rows.iter().filter(|row| row.violations() == 0 && !row.tried.is_empty()).collect();
+    if !kept.is_empty() {
+        let names: Vec<String> = kept.iter().map(|row| named(row)).collect();
+        let cuts: usize = kept.iter().map(|row| row.tried.len()).sum();
+        let cuts = number::count(cuts as u64);
+        said.push(format!(
+            "No acknowledged byte or name was lost in {cuts} cuts of {}.",
+            names.join(", ")
+        ));
+    }
+    for row in rows.iter().filter(|row| row.violations() > 0) {
+        let cuts = row.count(|tried| tried.findings.violations() > 0);
+        said.push(format!(
+            "{}: acknowledged bytes or names were lost in {cuts} of {} cuts, {} in all.",
+            named(row),
+            row.tried.len(),
+            number::count(row.violations())
+        ));
+    }
+    for row in rows.iter().filter(|row| row.tried.is_empty()) {
+        said.push(format!("{}: its power was never cut, for nothing of it was timed.", named(row)));
+    }
+    said
+}
+
+/// A row's name, with the disk where that did not keep its word.
+pub fn named(row: &Row) -> String {
+    let label = number::clean(&row.label);
+    let disk = Disk::ALL.iter().find(|(_, _, disk)| *disk == row.disk && *disk != Disk::Honest);
+    disk.map_or(label.clone(), |(name, ..)| {
+        format!("{label} on a disk that {}", name.replace('-', " "))
+    })
+}
+
+fn cells(rows: &[Row]) -> Vec<Vec<String>> {
+    rows.iter().map(|row| COLUMNS.iter().map(|column| (column.cell)(row)).collect()).collect()
+}
+
+/// A line a file system where that fits, and a column a file system where it does not.
+fn in_columns(rows: &[Row], width: usize) -> String {
+    let heads: Vec<String> = COLUMNS.iter().map(|column| column.head.to_string()).collect();
+    let table: Vec<Vec<String>> = std::iter::once(heads).chain(cells(rows)).collect();
+    let mut out = match aligned(&table, width) {
+        Some(lines) => lines,
+        None => turned(&table, width),
+    };
+    let mut paragraph = |text: &str| {
+        out.push('\n');
+        wrap(text, "", width)
+            .iter()
+            .for_each(|line| out.push_str(&format!("{}\n", line.trim_end())));
+    };
+    paragraph(&sentences(rows).join(" "));
+    paragraph(&legend());
+    out
+}
+
+/// The columns' meanings, one sentence each.
+fn legend() -> String {
+    let told = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
+    let told: Vec<String> =
+        told.map(|column| format!("{}: {}.", column.head, column.meaning)).collect();
+    format!("{PAIRS} {}", told.join(" "))
+}
+
+/// Lines of columns with two blanks between them; none where one is too long.
+fn aligned(table: &[Vec<String>], width: usize) -> Option<String> {
+    let columns = table.first().map_or(0, Vec::len);
+    let widest = |at: usize| table.iter().map(|row| row[at].width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(widest).collect();
+    if widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1) > width {
+        return None;
+    }
+    let mut out = String::new();
+    for row in table {
+        let line = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| {
+            let pad = " ".repeat(width - cell.width());
+            if at == 0 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
+        });
+        out.push_str(line.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+    Some(out)
+}
+
+/// The table on its side, as many file systems beside each other as fit; what is longer than a line is cut.
+fn turned(table: &[Vec<String>], width: usize) -> String {
+    let (Some(heads), rows) = (table.first(), table.get(1..).unwrap_or_default()) else {
+        return String::new();
+    };
+    let side = |rows: &[Vec<String>]| -> Vec<Vec<String>> {
+        let column = |at: usize| rows.iter().map(move |row| row[at].clone());
+        (0..heads.len())
+            .map(|at| std::iter::once(heads[at].clone()).chain(column(at)).collect())
+            .collect()
+    };
+    let mut parts = Vec::new();
+    let mut left = rows;
+    while !left.is_empty() {
+        let fits = (1..=left.len())
+            .rev()
+            .find_map(|some| Some((some, aligned(&side(&left[..some]), width)?)));
+        let (some, lines) = fits.unwrap_or_else(|| {
+            let first = heads.iter().map(|head| head.width()).max().unwrap_or(0);
+            let room = width.saturating_sub(first + 2).max(1);
+            let cell = |text: &String| {
+                if text.width() > room { cut(text, room - 1) + "…" } else { text.clone() }
+            };
+            let row: Vec<String> = left[0].iter().map(cell).collect();
+            (1, aligned(&side(&[row]), usize::MAX).unwrap_or_default())
+        });
+        parts.push(lines);
+        left = &left[some..];
+    }
+    parts.join("\n")
+}
+
+fn pipes(rows: &[Row]) -> String {
+    let heads: Vec<&str> = COLUMNS.iter().map(|column| column.head).collect();
+    let mut out =
+        format!("| {} |\n| --- |{}\n", heads.join(" | "), " ---: |".repeat(heads.len() - 1));
+    for row in cells(rows) {
+        let row: Vec<String> = row.iter().map(|cell| markdown::escape(cell)).collect();
+        out.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    for paragraph in [sentences(rows).join(" "), legend()] {
+        out.push_str(&format!("\n{}\n", markdown::escape(&paragraph)));
+    }
+    out
+}
+
+/// A figure of each cut, with the name of its columns.
+type Figure = (&'static str, fn(&Tried) -> u64);
+
+const FIGURES: &[Figure] = &[
+    ("lost_ns", lost),
+    ("files_lost", |tried| tried.findings.files_lost),
+    ("files_empty", |tried| tried.findings.files_empty),
+    ("files_stale", |tried| tried.findings.files_stale),
+    ("names_lost", |tried| tried.findings.names_lost),
+    ("names_doubled", |tried| tried.findings.names_doubled),
+    ("names_back", |tried| tried.findings.names_back),
+    ("mount_ns", mount),
+];
+
+/// One line a file system, of each figure the middle cut's, the worst one's and the sum of all.
+fn data(rows: &[Row]) -> String {
+    let plain = [
+        "label",
+        "spec",
+        "workload",
+        "parameters",
+        "disk",
+        "misbehave",
+        "kernel",
+        "seed",
+        "lab_id",
+        "phase",
+        "unit",
+        "per_second",
+        "cuts",
+        "acknowledged_lost",
+        "acknowledged_names",
+        "unclean",
+        "refused",
+        "repaired",
+        "unmountable",
+    ];
+    let mut heads: Vec<String> = plain.map(String::from).to_vec();
+    for (name, _) in FIGURES {
+        heads.extend(["middle", "most", "sum"].map(|which| format!("{name}_{which}")));
+    }
+    let mut out = String::new();
+    csv::push_line(&mut out, heads.iter());
+    for row in rows {
+        csv::push_line(&mut out, fields(row).iter());
+    }
+    out
+}
+
+fn fields(row: &Row) -> Vec<String> {
+    let plan = &row.plan;
+    let parameters: Vec<String> =
+        plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let misbehave =
+        Disk::ALL.iter().find(|(_, _, disk)| *disk == row.disk).map_or("", |(name, ..)| name);
+    let count = |so: fn(&Tried) -> bool| row.count(so).to_string();
+    let mut fields = vec![
+        row.label.clone(),
+        plan.filesystem.as_ref().map(|filesystem| filesystem.spec.clone()).unwrap_or_default(),
+        plan.workload.name.clone(),
+        parameters.join(" "),
+        plan.disk_name().unwrap_or_default().into(),
+        misbehave.into(),
+        plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default(),
+        row.seed.to_string(),
+        row.lab_id.clone().unwrap_or_default(),
+        row.rate.phase.clone(),
+        row.rate.unit.clone(),
+        row.rate.per_second.to_string(),
+        row.tried.len().to_string(),
+        row.sum(|tried| tried.findings.acknowledged_lost).to_string(),
+        row.sum(|tried| tried.findings.acknowledged_names).to_string(),
+        count(|tried| tried.recovery.unclean.is_some()),
+        count(|tried| tried.recovery.refused.is_some()),
+        count(|tried| tried.recovery.repair.is_some()),
+        count(|tried| tried.recovery.lost.is_some()),
+    ];
+    for (_, of) in FIGURES {
+        let (middle, most) = row.middle_and_most(of);
+        fields.extend([middle, most, row.sum(of)].map(|value| value.to_string()));
+    }
+    fields
+}
+
+fn pair(row: &Row, of: fn(&Tried) -> u64) -> String {
+    let (middle, most) = row.middle_and_most(of);
+    format!("{middle} / {most}")
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn shown(rows: &[Row], format: Format, width: usize) -> String {
+        table(rows, format, Style { width, color: false }).unwrap()
+    }
+
+    #[test]
+    fn the_table_is_wide_or_on_its_side() {
+        insta::assert_snapshot!(shown(&fixture::crashed(), Format::Text, 200));
+        insta::assert_snapshot!(shown(&fixture::crashed(), Format::Text, 60));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_there_is_room_and_every_figure_is_there() {
+        let rows = fixture::crashed();
+        for width in [40, 60, 80, 100, 160, 250] {
+            let text = shown(&rows, Format::Text, width);
+            assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
+            for row in &rows {
+                for column in &COLUMNS[1..] {
+                    assert!(text.contains(&(column.cell)(row)), "{width}: {}: {text}", column.head);
+                }
+            }
+        }
+        let mail = shown(&rows, Format::Mail, 0);
+        assert!(mail.is_ascii() && mail.lines().all(|line| line.len() <= MAIL_WIDTH), "{mail}");
+    }
+
+    #[test]
+    fn hostile_labels_stay_in_their_cell() {
+        let mut rows = fixture::crashed();
+        rows[0].label = "a|<b>,\"x\"\n\x1b[2J比較".into();
+        let csv = shown(&rows, Format::Csv, 0);
+        assert!(csv.contains("\"a|<b>,\"\"x\"\"\n"), "{csv}");
+        let columns = csv.lines().next().unwrap().matches(',').count();
+        assert!(csv.lines().last().unwrap().matches(',').count() == columns);
+        let pipes = shown(&rows, Format::Markdown, 0);
+        assert!(!pipes.contains("<b>") && pipes.contains("a\\|&lt;b>"), "{pipes}");
+        for format in [Format::Text, Format::Markdown] {
+            assert!(!shown(&rows, format, 90).contains('\x1b'));
+        }
+    }
+
+    #[test]
+    fn what_was_found_is_a_sentence_and_nothing_is_promised_where_nothing_was_cut() {
+        let mut rows = fixture::crashed();
+        let said = sentences(&rows);
+        assert_eq!(said[0], "No acknowledged byte or name was lost in 3 cuts of ext4.");
+        assert!(said[1].starts_with("off on a disk that drops flushes: "), "{said:?}");
+        rows[0].tried.clear();
+        assert!(sentences(&rows).iter().any(|said| said.contains("never cut")));
+        for format in [Format::Original, Format::Statistics] {
+            assert!(table(&rows, format, Style::default()).is_none());
+        }
+    }
+}

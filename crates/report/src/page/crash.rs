@@ -1,0 +1,330 @@
+//! The page of power cuts: how fast each file system was, beside what a cut cost it.
+
+use fsdyno_crash::{Row, Tried};
+use minijinja::{AutoEscape, Environment, Value, context};
+
+use super::bars::{self, Bar, Bars, Tone};
+use super::chart::Key;
+use super::colour::{self, Look, Looks};
+use super::figure::{Figure, drawn};
+use super::room::{self, Room};
+use super::scale::Unit;
+use super::table::Table;
+use super::{FigureView, Part, figure_view, listed, style};
+use crate::crash::{COLUMNS, Column, PAIRS, lost, mount, named, sentences};
+use crate::error::ReportError;
+use crate::number;
+
+/// The most that a cut did, from the worst on: what it is called in the key, and whether it was so.
+type Outcome = (&'static str, fn(&Tried) -> bool);
+
+const OUTCOMES: [Outcome; 4] = [
+    ("acknowledged work, or all, is lost", |tried| {
+        tried.findings.violations() > 0 || tried.recovery.lost.is_some()
+    }),
+    ("it needed a repair", |tried| {
+        tried.recovery.unclean.is_some() || tried.recovery.refused.is_some()
+    }),
+    ("unacknowledged work was lost", |tried| {
+        let found = &tried.findings;
+        found.lost_ns.0 + found.files_lost + found.files_empty + found.files_stale > 0
+            || found.names_lost + found.names_doubled > 0
+    }),
+    ("nothing was lost", |_| true),
+];
+
+/// The page. It needs no network, no script and no font of its own; all foreign text is escaped.
+///
+/// # Errors
+/// Only [`ReportError::Template`], for a fault in the page's own template.
+pub fn html(rows: &[Row]) -> Result<String, ReportError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_template("page", include_str!("page.html"))?;
+    let mut room = Room::of(1);
+    room.next_part();
+    let looks = looks(rows);
+    let mut drawn = figures(rows, &looks).into_iter();
+    let mut view = |figure| figure_view(figure, "crash", &mut room);
+    let first: Option<FigureView> = drawn.next().and_then(&mut view);
+    let figures: Vec<FigureView> = drawn.filter_map(&mut view).collect();
+    let lines = room::lines(examples(rows));
+    let title = title(rows);
+    let part = Part {
+        id: "crash".into(),
+        title: "What a power cut costs".into(),
+        first,
+        figures,
+        lines,
+        calls: None,
+    };
+    let meaning = |column: &Column| (column.head.to_string(), column.meaning.to_string());
+    let told = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
+    let conditions = rows.iter().map(conditions).collect();
+    let page = environment.get_template("page")?.render(context! {
+        title,
+        style => Value::from_safe_string(style()),
+        patterns => Value::from_safe_string(colour::patterns()),
+        compared => compared(rows),
+        answer => room::lines(sentences(rows)),
+        parts => [part],
+        left_out => room.left_out(),
+        legend => told.map(meaning).collect::<Vec<_>>(),
+        instrument => context! {},
+        subject => room::lines(conditions),
+    })?;
+    Ok(page)
+}
+
+fn kind(row: &Row) -> &str {
+    row.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str())
+}
+
+fn looks(rows: &[Row]) -> Vec<Look> {
+    Looks::of_kinds(rows.iter().map(kind))
+}
+
+/// `maildir on ext4, xfs: power cuts`.
+fn title(rows: &[Row]) -> String {
+    let workload = rows.first().map_or("nothing", |row| row.plan.workload.name.as_str());
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.label.as_str()) {
+            names.push(&row.label);
+        }
+    }
+    number::clean(&format!("Power cuts: {workload} on {}", listed(&names, 6)))
+}
+
+fn compared(rows: &[Row]) -> String {
+    let cuts: usize = rows.iter().map(|row| row.tried.len()).sum();
+    let cuts = number::count(cuts as u64);
+    let plural = if rows.len() == 1 { "" } else { "s" };
+    format!("{cuts} cuts of {} file system{plural}, each mounted, walked and checked.", rows.len())
+}
+
+/// What was run, so that it can be repeated.
+fn conditions(row: &Row) -> String {
+    let plan = &row.plan;
+    let set: Vec<String> =
+        plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let spec = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.spec.as_str());
+    let kernel = plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default();
+    let disk = plan.disk_name().unwrap_or_default();
+    let lab: String = row.lab_id.as_deref().unwrap_or("none").chars().take(12).collect();
+    number::clean(&format!(
+        "{}: {spec}; {} ({}); {disk}, kernel {kernel}, seed {}, lab {lab}",
+        named(row),
+        plan.workload.name,
+        set.join(" "),
+        row.seed
+    ))
+}
+
+/// The first violations of each, in words.
+fn examples(rows: &[Row]) -> Vec<String> {
+    const EACH: usize = 3;
+    let mut lines = Vec::new();
+    for row in rows {
+        let bad = row
+            .tried
+            .iter()
+            .filter(|tried| tried.findings.violations() > 0 || tried.recovery.lost.is_some());
+        for tried in bad.take(EACH) {
+            let what = tried.findings.examples.first().or(tried.recovery.lost.as_ref());
+            let what = what.map_or("bytes or names are gone", String::as_str);
+            lines.push(number::clean(&format!("{}, cut {}: {what}", named(row), tried.cut.number)));
+        }
+    }
+    lines
+}
+
+/// The figures: speed with the whole table, what cuts did, how much work they cost, how long it took to come back.
+fn figures(rows: &[Row], looks: &[Look]) -> Vec<Figure> {
+    vec![
+        speed(rows, looks),
+        outcomes(rows, looks),
+        worst(
+            rows,
+            looks,
+            ("lost", "Work lost"),
+            lost,
+            "work that nothing acknowledged, as far back as it reaches",
+        ),
+        worst(rows, looks, ("recovery", "Recovery"), mount, "virtual time of the mount"),
+    ]
+}
+
+fn speed(rows: &[Row], looks: &[Look]) -> Figure {
+    let mut unit = rows.first().map_or("", |row| row.rate.unit.as_str()).to_string();
+    if rows.iter().any(|row| row.rate.unit != unit) {
+        unit = "units of work".into();
+    }
+    let bar = |(row, look): (&Row, &Look)| Bar {
+        name: named(row),
+        look: *look,
+        value: format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)),
+        parts: vec![part(row.rate.per_second, Tone::Full)],
+        interval: None,
+        beneath: None,
+    };
+    let bars = rows.iter().zip(looks).map(bar).collect();
+    let chart =
+        bars::draw(&Bars { title: "Speed".into(), unit: Unit::Rate, bars, key: Vec::new() });
+    let heads: Vec<String> = COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(at, column)| if at == 0 { format!("<{}", column.head) } else { column.head.into() })
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(PAIRS, &heads);
+    for (row, look) in rows.iter().zip(looks) {
+        table.row(*look, COLUMNS.iter().map(|column| (column.cell)(row)).collect());
+    }
+    let note = format!(
+        "{} a second until they are durable, one seed: no interval. Beneath it what a power cut costs{}.",
+        number::clean(&unit),
+        drawn(bars::MOST, rows.len())
+    );
+    Figure { slug: "speed", title: "Speed, and what a power cut costs".into(), note, chart, table }
+}
+
+fn part(length: f64, tone: Tone) -> bars::Part {
+    bars::Part { length, tone }
+}
+
+/// How many cuts each outcome was the worst of.
+fn counted(row: &Row) -> [usize; OUTCOMES.len()] {
+    let mut counts = [0; OUTCOMES.len()];
+    for tried in &row.tried {
+        if let Some(at) = OUTCOMES.iter().position(|(_, so)| so(tried)) {
+            counts[at] += 1;
+        }
+    }
+    counts
+}
+
+fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
+    let bar = |(row, look): (&Row, &Look)| {
+        let counts = counted(row);
+        Bar {
+            name: named(row),
+            look: *look,
+            value: format!("{} of {} lost nothing", counts[OUTCOMES.len() - 1], row.tried.len()),
+            parts: (0..).zip(counts).map(|(at, n)| part(n as f64, Tone::Neutral(at))).collect(),
+            interval: None,
+            beneath: None,
+        }
+    };
+    let bars = rows.iter().zip(looks).map(bar).collect();
+    let key =
+        (0..).zip(OUTCOMES).map(|(at, (what, _))| (Key::Box(format!("n{at}")), what.to_string()));
+    let chart = bars::draw(&Bars {
+        title: "What cuts did".into(),
+        unit: Unit::Count,
+        bars,
+        key: key.collect(),
+    });
+    let heads: Vec<&str> =
+        ["<file system"].into_iter().chain(OUTCOMES.map(|(what, _)| what)).collect();
+    let mut table = Table::new("Cuts by the worst that each did", &heads);
+    for (row, look) in rows.iter().zip(looks) {
+        let counts = counted(row).map(|n| n.to_string());
+        table.row(*look, std::iter::once(named(row)).chain(counts).collect());
+    }
+    let note = format!("Cuts by the worst that each did{}.", drawn(bars::MOST, rows.len()));
+    Figure { slug: "outcomes", title: "What cuts did".into(), note, chart, table }
+}
+
+/// The middle cut and the worst one of a time.
+fn worst(
+    rows: &[Row],
+    looks: &[Look],
+    (slug, title): (&'static str, &'static str),
+    of: fn(&Tried) -> u64,
+    what: &str,
+) -> Figure {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut table = Table::new(what, &["<file system", "middle", "worst"]);
+    let mut bars = Vec::new();
+    for (row, look) in rows.iter().zip(looks) {
+        let (middle, most) = row.middle_and_most(of);
+        bars.push(Bar {
+            name: named(row),
+            look: *look,
+            value: format!(
+                "{} / {}",
+                number::seconds(seconds(middle)),
+                number::seconds(seconds(most))
+            ),
+            parts: vec![
+                part(seconds(middle), Tone::Full),
+                part(seconds(most - middle), Tone::Light),
+            ],
+            interval: None,
+            beneath: None,
+        });
+        let cells = [middle, most].map(|ns| number::seconds(seconds(ns)));
+        table.row(*look, std::iter::once(named(row)).chain(cells).collect());
+    }
+    let own = looks.first().map_or("ink".into(), |look| format!("f{}", look.colour));
+    let key = vec![
+        (Key::Box(own.clone()), "the middle cut".to_string()),
+        (Key::Box(format!("{own} light")), "the worst".to_string()),
+    ];
+    let chart = bars::draw(&Bars { title: title.into(), unit: Unit::Seconds, bars, key });
+    let note = format!(
+        "Of all cuts the middle one and the worst: {what}{}.",
+        drawn(bars::MOST, rows.len())
+    );
+    Figure { slug, title: title.into(), note, chart, table }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_page_shows_speed_beside_the_cost_and_needs_nothing_from_the_network() {
+        let page = html(&fixture::crashed()).unwrap();
+        for told in [
+            "Power cuts: dirops on ext4, off",
+            "48.0 deliveries/s",
+            "No acknowledged byte or name was lost in 3 cuts of ext4.",
+            "off on a disk that drops flushes",
+            "VIOLATIONS",
+            "must be 0",
+        ] {
+            assert!(page.contains(told), "{told}");
+        }
+        for outside in ["http:", "https:", "<script", "<link", "<img", "@import", "NaN"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert_eq!(page.matches("<svg class=\"chart").count(), 4);
+        assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+        insta::assert_binary_snapshot!("crash.html", page.into_bytes());
+    }
+
+    #[test]
+    fn each_cut_counts_once_for_the_worst_that_it_did() {
+        let rows = fixture::crashed();
+        assert_eq!(counted(&rows[0]), [0, 0, 2, 1]);
+        assert_eq!(counted(&rows[1]), [2, 0, 1, 0]);
+    }
+
+    #[test]
+    fn hostile_text_is_shown_and_not_obeyed_and_no_row_is_a_page() {
+        let mut rows = fixture::crashed();
+        rows[0].label = "</title><script>alert('x')</script>".into();
+        rows[1].tried[0].findings.examples = vec!["<script>x</script>".into()];
+        rows[1].rate.unit = "<b>".into();
+        let page = html(&rows).unwrap();
+        assert!(
+            !page.contains("<script") && !page.contains("<b>") && page.contains("&lt;script&gt;")
+        );
+        assert!(html(&[]).unwrap().contains("Power cuts: nothing"));
+    }
+}
