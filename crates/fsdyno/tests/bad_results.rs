@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{code, run, stderr, stdout};
+use common::{code, crashed, run, stderr, stdout};
 use serde_json::Value;
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J|x\n\"'";
@@ -178,6 +178,58 @@ fn hostile_names_stay_names_in_every_format() {
     assert_eq!(code(&run(folder, "report hostile --html hostile.html")), 0);
     let page = fs::read_to_string(folder.join("hostile.html")).unwrap();
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn what_power_cuts_cost_is_shown_again_and_refused_where_it_is_damaged() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    measured(folder);
+    let rows = crashed(folder, "base", HOSTILE, "crash");
+    for format in ["text", "mail", "markdown", "csv"] {
+        let done = run(folder, &format!("report crash --format {format}"));
+        assert_eq!(code(&done), 0, "{format}: {}", stderr(&done));
+        let text = stdout(&done);
+        assert!(text.contains("48.0") && text.contains("ext4"), "{format}: {text}");
+        assert!(format == "csv" || !text.contains('\u{1b}'), "{format}: {text}");
+        assert!(format != "markdown" || !text.contains("<script>"), "{text}");
+    }
+    let json = run(folder, "report crash/crash.json --format json");
+    let shown: Value = serde_json::from_str(&stdout(&json)).unwrap();
+    assert_eq!(
+        (shown[1]["label"].as_str(), shown[0]["tried"][0]["cut"]["number"].as_u64()),
+        (Some(HOSTILE), Some(0))
+    );
+    assert_eq!(code(&run(folder, "report crash --html crash.html")), 0);
+    let page = fs::read_to_string(folder.join("crash.html")).unwrap();
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+    let text = rows.to_string();
+    let newer = text.replacen("\"crash\":1", "\"crash\":2", 1);
+    for (name, text, right) in [
+        (
+            "torn",
+            &text[..text.len() / 2],
+            "torn/crash.json' as what fsdyno crash wrote: it is cut short: ",
+        ),
+        ("newer", &newer, "it is of version 2, and this fsdyno reads version 1"),
+        ("other", "[{\"label\":3}]", "invalid type: integer `3`"),
+    ] {
+        fs::create_dir(folder.join(name)).unwrap();
+        fs::write(folder.join(name).join("crash.json"), text).unwrap();
+        let refused = run(folder, &format!("report {name}"));
+        assert_eq!(code(&refused), 2, "{name}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(right), "{name}: {}", stderr(&refused));
+        assert!(stdout(&refused).is_empty(), "{name}");
+    }
+    for (words, right) in [
+        ("report crash base", "apart"),
+        ("report crash --format original", "it is shown as text, mail, json, csv or markdown"),
+        ("report crash --charts charts", "has no --charts"),
+    ] {
+        let refused = run(folder, words);
+        assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+    }
 }
 
 #[test]

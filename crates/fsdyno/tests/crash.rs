@@ -6,8 +6,9 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::Output;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use common::lab::{fsdyno, lab, ours};
 use common::{code, full, run, stderr, stdout};
@@ -18,6 +19,19 @@ const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs
 
 fn crash(folder: &Path, words: &str) -> Output {
     fsdyno(ours(), folder, &format!("{MAIL} {words} --format json")).output().unwrap()
+}
+
+/// A small FUSE file system of ours, mounted in a mode of its own: `fixtures/forgetful.c` says which. It has
+/// one place for all tests, for that is part of what a guest is made of.
+fn forgetful(mode: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (program, new) = (folder.join("forgetful"), folder.join(format!("forgetful-{mode}")));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/forgetful.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&new).arg(source);
+    assert!(compile.status().unwrap().success());
+    std::fs::rename(new, &program).unwrap();
+    format!("--fs '{mode}=fuse: {} {mode} {{device}} {{mount}}'", program.display())
 }
 
 /// The rows of a run that came to its end, and the sum of a finding over all cuts of each.
@@ -69,6 +83,85 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
         tried["recovery"]["mount_ns"] = Value::Null;
     }
     assert_eq!(again, finding["tried"]);
+}
+
+#[test]
+fn a_file_system_that_acknowledges_a_sync_without_doing_it_is_found_out_and_one_that_does_it_is_not()
+ {
+    let Some(folder) = lab() else { return };
+    let started = ["forgets", "honest"].map(|mode| {
+        let words = format!(
+            "{MAIL} --set protocol=fsbench {} --cuts 8 --jobs 1 --out {mode} --format json",
+            forgetful(mode)
+        );
+        let mut command = fsdyno(ours(), folder.path(), &words);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    });
+    let [forgets, honest] = started.map(|child| child.wait_with_output().unwrap());
+    let (forgets, honest) = (rows(&forgets, 1).remove(0), rows(&honest, 0).remove(0));
+    for row in [&forgets, &honest] {
+        assert_eq!(row["tried"].as_array().unwrap().len(), 8, "{}", row["label"]);
+        assert_eq!(told(row, "lost"), 0, "{}: it comes back", row["label"]);
+    }
+    assert!(sum(&forgets, VIOLATIONS) > 0);
+    assert_eq!(sum(&honest, VIOLATIONS), 0);
+}
+
+/// All files of a folder, by their paths.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                all.insert(path.strip_prefix(folder).unwrap().into(), std::fs::read(path).unwrap());
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_same_command_gives_the_same_bytes_whatever_runs_side_by_side() {
+    if !full() {
+        return common::lab::skipped("FSDYNO_TEST=full runs it");
+    }
+    let Some(folder) = lab() else { return };
+    let words = "--set protocol=fsbench --fs ext4 --fs ext2 --cuts 60 --misbehave reorders";
+    let runs = ["1", "2"].map(|jobs| {
+        let out = folder.path().join(jobs);
+        let output =
+            crash(folder.path(), &format!("{words} --jobs {jobs} --out {}", out.display()));
+        assert_eq!(code(&output), 1, "{}", stderr(&output));
+        (stdout(&output), files(&out))
+    });
+    let [first, second] = runs;
+    assert!(first.1.keys().any(|path| path.starts_with("findings")), "{:?}", first.1.keys());
+    assert!(first == second, "the same command, and other bytes");
+}
+
+#[test]
+fn a_cut_after_which_the_file_system_hangs_or_its_kernel_panics_is_a_finding_and_the_others_go_on()
+{
+    if !full() {
+        return common::lab::skipped("FSDYNO_TEST=full runs it");
+    }
+    let Some(folder) = lab() else { return };
+    for (mode, why) in [("hangs", "it hung: not back within"), ("panics", "the kernel panicked")] {
+        let spec = forgetful(mode);
+        let words = format!("--set protocol=fsbench {spec} --cuts 4 --jobs 1 --out {mode}");
+        let row = rows(&crash(folder.path(), &words), 1).remove(0);
+        let tried = row["tried"].as_array().unwrap();
+        assert_eq!(tried.len(), 4, "{mode}: every cut is told of");
+        let lost =
+            |tried: &&Value| tried["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
+        assert!(tried.iter().filter(lost).count() > 0, "{mode}: {tried:?}");
+        assert!(folder.path().join(mode).join("findings").read_dir().unwrap().count() > 0);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{code, fsdyno, run, stderr, stdout};
+use common::{code, crashed, fsdyno, run, stderr, stdout};
 use unicode_width::UnicodeWidthStr;
 
 /// Two results of this host, the second with a label in wide letters.
@@ -73,7 +73,15 @@ fn colour_is_for_terminals_and_no_color_refuses_it() {
 fn no_line_is_wider_than_the_terminal_and_what_was_left_out_is_said() {
     let folder = tempfile::tempdir().unwrap();
     result(folder.path());
-    let shown = ["report a b", "show series a", "list disks", "list workloads", "list periods"];
+    crashed(folder.path(), "a", "比較 with a label that is longer than any line", "crash");
+    let shown = [
+        "report crash",
+        "report a b",
+        "show series a",
+        "list disks",
+        "list workloads",
+        "list periods",
+    ];
     for words in shown {
         for columns in [40, 60, 80, 120] {
             let Some(sent) = on_a_terminal(folder.path(), words, columns, None) else { return };

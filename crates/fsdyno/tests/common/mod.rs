@@ -70,6 +70,34 @@ pub fn records(results: &Path) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// A folder as `fsdyno crash` would leave it: the plan of a result's first trial, two file systems with two
+/// cuts each, the second with this label and a violation.
+pub fn crashed(folder: &Path, of: &str, label: &str, to: &str) -> serde_json::Value {
+    let plan = records(&folder.join(of)).remove(0)["plan"].take();
+    let tried = |number: u64, lost: u64| {
+        serde_json::json!({
+            "cut": {"number": number, "after": 3, "at": 9, "moment": "between", "choice": "all"},
+            "recovery": {"index": number, "mount_ns": 12_000_000},
+            "findings": {
+                "acknowledged_lost": lost, "acknowledged_names": 0, "files_lost": 1, "files_empty": 0,
+                "files_stale": 0, "names_lost": 0, "names_doubled": 0, "names_back": 0,
+                "lost_ns": 5_000_000_000u64, "examples": [label]
+            }
+        })
+    };
+    let row = |label: &str, lost: u64| {
+        serde_json::json!({
+            "crash": 1, "label": label, "plan": plan, "seed": 1, "disk": "honest", "lab_id": null,
+            "rate": {"phase": "create", "unit": "files", "per_second": 48.04},
+            "tried": [tried(0, 0), tried(1, lost)]
+        })
+    };
+    let rows = serde_json::json!([row("ext4", 0), row(label, 2)]);
+    std::fs::create_dir(folder.join(to)).unwrap();
+    std::fs::write(folder.join(to).join("crash.json"), rows.to_string()).unwrap();
+    rows
+}
+
 /// Its exit code.
 pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
