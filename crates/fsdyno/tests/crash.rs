@@ -17,21 +17,32 @@ use serde_json::Value;
 /// Mail, each message synced before it gets its name.
 const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
 
-fn crash(folder: &Path, words: &str) -> Output {
-    fsdyno(ours(), folder, &format!("{MAIL} {words} --format json")).output().unwrap()
+/// Where the FUSE file system of ours lies: one place for all tests, for its bytes and its name are part of
+/// what a guest is made of.
+const PROGRAMS: &str = env!("CARGO_TARGET_TMPDIR");
+
+fn command(folder: &Path, words: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&path).chain([PathBuf::from(PROGRAMS)]);
+    let mut command = fsdyno(ours(), folder, &format!("{MAIL} {words} --format json"));
+    command.env("PATH", std::env::join_paths(path).unwrap());
+    command
 }
 
-/// A small FUSE file system of ours, mounted in a mode of its own: `fixtures/forgetful.c` says which. It has
-/// one place for all tests, for that is part of what a guest is made of.
+fn crash(folder: &Path, words: &str) -> Output {
+    command(folder, words).output().unwrap()
+}
+
+/// The small FUSE file system of ours in a mode of its own: `fixtures/forgetful.c` says which.
 fn forgetful(mode: &str) -> String {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (program, new) = (folder.join("forgetful"), folder.join(format!("forgetful-{mode}")));
+    let folder = Path::new(PROGRAMS);
+    let new = folder.join(format!("forgetful-{mode}"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/forgetful.c");
     let mut compile = Command::new("cc");
     compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&new).arg(source);
     assert!(compile.status().unwrap().success());
-    std::fs::rename(new, &program).unwrap();
-    format!("--fs '{mode}=fuse: {} {mode} {{device}} {{mount}}'", program.display())
+    std::fs::rename(new, folder.join("forgetful")).unwrap();
+    format!("--fs '{mode}=fuse: forgetful {mode} {{device}} {{mount}}'")
 }
 
 /// The rows of a run that came to its end, and the sum of a finding over all cuts of each.
@@ -90,11 +101,9 @@ fn a_file_system_that_acknowledges_a_sync_without_doing_it_is_found_out_and_one_
  {
     let Some(folder) = lab() else { return };
     let started = ["forgets", "honest"].map(|mode| {
-        let words = format!(
-            "{MAIL} --set protocol=fsbench {} --cuts 8 --jobs 1 --out {mode} --format json",
-            forgetful(mode)
-        );
-        let mut command = fsdyno(ours(), folder.path(), &words);
+        let spec = forgetful(mode);
+        let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
+        let mut command = command(folder.path(), &words);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         command.spawn().unwrap()
     });
