@@ -399,10 +399,13 @@ pub fn lab_venue(
 /// here; otherwise they are only looked up, and there are no labs.
 fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
-    for kernel in kernels(run) {
+    // Which --kernel each lab is of: of one that is still to be downloaded there is none.
+    let mut of: Vec<usize> = Vec::new();
+    for (at, kernel) in kernels(run).into_iter().enumerate() {
         match find_lab(kernel.clone(), mode == Mode::Dry) {
             Ok(lab) => {
                 releases.push(lab.kernel_release().to_string());
+                of.push(at);
                 labs.push(lab);
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
@@ -419,15 +422,15 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
         if let Some(other) = labs[..at].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::wrong(format!(
                 "--kernel {} and --kernel {} are one kernel, {}; name it once",
-                run.kernels[other],
-                run.kernels[at],
+                run.kernels[of[other]],
+                run.kernels[of[at]],
                 lab.kernel_release()
             )));
         }
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.kernels);
     let all = labs.len() == releases.len();
-    let labs = labs.into_iter().zip(&names).map(|(lab, name)| lab.named(name.clone()));
+    let labs = labs.into_iter().zip(&of).map(|(lab, at)| lab.named(names[*at].clone()));
     Ok((all.then(|| labs.collect()), names))
 }
 

@@ -317,6 +317,33 @@ fn a_dry_run_refuses_what_a_run_refuses_in_the_same_words() {
 }
 
 #[test]
+fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
+    let folder = tempfile::tempdir().unwrap();
+    const MODEL: &str = "run dirops --on model --fs cached-ext2 --set files=50";
+    for words in ["--repeat 2 --out plain", "--repeat 2 --shard 1/2 --out share"] {
+        let done = run(folder.path(), &format!("{MODEL} {words}"));
+        assert_eq!(code(&done), 0, "{}", stderr(&done));
+    }
+    for (words, part) in [
+        ("--width 2% --at-most 9 --out plain", "a number of repeats is fixed before"),
+        ("--repeat 2 --out share", "'share' holds share 1/2, and a run without --shard"),
+        ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot go there"),
+        ("--repeat 3 --shard 1/2 --out share", "holds share 1/2 of other trials"),
+        ("--repeat 2 --shard 1/2 --out plain", "so it is no share"),
+    ] {
+        let dry = run(folder.path(), &format!("{MODEL} {words} --dry-run"));
+        let meant = run(folder.path(), &format!("{MODEL} {words}"));
+        // A run also shows what the folder holds already.
+        assert_eq!((code(&dry), code(&meant)), (2, 2), "{words}: {}", stderr(&dry));
+        assert!(stderr(&meant).contains(&stderr(&dry)), "{words}: {}", stderr(&meant));
+        assert!(dry.stdout.is_empty() && stderr(&dry).contains(part), "{words}: {}", stderr(&dry));
+    }
+    let goes_on =
+        run(folder.path(), &format!("{MODEL} --repeat 2 --shard 1/2 --out share --dry-run"));
+    assert_eq!(code(&goes_on), 0, "{}", stderr(&goes_on));
+}
+
+#[test]
 fn a_dry_run_shows_the_trials_without_qemu_too_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let output = fsdyno(folder.path())

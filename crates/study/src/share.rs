@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::SCHEMA;
 use fsdyno_record::trial::trial_id;
+use fsdyno_record::{SCHEMA, Trial};
 use serde::{Deserialize, Serialize};
 
 use crate::question::Cell;
@@ -144,13 +144,23 @@ impl Share {
     /// # Errors
     /// The folder holds something else.
     pub fn claim(&self, store: &Store) -> Result<(), ShareError> {
-        let folder = store.folder();
+        match self.fits(store.folder(), store.trials())? {
+            true => Ok(()),
+            false => self.write(store.folder()),
+        }
+    }
+
+    /// Whether a folder with these trials holds this share already; of an empty one nobody has said so yet.
+    ///
+    /// # Errors
+    /// The folder holds something else.
+    pub fn fits(&self, folder: &Path, stored: &[Trial]) -> Result<bool, ShareError> {
         match Share::read(folder)? {
-            None if store.trials().is_empty() => self.write(folder),
+            None if stored.is_empty() => Ok(false),
             None => {
                 Err(ShareError::NoShare { folder: folder.into(), hint: "give --out a new folder" })
             }
-            Some(there) if there.shard == self.shard && there.trials == self.trials => Ok(()),
+            Some(there) if there.shard == self.shard && there.trials == self.trials => Ok(true),
             Some(there) => {
                 let another = if there.trials == self.trials { "" } else { " of other trials" };
                 Err(ShareError::Taken {
@@ -162,15 +172,15 @@ impl Share {
         }
     }
 
-    /// Whether a run that is not shared may go on in the store's folder: not in that of a share, which
+    /// Whether a run that is not shared may go on in a folder: not in that of a share, which
     /// would then hold more than it says.
     ///
     /// # Errors
     /// The folder holds a share.
-    pub fn refuse(store: &Store) -> Result<(), ShareError> {
-        match Share::read(store.folder())? {
+    pub fn refuse(folder: &Path) -> Result<(), ShareError> {
+        match Share::read(folder)? {
             Some(there) if there.shard.is_some() => Err(ShareError::Taken {
-                folder: store.folder().into(),
+                folder: folder.into(),
                 there: there.what(),
                 asked: "a run without --shard".into(),
             }),

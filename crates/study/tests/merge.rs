@@ -356,11 +356,11 @@ fn a_folder_stays_the_share_that_it_is() {
     assert!(error.contains("holds share 1/2, and share 2/2 cannot go there"), "{error}");
     let others = [cell("c", lab("3")), cell("d", lab("4"))];
     assert!(said(share("1/2", &others).claim(&store)).contains("of other trials"));
-    assert!(said(Share::refuse(&store)).contains("a run without --shard"));
+    assert!(said(Share::refuse(store.folder())).contains("a run without --shard"));
     drop(store);
     let out = cluster.path("out");
     merge(&out, &[folder], true).unwrap();
-    Share::refuse(&Store::open(&out).unwrap()).unwrap();
+    Share::refuse(&out).unwrap();
 }
 
 /// A share each of whose trials has a log that says which it is.

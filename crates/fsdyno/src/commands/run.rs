@@ -32,7 +32,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     // clean up.
     let stop = stop::flag()?;
     let mut store = open(&folder)?;
-    fsdyno_study::two_stage::same_rule(rule.as_ref(), store.trials()).map_err(Failure::wrong)?;
+    same_rule(rule.as_ref(), store.trials())?;
     let measured = measure(run, asked, &mut cells, &mut store, &stop);
     // What is there is shown, however the run ended; why it ended is the first thing to tell.
     let shown = match (&measured, run.shard) {
@@ -92,6 +92,7 @@ fn dry(
     let mut look = || -> Result<(), Failure> {
         place::allowed(&asked)?;
         let stored = Store::look(folder)?;
+        same_rule(rule, &stored)?;
         let stop = Arc::new(AtomicBool::new(false));
         ready(run, asked.clone(), &mut cells, folder, &stored, (&stop, Mode::Dry)).map(drop)
     };
@@ -137,8 +138,25 @@ pub fn found(
     *cells = place::cells(&asked)?;
     let none = prepare(&venues, cells, mode)?;
     fsdyno_study::may_join(cells, &venues, stored)?;
+    match share(run, cells)? {
+        Some(share) => share.fits(folder, stored).map(drop)?,
+        None => Share::refuse(folder)?,
+    }
     say_others(cells, stored);
     Ok((venues, none))
+}
+
+/// Whether the trials of a folder ran under this rule.
+fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), Failure> {
+    fsdyno_study::two_stage::same_rule(rule, stored).map_err(Failure::wrong)
+}
+
+/// The share of the trials that this command is.
+fn share(run: &Run, cells: &[Cell]) -> Result<Option<Share>, Failure> {
+    let Some(shard) = run.shard else { return Ok(None) };
+    let schedule = repeats::first(run, repeats::rule(run)?.as_ref(), cells.len());
+    let command = words().join(" ");
+    Ok(Some(Share::new(shard, &schedule, cells, command, run.baseline.clone())))
 }
 
 /// Runs the trials.
@@ -153,12 +171,8 @@ fn measure(
     let venues = ready(run, asked, cells, store.folder(), store.trials(), (stop, Mode::Run))?;
     let rule = repeats::rule(run)?;
     let schedule = repeats::first(run, rule.as_ref(), cells.len());
-    match run.shard {
-        Some(shard) => {
-            let command = words().join(" ");
-            Share::new(shard, &schedule, cells, command, run.baseline.clone()).claim(store)?;
-        }
-        None => Share::refuse(store)?,
+    if let Some(share) = share(run, cells)? {
+        share.claim(store)?;
     }
     let schedule = own(run, &schedule);
     let pilot = go(run, &venues, cells, &schedule, store, stop)?;
