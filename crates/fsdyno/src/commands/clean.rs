@@ -46,7 +46,14 @@ impl Left {
             Left::Array(at, mark) => format!("the array {}, of process {}", at.display(), mark.pid),
             Left::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
             Left::Drive(it) => {
-                format!("two partitions of {} ({})", it.path.display(), it.serial)
+                let parts = format!("two partitions of {} ({})", it.path.display(), it.serial);
+                match &it.foreign {
+                    None => parts,
+                    Some(found) => format!(
+                        "{parts}, in which by now lies {found}; that stays on the drive, from byte \
+                         1048576 on, and only its partition goes"
+                    ),
+                }
             }
             Left::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
         }

@@ -18,10 +18,13 @@ pub struct LeftDrive {
     pub path: PathBuf,
     /// Its serial number.
     pub serial: String,
+    /// What lies in its data part by now that fsdyno has not left there.
+    pub foreign: Option<String>,
 }
 
 /// The drives of this machine with parts of ours, our mark, and nobody who uses them. Only such are opened,
-/// and only to be read; who is not root sees none.
+/// and only to be read; who is not root sees none. What lies in the parts does not matter: they stand in no
+/// table on the drive, and go without a byte of it being written.
 pub fn left_drives() -> Vec<LeftDrive> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut found: Vec<LeftDrive> = entries
@@ -31,8 +34,9 @@ pub fn left_drives() -> Vec<LeftDrive> {
             is_divided(&drive).then_some(())?;
             let path = drive.path();
             let (seen, reasons) = inspect(drive, false).ok()?;
-            let ours = reasons.is_empty() && seen.mark.is_some();
-            ours.then_some(LeftDrive { path, serial: seen.serial })
+            let foreign = foreign(&reasons);
+            let ours = seen.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
+            ours.then_some(LeftDrive { path, serial: seen.serial, foreign })
         })
         .collect();
     found.sort_by(|one, other| one.path.cmp(&other.path));
@@ -49,7 +53,11 @@ impl LeftDrive {
         // Nobody can take the drive, or a part of it, from here on.
         let held = drive.open_to_hold()?;
         let divided = is_divided(&drive);
-        let (seen, reasons) = inspect(drive, true)?;
+        let (seen, mut reasons) = inspect(drive, true)?;
+        // Of what lies there the user was told; what else speaks against it counts.
+        if foreign(&reasons) == self.foreign {
+            reasons.retain(|reason| !matches!(reason, Reason::NotLeft { .. }));
+        }
         if !divided || seen.mark.is_none() || seen.serial != self.serial || !reasons.is_empty() {
             let reasons = if reasons.is_empty() { vec![Reason::Busy] } else { reasons };
             let (path, what) = (self.path.clone(), seen.drive.describe());
@@ -66,6 +74,14 @@ impl LeftDrive {
         }
         Ok(())
     }
+}
+
+/// What is in the data part in place of what the mark says.
+fn foreign(reasons: &[Reason]) -> Option<String> {
+    reasons.iter().find_map(|reason| match reason {
+        Reason::NotLeft { found, .. } => Some(found.to_string()),
+        _ => None,
+    })
 }
 
 /// Whether the kernel knows parts of it, and none but such as ours.
