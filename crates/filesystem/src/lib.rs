@@ -35,5 +35,5 @@ pub use error::SpecError;
 pub use features::{features, journal_bytes};
 pub use fill::{Devices, fill, fill_word};
 pub use period::Period;
-pub use plan::Context;
+pub use plan::{Context, HARMLESS};
 pub use spec::Spec;

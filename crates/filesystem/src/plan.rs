@@ -320,7 +320,7 @@ fn holds(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
 }
 
 /// Devices that any FUSE program may want, and that hold nothing.
-const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
+pub const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
 
 /// How tools name a device by what lies on it (libblkid).
 const BY_CONTENTS: &[&str] = &["LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];

@@ -1,6 +1,6 @@
 //! The lab: a guest in virtual time on modelled disks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
-use fsdyno_filesystem::{array as md, catalog};
 use fsdyno_lab::{
-    Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, Parts, RunError, Snapshot,
+    Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, RunError, Snapshot,
 };
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, RaidPlan, Task};
+use fsdyno_record::plan::{DiskPlan, LabPlan, Task};
 use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
@@ -24,6 +23,7 @@ use crate::host::{nanos, read_report};
 use crate::input::Inputs;
 use crate::look::Look;
 use crate::made::{self, Attention};
+use crate::parts::{Hardware, hardware, parts, programs_of};
 use crate::venue::{Identity, Ran, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
@@ -64,24 +64,6 @@ pub struct LabVenue {
 /// What decides the parts of a guest: kernel, file system (and its programs, which a spec may name),
 /// what its disks are, CPU.
 type Key = (String, Option<String>, Hardware, String);
-
-/// A file system with the programs that its guest needs.
-fn programs_of(filesystem: &FilesystemPlan) -> String {
-    let programs = [filesystem.mkfs.first(), filesystem.mount_command.first()];
-    let programs: Vec<&str> = programs.into_iter().flatten().map(String::as_str).collect();
-    format!("{}:{} {}", filesystem.kind, filesystem.made_kind(), programs.join(" "))
-}
-
-/// What of the disks decides the parts of a guest.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Hardware {
-    /// Of each disk, in their order, whether it is an NVDIMM.
-    pmem: Vec<bool>,
-    /// The schedulers of their queues.
-    schedulers: BTreeSet<String>,
-    /// How they are put together.
-    raid: Option<String>,
-}
 
 impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
@@ -153,29 +135,35 @@ impl LabVenue {
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
         }
-        let lab = self.labs.get(kernel).ok_or_else(|| {
-            VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
-        })?;
-        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, &key.2)?;
-        parts.cpu = lab_plan.cpu;
-        self.changes.iter().for_each(|change| change.make(&mut parts));
-        let guest = Arc::new(lab.prepare(&parts).map_err(from_lab)?);
+        let guest = Arc::new(self.packed(plan, &key.2, &[])?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
     }
 
     /// A guest for a plan that has more programs.
     pub(crate) fn guest_with(&self, plan: &Plan, tools: &[String]) -> Result<Guest, VenueError> {
+        self.packed(plan, &hardware(plan.lab().ok_or_else(not_a_lab)?)?, tools)
+    }
+
+    fn packed(
+        &self,
+        plan: &Plan,
+        hardware: &Hardware,
+        tools: &[String],
+    ) -> Result<Guest, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
-        let lab = self.labs.get(&lab_plan.kernel).ok_or_else(not_a_lab)?;
-        let hardware = hardware(lab_plan)?;
-        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, &hardware)?;
+        let kernel = &lab_plan.kernel;
+        let lab = self.labs.get(kernel).ok_or_else(|| {
+            VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
+        })?;
+        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, hardware)?;
         parts.cpu = lab_plan.cpu;
         for tool in tools {
             if !parts.tools.contains(tool) {
                 parts.tools.push(tool.clone());
             }
         }
+        self.changes.iter().for_each(|change| change.make(&mut parts));
         lab.prepare(&parts).map_err(from_lab)
     }
 
@@ -454,22 +442,6 @@ pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
         .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))
 }
 
-/// What a plan's disks need of a guest.
-fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
-    let mut disks = Vec::new();
-    if !lab.in_memory() {
-        disks.resize(lab.data_disks() as usize, disk_of(&lab.disk)?);
-    }
-    disks.extend(lab.journal.as_ref().map(disk_of).transpose()?);
-    let scheduler =
-        |disk: &DiskSpec| lab.scheduler.clone().unwrap_or_else(|| disk.queue.scheduler.clone());
-    Ok(Hardware {
-        pmem: disks.iter().map(|disk| disk.attach == Attach::Pmem).collect(),
-        schedulers: disks.iter().map(scheduler).collect(),
-        raid: lab.raid.map(|raid| raid.to_string()),
-    })
-}
-
 pub(crate) fn not_a_lab() -> VenueError {
     VenueError::Died("a plan for a directory came to the lab".into())
 }
@@ -492,56 +464,6 @@ fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     Ok(Bytes(limit))
 }
 
-/// What goes into the guest for a file system on such disks.
-fn parts(
-    agent: &std::path::Path,
-    filesystem: Option<&FilesystemPlan>,
-    raid: Option<RaidPlan>,
-    hardware: &Hardware,
-) -> Result<Parts, VenueError> {
-    let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
-    if hardware.pmem.contains(&false) {
-        // A device for each disk; each further one costs boot time.
-        parts.modules.push(format!("nbd nbds_max={}", hardware.pmem.len()));
-    }
-    if hardware.pmem.contains(&true) {
-        parts.modules.extend(["nfit", "nd_pmem"].map(String::from));
-    }
-    // The other schedulers are part of every kernel that has them.
-    let module = |scheduler: &String| match scheduler.as_str() {
-        "bfq" => Some("bfq".to_string()),
-        "kyber" => Some("kyber-iosched".to_string()),
-        _ => None,
-    };
-    parts.modules.extend(hardware.schedulers.iter().filter_map(module));
-    if let Some(raid) = raid {
-        parts.modules.push(md::module(raid).to_string());
-        parts.tools.push(md::TOOL.to_string());
-    }
-    let Some(filesystem) = filesystem else { return Ok(parts) };
-    parts.modules.extend(filesystem.modules.iter().cloned());
-    let kind = catalog::get(filesystem.made_kind())
-        .map_err(|error| VenueError::Died(error.to_string()))?;
-    // The check runs on the host, so its tool stays out of the guest; that it is missing has to be
-    // found before the work and not after the first trial.
-    parts.host_tools.extend(filesystem.check.first().cloned());
-    let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
-    let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
-    for argv in own.into_iter().chain(journal) {
-        let tool = argv.first().filter(|tool| !parts.tools.contains(tool)).cloned();
-        parts.tools.extend(tool);
-    }
-    for path in &kind.files {
-        // A file that the host's tools do without is not needed in the guest either.
-        if let Ok(contents) = std::fs::read(path) {
-            parts.files.push((path.clone(), contents));
-        }
-    }
-    let own = kind.own_files.iter();
-    parts.files.extend(own.map(|(path, text)| (path.clone(), text.clone().into_bytes())));
-    Ok(parts)
-}
-
 /// What the lab lacks, with what brings it.
 pub(crate) fn from_lab(error: LabError) -> VenueError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -560,8 +482,7 @@ pub(crate) fn from_run(error: RunError) -> VenueError {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
+    use fsdyno_filesystem::catalog;
     use fsdyno_record::plan::{MediumPlan, WorkloadPlan};
 
     use super::*;
@@ -595,35 +516,5 @@ mod tests {
             tools::of_plan(&plan)
         );
         assert!(tools::of_plan(&Plan { filesystem: None, ..plan }).is_empty());
-    }
-
-    fn hardware(raid: Option<&str>) -> Hardware {
-        Hardware {
-            pmem: vec![false; raid.map_or(1, |_| 3)],
-            schedulers: ["bfq".to_string()].into(),
-            raid: raid.map(String::from),
-        }
-    }
-
-    #[test]
-    fn an_array_brings_its_module_its_tool_and_a_device_for_each_disk() {
-        let raid = Some("5x3".parse().unwrap());
-        let with = parts(Path::new("/x"), None, raid, &hardware(Some("5x3"))).unwrap();
-        assert_eq!(with.modules, ["nbd nbds_max=3", "bfq", "raid456"]);
-        assert_eq!(with.tools, ["mdadm"]);
-    }
-
-    #[test]
-    fn a_guest_gets_the_tools_modules_and_files_of_its_file_system() {
-        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
-        let kind = catalog::get("ext4").unwrap();
-        let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
-        let parts = parts(Path::new("/x"), Some(&plan), None, &hardware(None)).unwrap();
-        assert_eq!(parts.modules, ["nbd nbds_max=1", "bfq", "ext4"]);
-        assert!(parts.tools.contains(&"mke2fs".to_string()));
-        assert_eq!(parts.host_tools, ["e2fsck"]);
-        assert!(!parts.tools.contains(&"e2fsck".to_string()), "{parts:?}");
-        let there = std::path::Path::new("/etc/mke2fs.conf").exists();
-        assert_eq!(parts.files.iter().any(|(path, _)| path == "/etc/mke2fs.conf"), there);
     }
 }

@@ -16,6 +16,7 @@ mod look;
 mod made;
 pub mod md;
 pub mod model;
+mod parts;
 pub mod prerequisites;
 pub mod recover;
 pub mod region;

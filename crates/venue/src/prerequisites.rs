@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_filesystem::{Filesystem, array, catalog};
+use fsdyno_filesystem::{Filesystem, HARMLESS, array, catalog};
 use fsdyno_lab::{Modules, find_program};
 use fsdyno_record::plan::{FilesystemPlan, RaidPlan};
 
@@ -68,7 +68,7 @@ fn leads_to_a_device(word: &str) -> bool {
     word.split([',', '=', ':']).any(|path| {
         let kind = fs::metadata(path).map(|metadata| metadata.file_type());
         kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
-            && !matches!(path, "/dev/fuse" | "/dev/null")
+            && !HARMLESS.contains(&path)
     })
 }
 

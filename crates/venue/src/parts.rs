@@ -1,0 +1,131 @@
+//! What goes into a guest for a plan: modules, tools and files.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use fsdyno_disk::{Attach, DiskSpec};
+use fsdyno_filesystem::{array as md, catalog};
+use fsdyno_lab::Parts;
+use fsdyno_record::plan::{FilesystemPlan, LabPlan, RaidPlan};
+
+use crate::error::VenueError;
+use crate::lab::disk_of;
+
+/// A file system with the programs that its guest needs.
+pub fn programs_of(filesystem: &FilesystemPlan) -> String {
+    let programs = [filesystem.mkfs.first(), filesystem.mount_command.first()];
+    let programs: Vec<&str> = programs.into_iter().flatten().map(String::as_str).collect();
+    format!("{}:{} {}", filesystem.kind, filesystem.made_kind(), programs.join(" "))
+}
+
+/// What of the disks decides the parts of a guest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hardware {
+    /// Of each disk, in their order, whether it is an NVDIMM.
+    pub pmem: Vec<bool>,
+    /// The schedulers of their queues.
+    pub schedulers: BTreeSet<String>,
+    /// How they are put together.
+    pub raid: Option<String>,
+}
+
+/// What a plan's disks need of a guest.
+pub fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
+    let mut disks = Vec::new();
+    if !lab.in_memory() {
+        disks.resize(lab.data_disks() as usize, disk_of(&lab.disk)?);
+    }
+    disks.extend(lab.journal.as_ref().map(disk_of).transpose()?);
+    let scheduler =
+        |disk: &DiskSpec| lab.scheduler.clone().unwrap_or_else(|| disk.queue.scheduler.clone());
+    Ok(Hardware {
+        pmem: disks.iter().map(|disk| disk.attach == Attach::Pmem).collect(),
+        schedulers: disks.iter().map(scheduler).collect(),
+        raid: lab.raid.map(|raid| raid.to_string()),
+    })
+}
+
+/// What goes into the guest for a file system on such disks.
+pub fn parts(
+    agent: &Path,
+    filesystem: Option<&FilesystemPlan>,
+    raid: Option<RaidPlan>,
+    hardware: &Hardware,
+) -> Result<Parts, VenueError> {
+    let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
+    if hardware.pmem.contains(&false) {
+        // A device for each disk; each further one costs boot time.
+        parts.modules.push(format!("nbd nbds_max={}", hardware.pmem.len()));
+    }
+    if hardware.pmem.contains(&true) {
+        parts.modules.extend(["nfit", "nd_pmem"].map(String::from));
+    }
+    // The other schedulers are part of every kernel that has them.
+    let module = |scheduler: &String| match scheduler.as_str() {
+        "bfq" => Some("bfq".to_string()),
+        "kyber" => Some("kyber-iosched".to_string()),
+        _ => None,
+    };
+    parts.modules.extend(hardware.schedulers.iter().filter_map(module));
+    if let Some(raid) = raid {
+        parts.modules.push(md::module(raid).to_string());
+        parts.tools.push(md::TOOL.to_string());
+    }
+    let Some(filesystem) = filesystem else { return Ok(parts) };
+    parts.modules.extend(filesystem.modules.iter().cloned());
+    let kind = catalog::get(filesystem.made_kind())
+        .map_err(|error| VenueError::Died(error.to_string()))?;
+    // The check runs on the host, so its tool stays out of the guest; that it is missing has to be
+    // found before the work and not after the first trial.
+    parts.host_tools.extend(filesystem.check.first().cloned());
+    let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
+    let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
+    for argv in own.into_iter().chain(journal) {
+        let tool = argv.first().filter(|tool| !parts.tools.contains(tool)).cloned();
+        parts.tools.extend(tool);
+    }
+    for path in &kind.files {
+        // A file that the host's tools do without is not needed in the guest either.
+        if let Ok(contents) = std::fs::read(path) {
+            parts.files.push((path.clone(), contents));
+        }
+    }
+    let own = kind.own_files.iter();
+    parts.files.extend(own.map(|(path, text)| (path.clone(), text.clone().into_bytes())));
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hardware(raid: Option<&str>) -> Hardware {
+        Hardware {
+            pmem: vec![false; raid.map_or(1, |_| 3)],
+            schedulers: ["bfq".to_string()].into(),
+            raid: raid.map(String::from),
+        }
+    }
+
+    #[test]
+    fn an_array_brings_its_module_its_tool_and_a_device_for_each_disk() {
+        let raid = Some("5x3".parse().unwrap());
+        let with = parts(Path::new("/x"), None, raid, &hardware(Some("5x3"))).unwrap();
+        assert_eq!(with.modules, ["nbd nbds_max=3", "bfq", "raid456"]);
+        assert_eq!(with.tools, ["mdadm"]);
+    }
+
+    #[test]
+    fn a_guest_gets_the_tools_modules_and_files_of_its_file_system() {
+        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
+        let kind = catalog::get("ext4").unwrap();
+        let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
+        let parts = parts(Path::new("/x"), Some(&plan), None, &hardware(None)).unwrap();
+        assert_eq!(parts.modules, ["nbd nbds_max=1", "bfq", "ext4"]);
+        assert!(parts.tools.contains(&"mke2fs".to_string()));
+        assert_eq!(parts.host_tools, ["e2fsck"]);
+        assert!(!parts.tools.contains(&"e2fsck".to_string()), "{parts:?}");
+        let there = std::path::Path::new("/etc/mke2fs.conf").exists();
+        assert_eq!(parts.files.iter().any(|(path, _)| path == "/etc/mke2fs.conf"), there);
+    }
+}
