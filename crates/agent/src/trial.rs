@@ -1,31 +1,22 @@
 //! One trial from the first mkfs to the last check, on whatever it lies.
 
-use std::ffi::{CString, OsStr};
-use std::fs::File;
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 
-use fsdyno_engine::issue::sync::Sync as SyncIssuer;
 use fsdyno_engine::issue::uring;
-use fsdyno_engine::{
-    Crew, OwnCost, PhaseError, Recorder, calibrate, clock, run_acked, run_phase, verify,
-    verify_device,
-};
+use fsdyno_engine::{Crew, OwnCost, PhaseError, calibrate, clock, run_acked};
 use fsdyno_record::acks::{AckLog, What};
 use fsdyno_record::mailbox::{Mailbox, Stage, Word};
 use fsdyno_record::plan::{IssuerPlan, Task, VerifyMode};
 use fsdyno_record::series::PhaseSeries;
 use fsdyno_record::trial::{
     AgentReport, Capacity, Conditions, Gap, Instrument, Measured, Outcome, Phase, Split,
-    VerifyReport,
 };
 use fsdyno_record::{Bytes, Job, Nanos, seed};
 use fsdyno_workload::one_file::one_file;
-use fsdyno_workload::{
-    Beforehand, Contents, GapKind, Input, PhaseSpec, Setting, Tree, Workload, workloads,
-};
+use fsdyno_workload::{Contents, GapKind, Input, PhaseSpec, Setting, Workload, workloads};
 
 use crate::account::{Account, cacheable_memory, device_since, dirty_bytes};
 use crate::over_time::{self, SeenOf};
@@ -34,6 +25,9 @@ use crate::sampler::{Sampler, dirty_and_writeback};
 use crate::target::Target;
 use crate::{acks, age};
 use crate::{books, held, machine};
+
+mod beforehand;
+mod end;
 
 /// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
 /// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
@@ -319,34 +313,6 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Makes what the first phase finds, untimed, and reads back that it is there.
-    fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
-        let Some(Beforehand { mut ops, tree }) = workload.beforehand().filter(|_| self.calls())
-        else {
-            return Ok(());
-        };
-        let root = self.target.root().try_clone_to_owned().map_err(failed("open the root"))?;
-        let (mut issuer, mut recorder) =
-            (SyncIssuer::new(root, Arc::clone(&self.contents)), Recorder::new());
-        let mailbox = self.mailbox;
-        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
-        let before = self.space_used().map_err(failed("statfs"))?;
-        self.target.set_timed(false);
-        run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut beat)
-            .map_err(|error| failure("before the first", &error.into()))?;
-        drop(issuer);
-        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
-        let space = self.space_used().map_err(failed("statfs"))?;
-        let calls: Vec<String> =
-            recorder.counts().iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        self.conditions.notes.push(format!(
-            "what the first phase finds was made before it, in no figure, by {}; the file system had \
-             {before} in use before and {space} after",
-            calls.join(", ")
-        ));
-        self.compare(tree.as_ref())
-    }
-
     /// Waits for the moment at which the first phase begins, which in virtual time costs nothing.
     fn wait_for_start(&self) {
         if self.job.plan.lab().is_some_and(|lab| lab.accel.is_exact()) {
@@ -590,72 +556,5 @@ impl Trial<'_> {
             data: Bytes(book("data bytes")),
             ..empty
         })
-    }
-
-    fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
-        self.stage(Stage::Verifying);
-        let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
-        let tree = workload.tree_after(phase, done);
-        self.compare(tree.as_ref())
-    }
-
-    /// Compares what is there with what must be.
-    fn compare(&mut self, tree: &dyn Tree) -> Result<(), String> {
-        self.target.set_timed(false);
-        let mode = self.job.plan.verify;
-        let mailbox = self.mailbox;
-        let mut beat = |entries: u64| {
-            if entries % 256 == 0 {
-                mailbox.set(Word::Now, clock::now().0);
-            }
-        };
-        let (root, seed) = (self.target.root(), self.job.seed);
-        let seen = match &self.device {
-            Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
-                .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
-            None => verify(root, tree, &self.contents, mode, seed, &mut beat),
-        };
-        self.target.set_timed(true);
-        let seen: VerifyReport = seen.map_err(failed("verify"))?;
-        let total = &mut self.measured.verify;
-        total.mode = mode;
-        total.files += seen.files;
-        total.directories += seen.directories;
-        total.bytes = total.bytes + seen.bytes;
-        total.problems += seen.problems;
-        total.elapsed_ns += seen.elapsed_ns;
-        total.examples.extend(seen.examples);
-        match total.examples.first() {
-            Some(first) => Err(format!("verify found {} differences: {first}", total.problems)),
-            None => Ok(()),
-        }
-    }
-
-    fn finish(&mut self, workload: &dyn Workload, phases: &[PhaseSpec]) -> Result<(), String> {
-        if let Some(last) =
-            phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.calls())
-        {
-            let (verified, elapsed_ns) = elapsed(|| {
-                let done = self.untimed(|target| target.gap(GapKind::Remount));
-                let done = done.map_err(failed("last remount"))?;
-                self.verify(workload, last).map(|()| done)
-            });
-            let (before, wanted) = (String::new(), "verify".to_string());
-            let done = verified?.to_string();
-            self.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
-        }
-        self.count_aged()?;
-        self.stage(Stage::Checking);
-        self.target.finish().map_err(failed("unmount"))?;
-        let phases = &self.measured.phases;
-        for instrument in phases.iter().map(|phase| phase.instrument) {
-            let total = &mut self.measured.instrument;
-            total.server_cpu_ns += instrument.server_cpu_ns;
-            total.driver_cpu_ns += instrument.driver_cpu_ns;
-            total.late_ns += instrument.late_ns;
-            total.engine_ns += instrument.engine_ns;
-            total.sampler_cpu_ns += instrument.sampler_cpu_ns;
-        }
-        Ok(())
     }
 }

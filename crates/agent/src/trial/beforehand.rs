@@ -1,0 +1,40 @@
+//! What a workload's first phase finds: made before it, untimed, and read back.
+
+use std::sync::Arc;
+
+use fsdyno_engine::issue::sync::Sync as SyncIssuer;
+use fsdyno_engine::{Recorder, clock, run_phase};
+use fsdyno_record::mailbox::Word;
+use fsdyno_workload::{Beforehand, GapKind, Workload};
+
+use super::{Trial, failed, failure};
+
+impl Trial<'_> {
+    /// Makes what the first phase finds, untimed, and reads back that it is there.
+    pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        let Some(Beforehand { mut ops, tree }) = workload.beforehand().filter(|_| self.calls())
+        else {
+            return Ok(());
+        };
+        let root = self.target.root().try_clone_to_owned().map_err(failed("open the root"))?;
+        let (mut issuer, mut recorder) =
+            (SyncIssuer::new(root, Arc::clone(&self.contents)), Recorder::new());
+        let mailbox = self.mailbox;
+        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
+        let before = self.space_used().map_err(failed("statfs"))?;
+        self.target.set_timed(false);
+        run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut beat)
+            .map_err(|error| failure("before the first", &error.into()))?;
+        drop(issuer);
+        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
+        let space = self.space_used().map_err(failed("statfs"))?;
+        let calls: Vec<String> =
+            recorder.counts().iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        self.conditions.notes.push(format!(
+            "what the first phase finds was made before it, in no figure, by {}; the file system had \
+             {before} in use before and {space} after",
+            calls.join(", ")
+        ));
+        self.compare(tree.as_ref())
+    }
+}
