@@ -168,6 +168,7 @@ mod tests {
             seed: 1,
             repeats: None,
             version: "0".into(),
+            deadline_ns: None,
             outcome: Outcome::Ok,
             reason: Some("größer".into()),
             plan: Plan {

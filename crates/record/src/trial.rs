@@ -33,6 +33,9 @@ pub struct Trial {
     pub repeats: Option<Repeats>,
     /// Version of fsdyno.
     pub version: String,
+    /// What it might take, in virtual time in the lab, where that is not the usual: part of what its guest reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<Nanos>,
     /// How it ended.
     pub outcome: Outcome,
     /// Why it failed or was skipped.

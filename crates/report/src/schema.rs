@@ -90,6 +90,7 @@ fn of_all_kinds() -> Vec<Vec<Trial>> {
         let (width_ppm, pilot, at_most, first_seed) = (10_000, 2, 3, 1);
         let wanted = Some(9);
         trial.repeats = Some(Repeats { width_ppm, pilot, at_most, first_seed, wanted });
+        trial.deadline_ns = Some(Nanos(60_000_000_000));
         assert_eq!(problems(&record(trial)), Vec::<String>::new());
     }
     let mut null = fixture::trials();

@@ -325,6 +325,7 @@ pub(crate) mod tests {
             seed: 1,
             repeats: None,
             version: "0".into(),
+            deadline_ns: None,
             outcome,
             reason: None,
             plan: Plan {

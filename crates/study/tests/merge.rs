@@ -58,6 +58,7 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
         seed: slot.seed,
         repeats: None,
         version: "1".into(),
+        deadline_ns: None,
         outcome: Outcome::Ok,
         reason: None,
         plan,

@@ -1,0 +1,243 @@
+//! Runs through venues that only pretend.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Bytes;
+use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
+use fsdyno_record::trial::AgentReport;
+
+use fsdyno_record::Nanos;
+
+use super::*;
+use crate::USUAL_DEADLINE;
+use crate::schedule::schedule;
+
+/// A venue that answers at once, as its function says.
+struct Fake<F>(F);
+
+impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
+    fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
+        let components = [("agent".to_string(), "here".to_string())].into();
+        Ok(Some(Identity { lab_id: "here".into(), components }))
+    }
+
+    fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let progress = fsdyno_record::mailbox::Progress {
+            stage: fsdyno_record::mailbox::Stage::Running,
+            phase: 0,
+            phases: 1,
+            ops_done: 1,
+            ops_total: 1,
+            now: Nanos(1),
+            requests: 0,
+        };
+        if watch(&progress) == Watch::Stop {
+            return Err(VenueError::Stopped);
+        }
+        let report = (self.0)(job)?;
+        Ok(Ran { report, host: Host::default(), identity: self.identity(&job.plan)? })
+    }
+}
+
+fn cells() -> Vec<Cell> {
+    ["a", "b"]
+        .map(|path| {
+            let plan = Plan {
+                label: path.into(),
+                workload: WorkloadPlan {
+                    name: "dirops".into(),
+                    params: Default::default(),
+                    input: None,
+                },
+                filesystem: None,
+                medium: MediumPlan::Lab(LabPlan::new(
+                    DiskPlan { name: "d".into(), spec: path.into() },
+                    Bytes(1 << 30),
+                    "6.1",
+                )),
+                threads: 1,
+                issuer: fsdyno_record::plan::IssuerPlan::Sync,
+                verify: VerifyMode::Full,
+                sysctls: Default::default(),
+                hash: String::new(),
+            };
+            let (needs, phases) = (Default::default(), Vec::new());
+            Cell { plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
+        })
+        .into()
+}
+
+fn good(_: &Job) -> Result<AgentReport, VenueError> {
+    Ok(AgentReport { outcome: Outcome::Ok, ..AgentReport::default() })
+}
+
+fn go(venue: &dyn Venue, store: &mut Store, stop: bool) -> Result<Summary, RunError> {
+    go_with(&cells(), venue, store, stop)
+}
+
+fn go_with(
+    cells: &[Cell],
+    venue: &dyn Venue,
+    store: &mut Store,
+    stop: bool,
+) -> Result<Summary, RunError> {
+    let stop = AtomicBool::new(stop);
+    run(&schedule(2, 3, 1), cells, venue, store, 2, &stop, &())
+}
+
+#[test]
+fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let summary = go(&Fake(good), &mut store, false).unwrap();
+    assert_eq!(summary, Summary { ok: 6, ..Summary::default() });
+    let summary = go(&Fake(good), &mut store, false).unwrap();
+    assert_eq!(summary, Summary { there: 6, ..Summary::default() });
+    assert_eq!(store.trials().len(), 6);
+}
+
+#[test]
+fn a_venue_that_fails_leaves_a_line_with_the_reason_and_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let bad = |_: &Job| Err(VenueError::Died("killed by signal 9".into()));
+    assert_eq!(go(&Fake(bad), &mut store, false).unwrap().failed, 6);
+    assert_eq!(store.trials()[0].reason.as_deref(), Some("killed by signal 9"));
+    assert_eq!(go(&Fake(good), &mut store, false).unwrap().ok, 6);
+    let kept = crate::without_superseded(store.trials());
+    assert!(kept.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure stayed");
+}
+
+#[test]
+fn a_failure_bears_the_identity_of_the_lab_it_happened_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let bad = |_: &Job| Err(VenueError::Died("x".into()));
+    go(&Fake(bad), &mut store, false).unwrap();
+    assert!(store.trials().iter().all(|trial| trial.lab_id.as_deref() == Some("here")));
+}
+
+#[test]
+fn the_same_plan_under_another_label_is_another_row_and_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    go(&Fake(good), &mut store, false).unwrap();
+    let mut cells = cells();
+    cells[1] = cells[0].clone();
+    cells[1].plan.label = "twin".into();
+    let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    assert_eq!(summary, Summary { ok: 3, there: 3, ..Summary::default() });
+}
+
+#[test]
+fn what_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut cells = cells();
+    cells[1].skip = Some("Linux 6.13 no longer has it".into());
+    let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    assert_eq!(summary, Summary { ok: 3, skipped: 3, ..Summary::default() });
+    let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    assert_eq!(summary, Summary { there: 3, skipped: 3, ..Summary::default() });
+    let skipped: Vec<&Trial> =
+        store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
+    assert_eq!(skipped.len(), 3);
+    assert_eq!(skipped[0].reason.as_deref(), Some("Linux 6.13 no longer has it"));
+}
+
+#[test]
+fn one_worker_stores_the_trials_in_the_order_of_the_schedule_those_that_are_skipped_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut cells = cells();
+    cells[1].skip = Some("Linux 6.13 no longer has it".into());
+    let (order, stop) = (schedule(2, 4, 1), AtomicBool::new(false));
+    run(&order, &cells, &Fake(good), &mut store, 1, &stop, &()).unwrap();
+    let stored: Vec<(&str, u64)> =
+        store.trials().iter().map(|trial| (trial.plan.label.as_str(), trial.seed)).collect();
+    let planned: Vec<(&str, u64)> =
+        order.iter().map(|slot| (cells[slot.cell].plan.label.as_str(), slot.seed)).collect();
+    assert_eq!(stored, planned);
+}
+
+/// A directory on which something else may be mounted.
+struct Place(&'static str);
+
+impl Venue for Place {
+    fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
+        Ok(None)
+    }
+
+    fn ground(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
+        Ok([("mount".to_string(), self.0.to_string())].into())
+    }
+
+    fn run(&self, _: &Job, _: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
+        let mut report = AgentReport { outcome: Outcome::Ok, ..AgentReport::default() };
+        report.conditions.mount = self.0.to_string();
+        Ok(Ran { report, host: Host::default(), identity: None })
+    }
+}
+
+#[test]
+fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().ok, 6);
+    assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().there, 6);
+    let error = go(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
+    assert!(error.contains("mount 'ext4 rw'") && error.contains("'tmpfs rw' now"), "{error}");
+}
+
+#[test]
+fn a_host_never_joins_a_lab_and_other_questions_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    go(&Fake(good), &mut store, false).unwrap();
+    let mut cells = cells();
+    for cell in &mut cells {
+        cell.plan.medium = MediumPlan::Directory { path: "/srv".into() };
+        cell.plan = cell.plan.clone().sealed();
+    }
+    let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
+    assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");
+    let (count, rows) = crate::same::others(&cells, store.trials());
+    assert_eq!((count, rows.len()), (6, 2), "{rows:?}");
+    assert!(rows[0].contains(", lab"), "{rows:?}");
+    assert_eq!(crate::same::others(&self::cells(), store.trials()).0, 0);
+}
+
+#[test]
+fn a_stopped_run_stores_nothing_of_what_was_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let summary = go(&Fake(good), &mut store, true).unwrap();
+    assert_eq!(summary, Summary { left: 6, ..Summary::default() });
+    assert!(store.trials().is_empty());
+}
+
+#[test]
+fn what_is_missing_for_all_ends_the_run_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let bad = |_: &Job| Err(VenueError::Missing("no QEMU".into()));
+    assert!(matches!(go(&Fake(bad), &mut store, false), Err(RunError::Missing(_))));
+    assert!(store.trials().is_empty());
+}
+
+#[test]
+fn two_labs_never_mix_in_one_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let one_fails = |job: &Job| {
+        if job.seed == 3 { Err(VenueError::Died("x".into())) } else { good(job) }
+    };
+    go(&Fake(one_fails), &mut store, false).unwrap();
+    drop(store);
+    let path = folder.path().join(fsdyno_record::lines::FILE);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let error = go(&Fake(good), &mut store, false).unwrap_err();
+    assert!(error.to_string().contains("what differs: agent"), "{error}");
+}
