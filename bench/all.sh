@@ -36,7 +36,7 @@ part engine "$engine" --bench
 part verify "$verify" --bench
 part tools "$here/tools.sh" "$engine"
 part snapshot "$here/first_op.sh" "$fsdyno" 1 snapshot
-for bench in first_op jobs dir_index instructions demo lab_vs_host page; do
+for bench in first_op jobs dir_index instructions demo lab_vs_host page why; do
     part "$bench" "$here/$bench.sh" "$fsdyno"
 done
 # A small form, of which only counts are told: docs/statistics.md says how many it takes for the promise, and what came
