@@ -81,6 +81,77 @@ pub fn beside(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Res
     pid.recv().map_err(|_| io::Error::other("a child in our memory could not be started"))
 }
 
+/// A process in our memory with a stack of its own; it is ended with this, and only then its stack goes.
+#[derive(Debug)]
+pub struct Lodger {
+    pid: Pid,
+    // Of the process alone, until it has ended.
+    _stack: Vec<u128>,
+}
+
+impl Lodger {
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl Drop for Lodger {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.pid, rustix::process::Signal::KILL);
+        // Whoever has waited for it before us leaves nothing to wait for.
+        while matches!(waitpid(Some(self.pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
+        {
+        }
+    }
+}
+
+/// What a lodger does, and with what.
+struct Stay<F> {
+    work: F,
+    kept: std::os::fd::RawFd,
+}
+
+/// Starts a process that runs `work` in this process's own memory, with `kept` alone of its descriptors, which are a
+/// copy; and without a thread of ours, as [`beside`] needs one. For that `work` may not touch what belongs to the
+/// calling thread, which has it for itself: no allocation, no panic, no libc that may fail. What rustix calls without
+/// libc may be called.
+///
+/// # Errors
+/// What clone(2) reports.
+pub fn lodger<F>(kept: BorrowedFd<'_>, work: F) -> io::Result<Lodger>
+where
+    F: FnOnce(BorrowedFd<'_>) + Copy + Send + 'static,
+{
+    extern "C" fn enter<F: FnOnce(BorrowedFd<'_>) + Copy>(stay: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: a `Stay<F>` that [`lodger`] has leaked for this call.
+        let stay = unsafe { &*stay.cast::<Stay<F>>() };
+        // SAFETY: a descriptor of this process's own table, a copy of one that was open.
+        let kept = unsafe { BorrowedFd::borrow_raw(stay.kept) };
+        if close_all_but(kept).is_ok() {
+            (stay.work)(kept);
+        }
+        // SAFETY: ends this process at once; exit handlers belong to the one whose memory it is.
+        unsafe { libc::_exit(0) }
+    }
+    let mut stack = vec![0u128; LODGING / size_of::<u128>()];
+    // SAFETY: one past the end of the stack, which grows down.
+    let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
+    // A few bytes for each that are never given back: it may begin after we are gone.
+    let stay = Box::into_raw(Box::new(Stay { work, kept: kept.as_raw_fd() }));
+    // SAFETY: `enter` is given what it takes, and a stack that is kept until the process has ended. It shares the
+    // caller's thread-local storage and touches none of it.
+    let pid =
+        unsafe { libc::clone(enter::<F>, top.cast(), libc::CLONE_VM | libc::SIGCHLD, stay.cast()) };
+    match Pid::from_raw(pid.max(0)) {
+        Some(pid) => Ok(Lodger { pid, _stack: stack }),
+        None => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The stack of a lodger.
+const LODGING: usize = 64 << 10;
+
 type Work = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {

@@ -4,21 +4,22 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::{Errno, ioctl_fionbio};
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::process;
 
 /// How much of an output is kept: a mkfs that prints every superblock says some hundred KiB.
 const KEPT: usize = 1 << 20;
 
 /// How much of the output of a process that stays is kept, of which a few lines are told.
 const KEPT_OF_STAYING: usize = 16 << 10;
-
-/// What the thread needs that takes down what a process that stays says.
-const STACK: usize = 64 << 10;
 
 /// The last bytes of an output.
 #[derive(Debug)]
@@ -84,16 +85,78 @@ fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bo
     }
 }
 
-/// What a process says that stays: taken down by a thread for as long as anybody may say something, so that
-/// it is never kept waiting, and a talkative one takes no more memory than a silent one.
+/// What a process says that stays: taken down for as long as anybody may say something, so that it is never kept
+/// waiting, and a talkative one takes no more memory than a silent one.
+///
+/// Who takes it down is a process in our memory ([`process::lodger`]): a thread would share our descriptors, and then
+/// the kernel counts references in each call that is given one; and a fork would have each page that we write
+/// to copied once more, in the time that is measured.
 #[derive(Clone, Debug)]
 pub struct Heard(Arc<Ear>);
 
 #[derive(Debug)]
 struct Ear {
     end: OwnedFd,
-    tail: Mutex<Tail>,
+    notes: &'static Notes,
+    // Ends who writes the notes.
+    _lodger: process::Lodger,
 }
+
+/// The last words, as both sides see them. A few pages for each mount that are never given back.
+#[derive(Debug)]
+struct Notes {
+    /// How many bytes there were in all; the last of them stand in `kept`, each at its number modulo the length.
+    all: AtomicUsize,
+    /// Whether the listener has nothing in hand.
+    waits: AtomicBool,
+    kept: Vec<AtomicU8>,
+}
+
+impl Notes {
+    fn leaked() -> &'static Notes {
+        let kept = (0..KEPT_OF_STAYING).map(|_| AtomicU8::new(0)).collect();
+        Box::leak(Box::new(Notes { all: AtomicUsize::new(0), waits: AtomicBool::new(false), kept }))
+    }
+
+    fn push(&self, part: &[u8]) {
+        let all = self.all.load(Ordering::Relaxed);
+        for (at, byte) in part.iter().enumerate() {
+            if let Some(place) = self.kept.get((all + at) % KEPT_OF_STAYING) {
+                place.store(*byte, Ordering::Relaxed);
+            }
+        }
+        self.all.store(all + part.len(), Ordering::Release);
+    }
+
+    fn text(&self) -> String {
+        let all = self.all.load(Ordering::Acquire);
+        let numbers = all.saturating_sub(KEPT_OF_STAYING)..all;
+        let places = numbers.filter_map(|at| self.kept.get(at % KEPT_OF_STAYING));
+        let bytes: Vec<u8> = places.map(|place| place.load(Ordering::Relaxed)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Takes down what is said until nobody can say more. Neither allocates nor touches anything of a thread's own,
+    /// as [`process::lodger`] asks.
+    fn take(&self, end: BorrowedFd<'_>) {
+        let mut part = [0; 4 << 10];
+        loop {
+            self.waits.store(true, Ordering::SeqCst);
+            let ready = poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], None);
+            self.waits.store(false, Ordering::SeqCst);
+            match ready.and_then(|_| rustix::io::read(end, &mut part)) {
+                Ok(0) => break,
+                Ok(read) => self.push(part.get(..read).unwrap_or_default()),
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        self.waits.store(true, Ordering::SeqCst);
+    }
+}
+
+/// So long the last words are waited for.
+const A_MOMENT: Duration = Duration::from_millis(500);
 
 impl Heard {
     /// Begins to listen; what is said into the file is heard.
@@ -102,38 +165,23 @@ impl Heard {
     /// What the kernel refuses.
     pub fn listen() -> io::Result<(OwnedFd, Heard)> {
         let (end, mouth) = pipe_with(PipeFlags::CLOEXEC)?;
-        ioctl_fionbio(&end, true)?;
-        let heard = Heard(Arc::new(Ear { end, tail: Mutex::new(Tail::new(KEPT_OF_STAYING)) }));
-        let ear = heard.clone();
-        let listening = move || while ear.wait() && ear.take().unwrap_or(false) {};
-        thread::Builder::new().stack_size(STACK).spawn(listening)?;
-        Ok((mouth, heard))
+        let notes = Notes::leaked();
+        let lodger = process::lodger(end.as_fd(), move |end| notes.take(end))?;
+        Ok((mouth, Heard(Arc::new(Ear { end, notes, _lodger: lodger }))))
     }
 
-    fn wait(&self) -> bool {
-        wait_for([self.0.end.as_fd()].into_iter()).is_ok()
-    }
-
-    /// Takes down what was said up to now; whether somebody may say more.
-    fn take(&self) -> io::Result<bool> {
-        let mut tail = self.0.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut part = [0; 4 << 10];
-        loop {
-            match rustix::io::read(&self.0.end, &mut part) {
-                Ok(0) => return Ok(false),
-                Ok(read) => tail.push(&part[..read]),
-                Err(Errno::AGAIN) => return Ok(true),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// The last words.
+    /// The last words, those among them that are said and not taken down yet.
     pub fn text(&self) -> String {
-        // What was said and is not taken down yet is among the last.
-        let _ = self.take();
-        self.0.tail.lock().unwrap_or_else(PoisonError::into_inner).text()
+        let Ear { end, notes, .. } = &*self.0;
+        let begun = Instant::now();
+        // In this order: what was there before has been taken down if nothing is in hand after.
+        let all = || {
+            ioctl_fionread(end).is_ok_and(|left| left == 0) && notes.waits.load(Ordering::SeqCst)
+        };
+        while !all() && begun.elapsed() < A_MOMENT {
+            thread::sleep(Duration::from_millis(1));
+        }
+        notes.text()
     }
 }
 
@@ -177,11 +225,27 @@ mod tests {
         assert!(text.len() == KEPT_OF_STAYING && text.ends_with("xlast words"), "{}", text.len());
         drop(mouth);
         assert_eq!(heard.text(), text);
-        // The thread has gone with the last who could say something.
-        let begun = std::time::Instant::now();
-        while Arc::strong_count(&heard.0) > 1 {
+    }
+
+    #[test]
+    fn whoever_listens_is_no_thread_of_ours_and_goes_with_what_it_listens_to() {
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        // Other tests have threads that come and go: some try has to find no more of them than before.
+        let alone = (0..100).any(|_| {
+            let before = threads();
+            let heard = Heard::listen().unwrap();
+            let after = threads();
+            drop(heard);
+            after <= before
+        });
+        assert!(alone);
+        let (mouth, heard) = Heard::listen().unwrap();
+        let pid = heard.0._lodger.pid();
+        drop(mouth);
+        let begun = Instant::now();
+        while process::ended(pid).unwrap().is_none() {
             assert!(begun.elapsed().as_secs() < 60);
-            thread::sleep(std::time::Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
