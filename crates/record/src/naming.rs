@@ -15,13 +15,15 @@ pub struct Subject<'a> {
     pub plan: &'a Plan,
     /// The kernel that a trial on a host ran under, as the record has it; empty where it is not known.
     pub host_kernel: &'a str,
+    /// The CPU of that host, alike.
+    pub host_cpu: &'a str,
     /// The lab's identity, where there is one.
     pub lab_id: Option<&'a str>,
 }
 
 impl<'a> From<&'a Plan> for Subject<'a> {
     fn from(plan: &'a Plan) -> Subject<'a> {
-        Subject { plan, host_kernel: "", lab_id: None }
+        Subject { plan, host_kernel: "", host_cpu: "", lab_id: None }
     }
 }
 
@@ -30,6 +32,7 @@ impl<'a> From<&'a Trial> for Subject<'a> {
         Subject {
             plan: &trial.plan,
             host_kernel: &trial.conditions.kernel,
+            host_cpu: &trial.conditions.cpu,
             lab_id: trial.lab_id.as_deref(),
         }
     }
@@ -103,6 +106,10 @@ const AXES: &[Axis] = &[
         // A failed trial has found none, and two builds may have one release.
         Some(lab) => Some(lab.kernel.clone()),
         None => it.host_kernel.split_whitespace().next().map(String::from),
+    })),
+    compared(any(|it| {
+        let of_host = it.plan.lab().is_none() && it.plan.model().is_none();
+        Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
     })),
     lab(|lab| lab.accel.name().to_string()),
     compared(lab(|lab| format!("boot {}", lab.boot.name()))),
@@ -369,7 +376,8 @@ fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> 
     let mut seen = BTreeSet::new();
     let subjects = subjects.into_iter().map(Into::into);
     let new = |it: &Subject<'a>| {
-        seen.insert((it.plan.hash.as_str(), it.plan.label.as_str(), it.lab_id, it.host_kernel))
+        let plan = (it.plan.hash.as_str(), it.plan.label.as_str());
+        seen.insert((plan, it.lab_id, it.host_kernel, it.host_cpu))
     };
     subjects.filter(new).collect()
 }

@@ -246,6 +246,15 @@ fn a_host_is_told_by_the_kernel_that_its_trial_ran_under() {
 }
 
 #[test]
+fn two_hosts_of_one_kernel_are_told_by_their_cpus_and_a_guests_cpu_is_its_labs() {
+    let (here, guest) = (directory("/a").sealed(), in_lab(|_| {}).sealed());
+    let on = |plan, host_cpu| Subject { host_cpu, ..Subject::from(plan) };
+    let names = |a, b| Names::of([a, b]).row(b);
+    assert_eq!(names(on(&here, "Epyc"), on(&here, "Xeon")), "ext4, Xeon");
+    assert_eq!(names(on(&guest, "QEMU 7"), on(&guest, "QEMU 8")), "ext4");
+}
+
+#[test]
 fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
     let mut other = plan();
     if let MediumPlan::Lab(lab) = &mut other.medium {
