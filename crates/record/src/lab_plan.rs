@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::shared::Shared;
 use crate::units::Bytes;
 
 /// A guest on modelled disks.
@@ -93,7 +94,7 @@ pub struct DiskPlan {
     /// Its name in the catalog, or the name of its file.
     pub name: String,
     /// The disk's file as JSON; the disk crate gives it meaning. Whole numbers and strings only.
-    pub spec: Value,
+    pub spec: Shared<Value>,
 }
 
 impl DiskPlan {
@@ -102,7 +103,7 @@ impl DiskPlan {
 
     /// No disk.
     pub fn memory() -> DiskPlan {
-        DiskPlan { name: DiskPlan::MEMORY.into(), spec: Value::Null }
+        DiskPlan { name: DiskPlan::MEMORY.into(), spec: Shared::default() }
     }
 }
 

@@ -19,6 +19,7 @@ pub mod quote;
 pub mod repeats;
 pub mod seed;
 pub mod series;
+pub mod shared;
 pub mod shell;
 pub mod stages;
 pub mod suggest;
@@ -28,6 +29,7 @@ pub mod units;
 pub use op::OpKind;
 pub use plan::{Job, Plan};
 pub use repeats::Repeats;
+pub use shared::Shared;
 pub use trial::Trial;
 pub use units::{Bytes, Nanos};
 

@@ -21,7 +21,7 @@ pub type Lines = LinesOf<Trial>;
 /// What was read of a file of records, one a line, each of which begins with its schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinesOf<T> {
-    /// The records in the order of the lines.
+    /// The records that were kept, in the order of the lines.
     pub records: Vec<T>,
     /// How many bytes, from the start, hold each of them: where its line ends, with its newline.
     pub ends: Vec<usize>,
@@ -71,18 +71,24 @@ pub enum ReadError {
 /// # Errors
 /// The first line that is no record; a torn last one is none.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
-    read_from(bytes).map_err(|error| match error {
+    read_from(bytes, Some).map_err(|error| match error {
         ReadError::Bad(bad) => bad,
         // Memory does not fail.
         ReadError::Io(error) => BadLine { line: 0, fault: Fault::Broken(error.to_string()) },
     })
 }
 
-/// Reads a file line by line, so that a large one is never there twice, as text and as records.
+/// Reads a file line by line, so that a large one is never there twice, as text and as records; of each record
+/// what `keep` makes of it.
 ///
 /// # Errors
 /// As [`read`], and what the source itself refused.
-pub fn read_from<T: DeserializeOwned>(mut source: impl BufRead) -> Result<LinesOf<T>, ReadError> {
+pub fn read_from<T: DeserializeOwned, K>(
+    mut source: impl BufRead,
+    mut keep: impl FnMut(T) -> Option<K>,
+) -> Result<LinesOf<K>, ReadError> {
+    // Whether some record was read, kept or not.
+    let mut found = false;
     let mut lines = LinesOf::default();
     let mut text = Vec::new();
     for line in 1.. {
@@ -93,17 +99,19 @@ pub fn read_from<T: DeserializeOwned>(mut source: impl BufRead) -> Result<LinesO
         let with_end = text.as_slice();
         let ended = with_end.ends_with(b"\n");
         let blank = with_end.iter().all(u8::is_ascii_whitespace);
+        let mut kept = None;
         if !blank {
             match parse(with_end) {
                 Ok(record) => {
-                    lines.records.push(record);
+                    found = true;
+                    kept = keep(record);
                     lines.unended = !ended;
                 }
                 Err(Wrong::Newer(schema)) => {
                     return Err(ReadError::Bad(BadLine { line, fault: Fault::Newer(schema) }));
                 }
                 Err(Wrong::Json(error)) => {
-                    if !ended && is_torn(with_end, &error, lines.records.is_empty()) {
+                    if !ended && is_torn(with_end, &error, !found) {
                         lines.torn = Some(line);
                         return Ok(lines);
                     }
@@ -113,7 +121,8 @@ pub fn read_from<T: DeserializeOwned>(mut source: impl BufRead) -> Result<LinesO
             }
         }
         lines.good += with_end.len();
-        if !blank {
+        if let Some(record) = kept {
+            lines.records.push(record);
             lines.ends.push(lines.good);
         }
     }

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::trial::Trial;
+use crate::trial::{Identity, Trial};
 use crate::units::{Bytes, Nanos};
 
 /// The name of the side file in a result folder.
@@ -36,6 +36,10 @@ pub struct Series {
     pub label: String,
     /// In which lab; none on a host. Two labs may run trials of one identity.
     pub lab_id: Option<String>,
+    /// When their trial started, where each run of it is a trial of its own ([`Trial::identity`]); else empty, as in
+    /// files of fsdyno before that was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub started: String,
     /// The timed phases, in order; those too short for two intervals are left out.
     pub phases: Vec<PhaseSeries>,
 }
@@ -71,14 +75,25 @@ impl Series {
             trial_id: trial.trial_id.clone(),
             label: trial.plan.label.clone(),
             lab_id: trial.lab_id.clone(),
+            started: trial.identity().started.into(),
             phases,
         })
     }
 
+    /// Whose they are.
+    pub fn identity(&self) -> Identity<'_> {
+        Identity {
+            trial_id: &self.trial_id,
+            label: &self.label,
+            lab_id: self.lab_id.as_deref(),
+            started: &self.started,
+        }
+    }
+
     /// Whether they are this trial's.
     pub fn is_of(&self, trial: &Trial) -> bool {
-        (&self.trial_id, &self.label, &self.lab_id)
-            == (&trial.trial_id, &trial.plan.label, &trial.lab_id)
+        let (own, of) = (self.identity(), trial.identity());
+        own == of || (self.started.is_empty() && own == Identity { started: "", ..of })
     }
 }
 

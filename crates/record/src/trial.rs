@@ -12,6 +12,7 @@ use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
 use crate::repeats::Repeats;
 use crate::series::PhaseSeries;
+use crate::shared::Shared;
 use crate::units::{Bytes, Nanos};
 
 /// One run of one workload on one fresh file system.
@@ -24,8 +25,8 @@ pub struct Trial {
     /// Identity of the lab; none on a host.
     pub lab_id: Option<String>,
     /// What the lab identity was computed from, so that a comparison can name what differs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lab: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub lab: Shared<BTreeMap<String, String>>,
     /// The seed.
     pub seed: u64,
     /// The rule that set the number of repeats, where it was not typed.
@@ -440,6 +441,41 @@ pub struct Host {
     /// What is missing of that log, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_note: Option<String>,
+}
+
+fn is_empty(map: &Shared<BTreeMap<String, String>>) -> bool {
+    map.is_empty()
+}
+
+/// What tells a trial from every other. Under one lab identity a plan and a seed have one result, however often
+/// they are run; on a host, and in a guest under KVM, each run is a trial of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity<'a> {
+    /// Of the plan and the seed: [`Trial::trial_id`].
+    pub trial_id: &'a str,
+    /// Its row, which that leaves out.
+    pub label: &'a str,
+    /// Of the lab.
+    pub lab_id: Option<&'a str>,
+    /// When it started ([`Host::started`]), where that makes it another; else empty.
+    pub started: &'a str,
+}
+
+impl Trial {
+    /// What tells it from every other.
+    pub fn identity(&self) -> Identity<'_> {
+        Identity {
+            trial_id: &self.trial_id,
+            label: &self.plan.label,
+            lab_id: self.lab_id.as_deref(),
+            started: if self.repeats_exactly() { "" } else { &self.host.started },
+        }
+    }
+
+    /// Whether another run of it gives the same digits: what runs by the clock of a host has no lab identity.
+    pub fn repeats_exactly(&self) -> bool {
+        self.lab_id.is_some()
+    }
 }
 
 /// The identity of the trial of a plan with a seed.

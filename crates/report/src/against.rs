@@ -1,12 +1,11 @@
 //! Rows measured against one of them: the best of a section, or the baseline that the user named.
 
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
-use fsdyno_stats::measure;
 use fsdyno_stats::validity::Flag;
 
-use crate::capacity;
-use crate::pairing::Pairing;
-use crate::view::{Row, Run, Section};
+use crate::measure::Measure;
+use crate::pairing::{How, Pairing};
+use crate::view::{Row, Section};
 
 /// How a row's time compares with that of the row it is measured against.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,15 +17,22 @@ pub struct Ratio {
     pub open: bool,
 }
 
+/// How a row was compared with the one it is measured against.
+#[derive(Clone, Copy, Debug)]
+pub struct Against {
+    /// The ratio that is shown.
+    pub ratio: Ratio,
+    /// Which row it is measured against.
+    pub base: usize,
+    /// What it is of; none of the row that is measured against itself.
+    pub comparison: Option<(Comparison, How)>,
+}
+
 /// The ratio of every row to its base, and the comparison that it is of: the best row, or the one of the
 /// baseline's label that shares the row's disk, kernel and threads. None where there is no such row, or
 /// where a time of zero has no ratio.
-pub fn ratios(
-    rows: &[Row<'_>],
-    baseline: Option<&str>,
-    by_durable: bool,
-) -> Vec<(Option<Ratio>, Option<Comparison>)> {
-    let best = best(rows, by_durable);
+pub fn ratios(rows: &[Row<'_>], baseline: Option<&str>, measure: Measure) -> Vec<Option<Against>> {
+    let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
         if !real(row) {
             return None;
@@ -35,20 +41,29 @@ pub fn ratios(
             Some(label) => base_of(row, rows, label)?,
             None => best?,
         };
-        let comparison = compare(base, row, by_durable)?;
+        let at = rows.iter().position(|other| std::ptr::eq(other, base))?;
+        let compared = compare(base, row, measure)?;
         if std::ptr::eq(row, base) {
-            return Some((Ratio { value: 1.0, open: false }, None));
+            return Some(Against {
+                ratio: Ratio { value: 1.0, open: false },
+                base: at,
+                comparison: None,
+            });
         }
-        Some((Ratio { value: comparison.ratio, open: false }, Some(comparison)))
+        let ratio = Ratio { value: compared.0.ratio, open: false };
+        Some(Against { ratio, base: at, comparison: Some(compared) })
     };
-    rows.iter().map(|row| ratio(row).unzip()).map(|(r, c)| (r, c.flatten())).collect()
+    rows.iter().map(ratio).collect()
 }
 
-/// Corrects all verdicts of one report for their number, and marks the ratios that they leave open. Where
+/// Corrects all verdicts of one report for their number, those of young against aged among them, and marks the
+/// ratios that they leave open. Where
 /// one trial of each stands alone nothing is claimed at all, and nothing is open.
 pub fn adjust_all(sections: &mut [Section<'_>]) {
+    let aged = || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.of_row);
     let rows = || sections.iter().flat_map(|section| &section.rows);
-    let mut table: Vec<Comparison> = rows().filter_map(|row| row.comparison).collect();
+    let all = rows().filter_map(|row| row.comparison).chain(aged().map(|pair| pair.comparison));
+    let mut table: Vec<Comparison> = all.collect();
     adjust(&mut table);
     let mut adjusted = table.into_iter();
     for row in sections.iter_mut().flat_map(|section| &mut section.rows) {
@@ -58,34 +73,29 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
         let open = row.comparison.is_some_and(|c| c.n > 1 && c.verdict == Verdict::Unknown);
         row.ratio = row.ratio.map(|ratio| Ratio { open, ..ratio });
     }
+    for Section { aged, rows, .. } in sections {
+        for pair in aged {
+            let of_row = || rows.get(pair.aged).and_then(|row| row.comparison);
+            let told = if pair.of_row { of_row() } else { adjusted.next() };
+            pair.comparison = told.unwrap_or(pair.comparison);
+        }
+    }
 }
 
-/// The row whose times have the least geometric mean; none if some row has a time of zero, which
+/// The row whose values have the least geometric mean; none if some row has one of zero, which
 /// no ratio measures.
-pub fn best<'a, 'b>(rows: &'a [Row<'b>], by_durable: bool) -> Option<&'a Row<'b>> {
+pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>> {
     let rivals = || rows.iter().filter(|row| real(row));
-    let means: Option<Vec<f64>> = rivals().map(|row| log_mean(row, by_durable)).collect();
+    let means: Option<Vec<f64>> = rivals().map(|row| log_mean(row, measure)).collect();
     let ranked = rivals().zip(means?);
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
 }
 
-/// The logarithm of the geometric mean of a row's times, which have to be positive.
-fn log_mean(row: &Row<'_>, by_durable: bool) -> Option<f64> {
-    let times = times(row, by_durable);
-    let logs: Option<Vec<f64>> =
-        times.iter().map(|(_, time)| (*time > 0.0).then(|| time.ln())).collect();
+/// The logarithm of the geometric mean of a row's values, which have to be positive.
+fn log_mean(row: &Row<'_>, measure: Measure) -> Option<f64> {
+    let log = |run| measure.value(run).filter(|value| *value > 0.0).map(f64::ln);
+    let logs: Option<Vec<f64>> = row.trials.iter().map(log).collect();
     fsdyno_stats::Summary::of(&logs?).map(|summary| summary.mean)
-}
-
-/// Seed and measure of each trial of a row.
-fn times(row: &Row<'_>, by_durable: bool) -> Vec<(u64, f64)> {
-    row.trials.iter().map(|run| (run.0.seed, time(run, by_durable))).collect()
-}
-
-/// The seconds that a trial is measured by; one that filled its file system is measured by what it held: the
-/// room that a file took.
-fn time((trial, phase): &Run<'_>, by_durable: bool) -> f64 {
-    capacity::room(trial).unwrap_or_else(|| measure::seconds(phase, by_durable))
 }
 
 /// Whether a row's trials made calls: what made none is no rival.
@@ -101,10 +111,10 @@ pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Optio
     alike.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
 }
 
-/// The times of `new` over those of `base`, alone: paired by seed or as samples, as [`Pairing`] says.
-pub fn compare(base: &Row<'_>, new: &Row<'_>, by_durable: bool) -> Option<Comparison> {
+/// What `new` comes to over what `base` does, alone: paired by seed or as samples, and which.
+pub fn compare(base: &Row<'_>, new: &Row<'_>, measure: Measure) -> Option<(Comparison, How)> {
     let pairing = Pairing::of(&base.trials, &new.trials);
-    pairing.compare_runs(|run| Some(time(run, by_durable)))
+    Some((pairing.compare_runs(|run| measure.value(run))?, pairing.how))
 }
 
 #[cfg(test)]
@@ -134,9 +144,9 @@ mod tests {
         trials.retain(|trial| trial.plan.label != "far");
         let sections = view::sections(&trials, None);
         let rows = &sections[0].rows;
-        assert!(rows[0].time(true).mean > rows[1].time(true).mean);
+        assert!(rows[0].measured.mean > rows[1].measured.mean);
         assert!(rows[0].best && !rows[1].best);
-        let comparison = compare(&rows[0], &rows[1], true).unwrap();
+        let comparison = compare(&rows[0], &rows[1], Measure::Durable).unwrap().0;
         assert_eq!(rows[1].ratio.unwrap().value, comparison.ratio);
         let (low, high) = comparison.interval.unwrap();
         assert!((low..=high).contains(&rows[1].ratio.unwrap().value) && comparison.ratio > 1.0);

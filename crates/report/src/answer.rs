@@ -3,7 +3,8 @@
 use fsdyno_stats::compare::{Comparison, Verdict};
 use fsdyno_stats::validity::Flag;
 
-use crate::against::{base_of, best};
+use crate::against::best;
+use crate::measure::Measure;
 use crate::number;
 use crate::repeats;
 use crate::view::{Row, Section};
@@ -37,7 +38,7 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         Some(label) => against(&contested, label),
         None => vec![winners(&contested)],
     };
-    sentences.push(widest(&contested, baseline));
+    sentences.push(widest(&contested));
     sentences
 }
 
@@ -45,13 +46,14 @@ fn winners(sections: &[&Section<'_>]) -> String {
     let (mut wins, mut fullest): (Lists, Lists) = Default::default();
     let mut open = Vec::new();
     for section in sections {
-        let Some(best) = best(&section.rows, section.by_durable) else {
+        let Some(best) = best(&section.rows, section.measure) else {
             open.push(format!("{} cannot be told, for a time is zero", section.title()));
             continue;
         };
         let rivals = rivals(section, best);
         if rivals.is_empty() {
-            let wins = if section.filled { &mut fullest } else { &mut wins };
+            let filled = section.measure == Measure::Room;
+            let wins = if filled { &mut fullest } else { &mut wins };
             put(wins, best.spoken(), place(section, &[best]));
         } else {
             let names: Vec<String> = [best].iter().chain(&rivals).map(|row| row.spoken()).collect();
@@ -78,7 +80,11 @@ fn winners(sections: &[&Section<'_>]) -> String {
 
 /// What nobody is, where nobody is it: all that was measured may be how much they hold.
 fn best_of(sections: &[&Section<'_>]) -> &'static str {
-    if sections.iter().all(|section| section.filled) { "roomiest" } else { "fastest" }
+    if sections.iter().all(|section| section.measure == Measure::Room) {
+        "roomiest"
+    } else {
+        "fastest"
+    }
 }
 
 /// The rows that the best one does not beat beyond chance, by their intervals and with Holm's correction for
@@ -97,10 +103,10 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
         for row in section.rows.iter().filter(|row| row.label() != label) {
-            let base = base_of(row, &section.rows, label);
+            let base = row.base.and_then(|at| section.rows.get(at));
             let word = match row.comparison.map(|comparison| comparison.verdict) {
-                Some(Verdict::Faster) if section.filled => WORDS[1],
-                Some(Verdict::Slower) if section.filled => WORDS[3],
+                Some(Verdict::Faster) if section.measure == Measure::Room => WORDS[1],
+                Some(Verdict::Slower) if section.measure == Measure::Room => WORDS[3],
                 Some(Verdict::Faster) => "faster in",
                 Some(Verdict::Slower) => "slower in",
                 _ => "open in",
@@ -152,27 +158,20 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
 }
 
 /// The widest gap between best and worst, or between the baseline and any other.
-fn widest(sections: &[&Section<'_>], baseline: Option<&str>) -> String {
+fn widest(sections: &[&Section<'_>]) -> String {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
-        let best = best(&section.rows, section.by_durable);
         for row in &section.rows {
-            let base = match baseline {
-                Some(label) => base_of(row, &section.rows, label),
-                None => best,
-            };
-            let Some(base) = base.filter(|base| !std::ptr::eq(*base, row)) else { continue };
+            let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
             let Some(gap) = row.comparison else { continue };
             if matches!(gap.verdict, Verdict::Slower | Verdict::Faster) {
-                let until = match section.by_durable {
-                    _ if row.each.is_some() => "for an operation",
-                    true => "to be durable",
-                    false => "to return",
-                };
                 let start = format!("in {}, {} took", section.title(), row.spoken());
-                let end = match section.filled {
-                    true => format!("times as much of the device for a file as {}", base.spoken()),
-                    false => format!("times as long as {} {until}", base.spoken()),
+                let base = base.spoken();
+                let end = match section.measure {
+                    Measure::Room => format!("times as much of the device for a file as {base}"),
+                    Measure::Operation => format!("times as long as {base} for an operation"),
+                    Measure::Durable => format!("times as long as {base} to be durable"),
+                    _ => format!("times as long as {base} to return"),
                 };
                 gaps.push((gap, start, end));
             }

@@ -116,7 +116,7 @@ mod tests {
         }
         let sections = view::sections(&trials, None);
         let [ext4, xfs] = sections[0].rows.as_slice() else { panic!("two rows") };
-        assert!(xfs.best && !ext4.best && sections[0].filled);
+        assert!(xfs.best && !ext4.best && sections[0].measure == crate::measure::Measure::Room);
         assert_eq!(xfs.ratio.unwrap().value, 1.0);
         assert!((ext4.ratio.unwrap().value - 1.25).abs() < 1e-3, "{ext4:?}");
         let text = crate::answer::sentences(&sections, None).join(" ");

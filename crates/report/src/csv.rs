@@ -8,7 +8,7 @@ pub const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
     server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,sampler_cpu_ns,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,\
-    repeats_wanted,repeats_at_most";
+    repeats_wanted,repeats_at_most,started";
 
 /// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
 /// nothing is rounded; a value that is unknown is empty. A trial without phases has one line.
@@ -18,8 +18,10 @@ pub fn csv(trials: &[Trial]) -> String {
     for trial in trials {
         let start = trial_fields(trial);
         let wanted = trial.repeats.and_then(|rule| rule.wanted);
-        let rule = [wanted, trial.repeats.map(|rule| rule.at_most)]
+        let [wanted, at_most] = [wanted, trial.repeats.map(|rule| rule.at_most)]
             .map(|n| n.map(|n| n.to_string()).unwrap_or_default());
+        // Where each run is a trial of its own, this tells it from others of its plan and seed.
+        let rule = [wanted, at_most, trial.identity().started.to_string()];
         if trial.measured.phases.is_empty() {
             let gap = vec![String::new(); COLUMNS - start.len() - rule.len()];
             push_line(&mut out, start.iter().chain(&gap).chain(&rule));
@@ -38,7 +40,7 @@ pub fn csv(trials: &[Trial]) -> String {
     out
 }
 
-const COLUMNS: usize = 45;
+const COLUMNS: usize = 46;
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;

@@ -7,11 +7,12 @@ use fsdyno_stats::describe;
 use fsdyno_stats::drift::{Drift, drift};
 use fsdyno_stats::interval::LEVEL;
 use fsdyno_stats::levels::{Levels, one_way};
-use fsdyno_stats::measure;
 use fsdyno_stats::outlier::{Outlier, outliers};
 use fsdyno_stats::warmup::{Warmup, warmup};
 
+use crate::measure::Measure;
 use crate::number;
+use crate::pairing::How;
 use crate::view::{Row, Section};
 
 /// Below this probability a drift or a slow first run is told beneath the table: of a hundred rows that
@@ -27,9 +28,9 @@ const LISTED: usize = 3;
 
 /// The repeats of a row.
 pub struct Described {
-    /// What is measured: `durable`, `returned`, or `operation` where the phase ended by time.
-    pub measure: &'static str,
-    /// Seed and seconds of each trial, in the order of their runs; in the lab, where that means nothing, by
+    /// What is measured.
+    pub measure: Measure,
+    /// Seed and value of each trial, in the order of their runs; in the lab, where that means nothing, by
     /// seed.
     pub values: Vec<(u64, f64)>,
     /// Those beyond the fences.
@@ -51,20 +52,16 @@ impl Described {
         if host {
             trials.sort_by(|a, b| a.0.host.started.cmp(&b.0.host.started));
         }
-        let value = |phase| measure::seconds(phase, section.by_durable);
-        let values: Vec<(u64, f64)> =
-            trials.iter().map(|(trial, phase)| (trial.seed, value(phase))).collect();
+        let measure = section.measure;
+        let value = |run| measure.value(run).unwrap_or(f64::NAN);
+        let values: Vec<(u64, f64)> = trials.iter().map(|run| (run.0.seed, value(run))).collect();
         let seconds: Vec<f64> = values.iter().map(|(_, seconds)| *seconds).collect();
         let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         values.iter().for_each(|(seed, seconds)| seeds.entry(*seed).or_default().push(*seconds));
         let twice = seeds.values().any(|group| group.len() > 1);
         let groups: Vec<Vec<f64>> = seeds.into_values().collect();
         Described {
-            measure: match (row.each.is_some(), section.by_durable) {
-                (true, _) => "operation",
-                (false, true) => "durable",
-                (false, false) => "returned",
-            },
+            measure,
             outliers: outliers(&seconds),
             drift: drift(&seconds, LEVEL).filter(|_| host),
             warmup: warmup(&seconds, LEVEL).filter(|_| host),
@@ -73,9 +70,9 @@ impl Described {
         }
     }
 
-    /// The seconds alone.
-    pub fn seconds(&self) -> Vec<f64> {
-        self.values.iter().map(|(_, seconds)| *seconds).collect()
+    /// The values without their seeds.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.values.iter().map(|(_, value)| *value).collect()
     }
 }
 
@@ -92,8 +89,9 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             let way = if change > 0.0 { "rise" } else { "fall" };
             let by = number::percent(change.abs());
             tell(format!(
-                "times {way} by {by} from the first trial to the last (drift, p = {:.3}): something \
+                "{} {way} by {by} from the first trial to the last (drift, p = {:.3}): something \
                  else changed meanwhile",
+                if described.measure == Measure::Room { "bytes a file" } else { "times" },
                 drift.p
             ));
         }
@@ -104,14 +102,15 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             let by = number::percent(share.abs());
             tell(format!("the first trial took {by} {way} than the rest (warm-up); it is counted"));
         }
-        let seconds = described.seconds();
+        let seconds = described.numbers();
         let median = describe::median(&seconds).unwrap_or(0.0);
         let far =
             |outlier: &&Outlier| outlier.far && (outlier.value - median).abs() > FAR * median.abs();
         let far: Vec<&Outlier> = described.outliers.iter().filter(far).collect();
         for outlier in far.iter().take(LISTED) {
             let (seed, _) = described.values[outlier.at];
-            let [value, median] = [outlier.value, median].map(number::seconds);
+            let [value, median] =
+                [outlier.value, median].map(|value| described.measure.shown(value));
             tell(format!(
                 "seed {seed} lies far out, {value} beside a median of {median}; it is counted"
             ));
@@ -126,6 +125,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             ));
         }
     }
+    lines.extend(section.rows.iter().filter_map(|row| partners(row, section)));
     let notes = section.rows.iter().filter_map(|row| Some((row, row.comparison?)));
     let exact: Vec<&str> =
         notes.filter(|(_, c)| c.exact).map(|(row, _)| row.name.as_str()).collect();
@@ -134,6 +134,28 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         lines.push(format!("{}: {note}", exact.join(", ")));
     }
     lines
+}
+
+/// How the trials of a row of the lab found their partners, where not each has one.
+fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
+    let base = row.base.and_then(|at| section.rows.get(at))?;
+    let how = match row.how? {
+        How::Pairs(0) | How::Samples => return None,
+        How::Pairs(left_out) => {
+            let pairs = row.comparison.map_or(0, |comparison| comparison.n);
+            let (s, t) = (if pairs == 1 { "" } else { "s" }, if left_out == 1 { "" } else { "s" });
+            format!(
+                "compared with {} by {pairs} pair{s} of equal seed; {left_out} trial{t} of the two have no \
+                 partner and are left out of the ratio",
+                base.name
+            )
+        }
+        How::Unpaired => format!(
+            "not paired with {}, for they have not two seeds in common: compared as samples",
+            base.name
+        ),
+    };
+    Some(format!("{}: {how}", row.name))
 }
 
 #[cfg(test)]
@@ -179,6 +201,21 @@ mod tests {
         let sections = view::sections(&trials, None);
         assert_eq!(sections[0].rows[0].returned.n, 10);
         assert!((sections[0].rows[0].returned.mean - 1.102).abs() < 1e-9);
+    }
+
+    #[test]
+    fn trials_without_a_partner_of_their_seed_are_told() {
+        let mut trials = fixture::trials();
+        trials.retain(|t| t.plan.label != "far" && (t.plan.label != "xfs" || t.seed > 1));
+        let lines = told(&trials);
+        assert!(
+            lines[0].contains("by 2 pairs of equal seed; 1 trial of the two have"),
+            "{lines:?}"
+        );
+        trials.iter_mut().filter(|t| t.plan.label == "xfs").for_each(|trial| trial.seed += 10);
+        let lines = told(&trials);
+        assert!(lines[0].contains("not paired with "), "{lines:?}");
+        assert_eq!(told(&fixture::trials()), [""; 0]);
     }
 
     #[test]

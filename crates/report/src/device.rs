@@ -42,7 +42,7 @@ mod tests {
         let mut trial = fixture::trials().remove(0);
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-            lab.disk.spec = serde_json::to_value(&spec).unwrap();
+            lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
             lab.raid = raid.map(|raid| raid.parse().unwrap());
         }
         let mut phase = trial.measured.phases[0].clone();
@@ -69,7 +69,7 @@ mod tests {
         let mut phase = trial.measured.phases[0].clone();
         phase.bytes_written = Bytes(u64::MAX / 4);
         if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
-            lab.disk.spec = json!({"model": {"law": "instant"}});
+            lab.disk.spec = json!({"model": {"law": "instant"}}).into();
         }
         assert!(!flags(&trial, &phase).contains(&Flag::AboveDeviceSpeed));
         let host = fixture::on_a_host().remove(0);

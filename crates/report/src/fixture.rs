@@ -10,8 +10,8 @@ use fsdyno_record::plan::{
 use fsdyno_record::seed::{SplitMix64, stream, uuid};
 use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{
-    CheckReport, Conditions, Device, DiskConditions, DiskRole, Gap, Host, Instrument, Measured,
-    OpStats, Outcome, Phase, Setup, Split, VerifyReport, trial_id,
+    Capacity, CheckReport, Conditions, Device, DiskConditions, DiskRole, Gap, Host, Instrument,
+    Measured, OpStats, Outcome, Phase, Setup, Split, VerifyReport, trial_id,
 };
 use fsdyno_record::{Bytes, Nanos, OpKind, Trial};
 use fsdyno_stats::Histogram;
@@ -118,6 +118,17 @@ pub fn in_a_model() -> Trial {
     trial
 }
 
+/// The trials, which filled their file systems: 1,000 files and a few more.
+pub fn filled() -> Vec<Trial> {
+    let mut trials = trials();
+    for trial in &mut trials {
+        let files = 1000 + trial.seed + trial.plan.label.len() as u64;
+        let held = Capacity { device: Some(Bytes(1 << 30)), files, ..Capacity::default() };
+        trial.measured.capacity = Some(held);
+    }
+    trials
+}
+
 /// On a loop device of a host, with a device for the journal.
 pub fn on_a_loop() -> Vec<Trial> {
     let mut trials = on_a_host();
@@ -217,7 +228,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
             ..LabPlan::new(
                 DiskPlan {
                     name: "hdd-7200".into(),
-                    spec: serde_json::json!({"model": "hdd", "rpm": 7200}),
+                    spec: serde_json::json!({"model": "hdd", "rpm": 7200}).into(),
                 },
                 Bytes(1 << 30),
                 "6.1.0-44-amd64",

@@ -1,7 +1,8 @@
 //! What the columns of the tables mean, for whoever reads them without the manual.
 
 use crate::columns::BYTES;
-use crate::view::{self, Run, Section};
+use crate::measure::Measure;
+use crate::view::{self, Row, Run, Section};
 
 /// The columns among `heads`, each with its meaning, in the order of the columns; at the end `~`,
 /// where some ratio has it.
@@ -70,11 +71,15 @@ fn spread(sections: &[Section<'_>]) -> &'static str {
 }
 
 fn cpu(sections: &[Section<'_>]) -> &'static str {
-    if sections.iter().all(|section| section.by_durable) {
+    if rows(sections).all(|row| row.durable.is_some()) {
         "of the threads that issue the calls, until durable"
     } else {
         "of the threads that issue the calls, until durable, where that is known, else until synced"
     }
+}
+
+fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>> {
+    sections.iter().flat_map(|section| &section.rows)
 }
 
 /// The comparison is made of logarithms (stats::compare), so its ratio is of geometric means.
@@ -82,17 +87,27 @@ const MEANS: &str = " (geometric means)";
 
 /// Of which times the ratio is, and to whom.
 fn ratio(sections: &[Section<'_>]) -> String {
-    let filled = sections.iter().filter(|section| section.filled).count();
-    let room = "the device's bytes for each file that it held";
-    let time = match sections.iter().filter(|section| section.by_durable).count() {
-        0 => "the time to returned",
-        n if n == sections.len() => "the time to durable",
+    let by = |measure| sections.iter().filter(|section| section.measure == measure).count();
+    let (room, each) = (by(Measure::Room), by(Measure::Operation));
+    let time = match (by(Measure::Durable), by(Measure::Returned)) {
+        (_, 0) => "the time to durable",
+        (0, _) => "the time to returned",
         _ => "the time to durable (to returned where a row has none)",
     };
-    let time = match filled {
-        0 => time.to_string(),
-        n if n == sections.len() => room.to_string(),
-        _ => format!("{time}, where file systems were filled {room},"),
+    let of_room = "the device's bytes for each file that it held";
+    let of_each = "the time of one operation";
+    let time = match sections.len() {
+        all if room == all => of_room.to_string(),
+        all if each == all => of_each.to_string(),
+        all => {
+            let filled = format!(", where file systems were filled {of_room}");
+            let ended = format!(", where a phase ended by time {of_each}");
+            let parts = [(room, filled), (each, ended)]
+                .map(|(n, text)| if n > 0 { text } else { String::new() });
+            let comma = if room + each > 0 { "," } else { "" };
+            let base = if room + each == all { "" } else { time };
+            format!("{base}{}{comma}", parts.concat()).trim_start_matches(", ").to_string()
+        }
     };
     match sections.first().map(|section| section.versus.as_str()) {
         Some("best") | None => format!("{time} over that of the best in the table{MEANS}"),

@@ -4,6 +4,7 @@
 //! a mail and the page show the same numbers.
 
 mod against;
+mod ages;
 mod answer;
 mod books;
 mod calls;
@@ -25,6 +26,7 @@ mod legend;
 mod load;
 mod markdown;
 mod markup;
+mod measure;
 mod number;
 mod original;
 mod page;
@@ -39,6 +41,7 @@ pub mod study;
 mod subject;
 mod table;
 mod text;
+mod unfinished;
 mod view;
 mod wrap;
 
@@ -46,7 +49,9 @@ pub use crash::table as crash_table;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};
-pub use page::{ChartFile, charts, crash_html, html, is_chart, study_page};
+pub use page::{
+    ChartFile, charts, crash_html, drawn_trials, html, is_chart, study_page,
+};
 pub use pairing::{How, Pairing};
 pub use series::{load_series, series_csv, series_text};
 pub use table::{Format, Style, table};

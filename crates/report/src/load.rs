@@ -5,6 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
+use fsdyno_record::shared::OfRecords;
 use fsdyno_record::{SCHEMA, Trial};
 
 /// What was read.
@@ -12,6 +13,8 @@ use fsdyno_record::{SCHEMA, Trial};
 pub struct Loaded {
     /// The trials in the order of files and lines.
     pub trials: Vec<Trial>,
+    /// Where those of each file end among them.
+    pub ends: Vec<usize>,
     /// The line that was cut off while it was being written; at most one in each file, so one a
     /// path at most.
     pub torn: Option<Torn>,
@@ -77,6 +80,21 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    pub(crate) fn of(file: &Path, error: ReadError) -> LoadError {
+        let file = file.into();
+        match error {
+            ReadError::Io(source) => LoadError::Unreadable { file, source },
+            ReadError::Bad(BadLine { line, fault: Fault::Newer(found) }) => {
+                LoadError::Newer { file, line, found }
+            }
+            ReadError::Bad(BadLine { line, fault: Fault::Broken(message) }) => {
+                LoadError::BadLine { file, line, message }
+            }
+        }
+    }
+}
+
 /// Reads the records of result folders or files, in the order given.
 ///
 /// # Errors
@@ -84,10 +102,12 @@ pub enum LoadError {
 /// torn line.
 pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
+    let mut of_records = OfRecords::default();
     for path in paths {
         let path = path.as_ref();
         let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
-        let torn = read(&file, &mut loaded.trials)?;
+        let torn = read(&file, &mut loaded.trials, &mut of_records)?;
+        loaded.ends.push(loaded.trials.len());
         loaded.torn = match (loaded.torn.take(), torn) {
             (Some(first), Some(second)) => return Err(LoadError::TwoTorn { first, second }),
             (first, second) => first.or(second),
@@ -96,18 +116,19 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
     Ok(loaded)
 }
 
-fn read(file: &Path, trials: &mut Vec<Trial>) -> Result<Option<Torn>, LoadError> {
-    let unreadable = |source| LoadError::Unreadable { file: file.into(), source };
-    let source = BufReader::new(File::open(file).map_err(unreadable)?);
-    let lines: lines::Lines = lines::read_from(source).map_err(|error| match error {
-        ReadError::Io(source) => unreadable(source),
-        ReadError::Bad(BadLine { line, fault: Fault::Newer(found) }) => {
-            LoadError::Newer { file: file.into(), line, found }
-        }
-        ReadError::Bad(BadLine { line, fault: Fault::Broken(message) }) => {
-            LoadError::BadLine { file: file.into(), line, message }
-        }
-    })?;
+fn read(
+    file: &Path,
+    trials: &mut Vec<Trial>,
+    of_records: &mut OfRecords,
+) -> Result<Option<Torn>, LoadError> {
+    let opened = File::open(file).map_err(|error| LoadError::of(file, ReadError::Io(error)))?;
+    let source = BufReader::new(opened);
+    let keep = |mut trial: Trial| {
+        of_records.share(&mut trial);
+        Some(trial)
+    };
+    let lines: lines::Lines =
+        lines::read_from(source, keep).map_err(|error| LoadError::of(file, error))?;
     if trials.is_empty() {
         *trials = lines.records;
     } else {

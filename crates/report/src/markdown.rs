@@ -38,7 +38,7 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
         out.push_str(&format!("{}\n\n", escape(&answer)));
     }
     out.push_str(&words(&sections, &curves));
-    for trial in view::unfinished(trials) {
+    for trial in crate::unfinished::unfinished(trials) {
         let reason = number::clean(&trial.reason.replace('\n', " "));
         let what = format!("{}: {}", escape(&trial.what), escape(&reason));
         out.push_str(&format!("- {}: {what}\n", trial.outcome));

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use fsdyno_record::trial::Phase;
 use fsdyno_stats::compare::{Comparison, paired, welch};
 use fsdyno_stats::permutation::two_samples;
 
@@ -42,6 +41,16 @@ pub enum How {
     Samples,
 }
 
+impl How {
+    /// How many trials of both sides have no partner.
+    pub fn left_out(self) -> usize {
+        match self {
+            How::Pairs(left_out) => left_out,
+            How::Unpaired | How::Samples => 0,
+        }
+    }
+}
+
 impl<'a> Pairing<'a> {
     /// Finds each trial's partner. A single common seed is a pair only where a side has no more trials, for
     /// it tells nothing where more could.
@@ -65,13 +74,8 @@ impl<'a> Pairing<'a> {
         Pairing { base, new, how: How::Pairs(left_out) }
     }
 
-    /// The ratio of the times (or whatever `value` measures), new over base; none where one is not known or not
-    /// positive. No verdict follows where a flag of some trial forbids it.
-    pub fn compare(&self, value: impl Fn(&Phase) -> Option<f64>) -> Option<Comparison> {
-        self.compare_runs(|(_, phase)| value(phase))
-    }
-
-    /// The same of what may be known of the whole trial only.
+    /// The ratio of what `value` measures, new over base; none where one is not known or not positive. No verdict
+    /// follows where a flag of some trial forbids it.
     pub fn compare_runs(&self, value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Comparison> {
         self.compare_sides(&value, &value)
     }
@@ -115,8 +119,8 @@ mod tests {
         of.map(|trial| (trial, &trial.measured.phases[0])).collect()
     }
 
-    fn seconds(phase: &Phase) -> Option<f64> {
-        Some(phase.returned_ns.seconds())
+    fn seconds(run: &Run<'_>) -> Option<f64> {
+        Some(run.1.returned_ns.seconds())
     }
 
     #[test]
@@ -124,11 +128,11 @@ mod tests {
         let trials = fixture::trials();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")[1..]);
         assert_eq!((pairing.how, pairing.base.len()), (How::Pairs(1), 2));
-        assert_eq!(pairing.compare(seconds).unwrap().method, Method::Paired);
+        assert_eq!(pairing.compare_runs(seconds).unwrap().method, Method::Paired);
         let trials = fixture::on_a_host();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs"));
         assert_eq!(pairing.how, How::Samples);
-        let comparison = pairing.compare(seconds).unwrap();
+        let comparison = pairing.compare_runs(seconds).unwrap();
         assert_eq!(comparison.method, Method::Welch);
         assert!(comparison.relabelled.unwrap().exact);
     }
@@ -146,7 +150,7 @@ mod tests {
         let mut trials = fixture::trials();
         trials.iter_mut().for_each(|t| t.plan.issuer = fsdyno_record::plan::IssuerPlan::Null);
         let comparison =
-            Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")).compare(seconds);
+            Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")).compare_runs(seconds);
         assert_eq!(comparison.unwrap().verdict, Verdict::Unknown);
     }
 }

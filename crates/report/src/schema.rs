@@ -96,7 +96,8 @@ fn of_all_kinds() -> Vec<Vec<Trial>> {
     let mut null = fixture::trials();
     null.iter_mut().for_each(|trial| trial.plan.issuer = IssuerPlan::Null);
     let host = fixture::on_a_host();
-    vec![fixture::trials(), fixture::with_failures(), host, fixture::single(), ruled, null]
+    let (single, full) = (fixture::single(), fixture::filled());
+    vec![fixture::trials(), fixture::with_failures(), host, single, ruled, null, full]
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn statistics_of_all_kinds_fit_their_schema() {
         let text = statistics::json(&trials, Some("ext4"));
         assert_eq!(misfits(schema, &text), Vec::<String>::new());
     }
-    assert_eq!(misfits(schema, r#"{"schema":1,"answer":[],"rows":[{}]}"#).len(), 25);
+    assert_eq!(misfits(schema, r#"{"schema":1,"answer":[],"rows":[{}]}"#).len(), 26);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
 use fsdyno_record::Bytes;
-use fsdyno_record::lines::{self, BadLine, Fault, LinesOf};
+use fsdyno_record::lines::{self, LinesOf};
 use fsdyno_record::series::{FILE, PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 use unicode_width::UnicodeWidthStr;
@@ -28,63 +28,68 @@ const NAMES: usize = 12;
 const MOST: usize = 14;
 
 /// Reads the series of result folders, or of the folders of records; those of other trials than these
-/// (superseded ones, say) are left out. A folder without any has none. Of each file one torn last line is
-/// left out too, and told.
+/// (superseded ones, say) are left out, and are never all in memory. A folder without any has none. Of each
+/// file one torn last line is left out too, and told.
 ///
 /// # Errors
 /// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
-pub fn load_series<P: AsRef<Path>>(
+pub fn load_series<'t, P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
-    trials: &[Trial],
+    trials: impl IntoIterator<Item = &'t Trial>,
 ) -> Result<(Vec<Series>, Vec<Torn>), LoadError> {
-    let known = by_trial(trials);
+    let mut wanted: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials.into_iter().filter(|trial| trial.outcome == Outcome::Ok) {
+        wanted.entry(&trial.trial_id).or_default().push(trial);
+    }
+    let of_one = |series: &Series| {
+        let trials = wanted.get(series.trial_id.as_str());
+        trials.is_some_and(|trials| trials.iter().any(|trial| series.is_of(trial)))
+    };
     let (mut all, mut torn) = (Vec::new(), Vec::new());
     for path in paths {
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let file = folder.join(FILE);
-        let bytes = match fs::read(&file) {
-            Ok(bytes) => bytes,
+        let source = match fs::File::open(&file) {
+            Ok(opened) => BufReader::new(opened),
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(source) => return Err(LoadError::Unreadable { file, source }),
         };
+        let keep = |series: Series| of_one(&series).then_some(series);
         let lines: LinesOf<Series> =
-            lines::read(&bytes).map_err(|BadLine { line, fault }| match fault {
-                Fault::Newer(found) => LoadError::Newer { file: file.clone(), line, found },
-                Fault::Broken(message) => LoadError::BadLine { file: file.clone(), line, message },
-            })?;
-        all.extend(lines.records.into_iter().filter(|series| known.contains_key(&key(series))));
+            lines::read_from(source, keep).map_err(|error| LoadError::of(&file, error))?;
+        all.extend(lines.records);
         torn.extend(lines.torn.map(|line| Torn { file, line }));
     }
     Ok((all, torn))
 }
 
-type Key<'a> = (&'a str, &'a str, Option<&'a str>);
+/// Series by the trial that they are of.
+pub struct Index<'s>(BTreeMap<&'s str, Vec<&'s Series>>);
 
-fn key(series: &Series) -> Key<'_> {
-    (&series.trial_id, &series.label, series.lab_id.as_deref())
-}
+impl<'s> Index<'s> {
+    /// Of all that were recorded.
+    pub fn of(series: &'s [Series]) -> Index<'s> {
+        let mut index: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
+        for one in series {
+            index.entry(&one.trial_id).or_default().push(one);
+        }
+        Index(index)
+    }
 
-fn key_of(trial: &Trial) -> Key<'_> {
-    (&trial.trial_id, &trial.plan.label, trial.lab_id.as_deref())
-}
-
-/// The trials that ended well, by what series are of them.
-fn by_trial(trials: &[Trial]) -> BTreeMap<Key<'_>, &Trial> {
-    let good = trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
-    good.map(|trial| (key_of(trial), trial)).collect()
+    /// Those of a trial, if it has some.
+    pub fn get(&self, trial: &Trial) -> Option<&'s Series> {
+        let alike = self.0.get(trial.trial_id.as_str())?;
+        let own = alike.iter().find(|one| one.identity() == trial.identity());
+        own.or_else(|| alike.iter().find(|one| one.is_of(trial))).copied()
+    }
 }
 
 /// Each trial that has series, with them, in the order of the trials.
 fn paired<'a>(series: &'a [Series], trials: &'a [Trial]) -> Vec<(&'a Trial, &'a Series)> {
-    let known: BTreeMap<Key<'_>, &Series> = series.iter().map(|one| (key(one), one)).collect();
-    let of = |trial: &'a Trial| {
-        known
-            .get(&key_of(trial))
-            .filter(|_| trial.outcome == Outcome::Ok)
-            .map(|series| (trial, *series))
-    };
-    trials.iter().filter_map(of).collect()
+    let known = Index::of(series);
+    let good = trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
+    good.filter_map(|trial| Some((trial, known.get(trial)?))).collect()
 }
 
 /// One line for each trial, phase and interval. What is unknown is empty.
@@ -238,6 +243,19 @@ mod tests {
         assert!(none.is_empty(), "of no trial that is asked for");
         let nothing = tempfile::tempdir().unwrap();
         assert_eq!(load_series([nothing.path()], &trials).unwrap(), (vec![], vec![]));
+    }
+
+    #[test]
+    fn two_runs_of_one_plan_and_seed_on_hosts_keep_their_own_series() {
+        let mut trials = vec![fixture::on_a_host().remove(0), fixture::on_a_host().remove(0)];
+        trials[1].host.started = "2026-11-21T00:00:00Z".into();
+        let mut series = series(&trials);
+        series[1].phases[0].ops[0] = 7;
+        let pairs = paired(&series, &trials);
+        assert_eq!((pairs[0].1.phases[0].ops[0], pairs[1].1.phases[0].ops[0]), (100, 7));
+        let folder = folder(&trials, 0);
+        let (read, _) = load_series([folder.path()], &trials[1..]).unwrap();
+        assert_eq!((read.len(), read[0].started.as_str()), (1, "2026-11-21T00:00:00Z"));
     }
 
     #[test]

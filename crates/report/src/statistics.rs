@@ -11,14 +11,15 @@ use serde_json::{Value, json};
 use crate::csv::push_line;
 use crate::described::Described;
 use crate::number::clean;
+use crate::pairing::How;
 use crate::view::{self, Row, Section};
 use crate::{answer, repeats};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// One object, pretty-printed: docs/schema/statistics.schema.json. Times are seconds, ratios those of the row
-/// over what it is measured against.
+/// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names,
+/// ratios those of the row over what it is measured against.
 pub fn json(trials: &[Trial], baseline: Option<&str>) -> String {
     let sections = view::sections(trials, baseline);
     let rows = |section: &Section<'_>| -> Vec<Value> {
@@ -38,30 +39,27 @@ pub fn json(trials: &[Trial], baseline: Option<&str>) -> String {
 
 fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
     let described = Described::of(row, section);
-    let seconds = described.seconds();
-    let summary = row.time(section.by_durable);
-    let median = describe::median_interval(&seconds, LEVEL);
+    let numbers = described.numbers();
+    let (summary, unit) = (row.measured, section.measure.unit());
+    let median = describe::median_interval(&numbers, LEVEL);
     let seed_of = |at: usize| described.values[at].0;
     let outliers: Vec<Value> = described
         .outliers
         .iter()
-        .map(|o| json!({"seed": seed_of(o.at), "seconds": o.value, "far": o.far}))
+        .map(|o| json!({"seed": seed_of(o.at), unit: o.value, "far": o.far}))
         .collect();
-    let values: Vec<Value> = described
-        .values
-        .iter()
-        .map(|(seed, seconds)| json!({"seed": seed, "seconds": seconds}))
-        .collect();
+    let values: Vec<Value> =
+        described.values.iter().map(|(seed, value)| json!({"seed": seed, unit: value})).collect();
     let number = |value: f64| value.is_finite().then_some(value);
     json!({
         "workload": section.workload, "phase": section.phase, "row": row.name,
-        "label": clean(row.label()), "measure": described.measure,
+        "label": clean(row.label()), "measure": described.measure.name(), "unit": unit,
         "n": summary.n, "mean": number(summary.mean),
         "low": summary.interval().map(|i| i.0), "high": summary.interval().map(|i| i.1),
-        "sd_sample": describe::sample_sd(&seconds),
-        "sd_population": describe::population_sd(&seconds),
-        "cv": describe::coefficient_of_variation(&seconds),
-        "median": describe::median(&seconds),
+        "sd_sample": describe::sample_sd(&numbers),
+        "sd_population": describe::population_sd(&numbers),
+        "cv": describe::coefficient_of_variation(&numbers),
+        "median": describe::median(&numbers),
         "median_low": median.map(|m| m.low), "median_high": median.map(|m| m.high),
         "values": values, "outliers": outliers,
         "drift": described.drift.map(|d| json!({"p": d.p, "change": d.change, "slope": d.slope})),
@@ -75,15 +73,15 @@ fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
         })),
         "versus": section.versus,
         "ratio": row.ratio.map(|ratio| ratio.value),
-        "comparison": row.comparison.map(|c| comparison(&c)),
+        "comparison": row.comparison.map(|c| comparison(&c, row.how)),
         "flags": row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>(),
     })
 }
 
-/// A comparison, as both `fsdyno report` and `fsdyno compare` write it.
-pub fn comparison(c: &Comparison) -> Value {
+fn comparison(c: &Comparison, how: Option<How>) -> Value {
+    let left_out = how.map_or(0, How::left_out);
     json!({
-        "method": method(c), "n": c.n, "ratio": c.ratio,
+        "method": method(c), "n": c.n, "left_out": left_out, "ratio": c.ratio,
         "low": c.interval.map(|i| i.0), "high": c.interval.map(|i| i.1),
         "p": c.p, "p_in_table": c.p_in_table, "exact": c.exact,
         "relabelled": c.relabelled.map(|r| json!({"p": r.p, "least": r.least, "counted": r.exact})),
@@ -110,9 +108,9 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-const HEAD: &str = "workload,phase,row,measure,n,mean,low,high,sd_sample,sd_population,cv,median,\
+const HEAD: &str = "workload,phase,row,measure,unit,n,mean,low,high,sd_sample,sd_population,cv,median,\
     drift_p,warmup_p,outliers,repeats_wanted,repeats_at_most,repeats_reached,versus,ratio,ratio_low,\
-    ratio_high,p,p_in_table,relabelled_p,exact,verdict,flags\n";
+    ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags\n";
 
 /// A line for each row of the tables; what is unknown is empty.
 pub fn csv(trials: &[Trial], baseline: Option<&str>) -> String {
@@ -127,8 +125,8 @@ pub fn csv(trials: &[Trial], baseline: Option<&str>) -> String {
 
 fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
     let described = Described::of(row, section);
-    let seconds = described.seconds();
-    let summary = row.time(section.by_durable);
+    let numbers = described.numbers();
+    let (summary, unit) = (row.measured, section.measure.unit());
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let (c, rule) = (row.comparison, repeats::rule(row));
     let total = repeats::asked(row);
@@ -138,15 +136,16 @@ fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
         section.workload.clone(),
         section.phase.clone(),
         row.name.clone(),
-        described.measure.into(),
+        described.measure.name().into(),
+        unit.into(),
         summary.n.to_string(),
         number(Some(summary.mean)),
         number(summary.interval().map(|i| i.0)),
         number(summary.interval().map(|i| i.1)),
-        number(describe::sample_sd(&seconds)),
-        number(describe::population_sd(&seconds)),
-        number(describe::coefficient_of_variation(&seconds)),
-        number(describe::median(&seconds)),
+        number(describe::sample_sd(&numbers)),
+        number(describe::population_sd(&numbers)),
+        number(describe::coefficient_of_variation(&numbers)),
+        number(describe::median(&numbers)),
         number(described.drift.map(|d| d.p)),
         number(described.warmup.and_then(|w| w.p)),
         described.outliers.len().to_string(),
@@ -157,6 +156,8 @@ fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
         number(row.ratio.map(|ratio| ratio.value)),
         number(interval.map(|i| i.0)),
         number(interval.map(|i| i.1)),
+        c.map(|c| c.n.to_string()).unwrap_or_default(),
+        row.how.map(|how| how.left_out().to_string()).unwrap_or_default(),
         number(c.and_then(|c| c.p)),
         number(c.and_then(|c| c.p_in_table)),
         number(c.and_then(|c| c.relabelled).map(|r| r.p)),
@@ -186,6 +187,21 @@ mod tests {
         let table = csv(&trials, Some("ext4"));
         let commas = |line: &str| line.matches(',').count();
         assert!(table.lines().all(|line| commas(line) == commas(HEAD)), "{table}");
+    }
+
+    #[test]
+    fn what_was_filled_is_told_in_bytes_and_trials_left_out_are_counted() {
+        let mut trials = fixture::filled();
+        trials.retain(|trial| trial.plan.label != "xfs" || trial.seed > 1);
+        let all: Value = serde_json::from_str(&json(&trials, Some("ext4"))).unwrap();
+        // A row stands where its first trial does.
+        let (base, xfs) = (&all["rows"][0], &all["rows"][2]);
+        assert_eq!((&base["measure"], &base["unit"]), (&json!("room"), &json!("bytes")));
+        let value = base["values"][0]["bytes"].as_f64().unwrap();
+        assert!((value - f64::from(1 << 30) / 1005.0).abs() < 1e-6, "{base}");
+        let n = (&xfs["comparison"]["n"], &xfs["comparison"]["left_out"]);
+        assert_eq!(n, (&json!(2), &json!(1)));
+        assert!(csv(&trials, Some("ext4")).lines().nth(1).unwrap().contains(",room,bytes,3,"));
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl Writer {
     }
 
     fn unfinished(&mut self, trials: &[Trial]) {
-        let unfinished = view::unfinished(trials);
+        let unfinished = crate::unfinished::unfinished(trials);
         for trial in &unfinished {
             let outcome = self.paint("31", trial.outcome);
             self.paragraph(&format!("{outcome}: {}", trial.what), "    ");

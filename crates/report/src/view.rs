@@ -7,14 +7,18 @@ use fsdyno_record::naming::{Names, Subject};
 use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Repeats, Trial};
 use fsdyno_stats::compare::Comparison;
+use fsdyno_stats::measure::seconds;
 use fsdyno_stats::validity::{self, Flag};
 use fsdyno_stats::{Histogram, Summary};
 
 use crate::against::{self, Ratio};
-use crate::capacity;
+use crate::ages::{self, Pair};
 use crate::curve::Curve;
 use crate::device;
+use crate::measure::Measure;
 use crate::number::clean;
+use crate::pairing::How;
+use crate::unfinished::unfinished;
 
 /// One phase as one trial ran it.
 pub type Run<'a> = (&'a Trial, &'a Phase);
@@ -36,15 +40,14 @@ pub struct Section<'a> {
     /// The op that latencies are shown of: the main op, or where that is a small part of the time,
     /// the one that took most of it.
     pub latency_op: Option<OpKind>,
-    /// Whether every row has a time to durable, so that ratios are taken of it.
-    pub by_durable: bool,
-    /// Whether its trials filled their file systems: ratios are then of the device's bytes for each file,
-    /// and the best is who held the most.
-    pub filled: bool,
+    /// What all its rows are measured by: what ratios and verdicts are of.
+    pub measure: Measure,
     /// What ratios are taken to: `best`, or the label of the baseline.
     pub versus: String,
     /// In the order of the trials.
     pub rows: Vec<Row<'a>>,
+    /// Those rows that differ in the age of their file system alone.
+    pub aged: Vec<Pair>,
 }
 
 /// One file system in one phase.
@@ -62,6 +65,8 @@ pub struct Row<'a> {
     pub returned: Summary,
     /// Seconds until durable; none where a trial could not show it.
     pub durable: Option<Summary>,
+    /// What it comes to by the section's measure.
+    pub measured: Summary,
     /// Seconds for one operation, where the phase ended by time and its length says nothing.
     pub each: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
@@ -73,6 +78,10 @@ pub struct Row<'a> {
     /// How it compares with the best row, or with the baseline, raised by Holm for all that are shown together;
     /// none without that row, and of that row itself.
     pub comparison: Option<Comparison>,
+    /// How its trials found their partners for that.
+    pub how: Option<How>,
+    /// Which of the section's rows it is measured against.
+    pub base: Option<usize>,
     /// Its time over that of the best row, or of the baseline; none without that row.
     pub ratio: Option<Ratio>,
     /// Whether the geometric mean of its times is the least of several rows with several trials:
@@ -96,9 +105,10 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The time that ratios and claims are about.
-    pub fn time(&self, by_durable: bool) -> &Summary {
-        let whole = self.durable.as_ref().filter(|_| by_durable).unwrap_or(&self.returned);
+    /// Its time, whatever its section is measured by: that of one operation where a phase ended by time, else to
+    /// durable where that is known.
+    pub fn time(&self) -> &Summary {
+        let whole = self.durable.as_ref().unwrap_or(&self.returned);
         self.each.as_ref().unwrap_or(whole)
     }
 
@@ -188,13 +198,10 @@ pub fn sections_named<'a>(
 /// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
 /// counting it twice would feign a larger n.
 pub fn distinct<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<&'a Trial> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = std::collections::HashSet::new();
     trials
         .filter(|trial| trial.outcome == Outcome::Ok)
-        .filter(|trial| {
-            let when = if trial.lab_id.is_some() { "" } else { trial.host.started.as_str() };
-            seen.insert((&trial.lab_id, &trial.trial_id, &trial.plan.label, when))
-        })
+        .filter(|trial| seen.insert(trial.identity()))
         .collect()
 }
 
@@ -208,24 +215,26 @@ fn section<'a>(
     let main_op = main_op(&trials);
     let unit = trials.iter().find_map(|(_, phase)| phase.unit.clone());
     let latency_op = latency_op(&trials, main_op);
-    let shown = Shown { main_op, latency_op, unit: unit.as_deref() };
+    let measure = Measure::of(trials.iter());
+    let shown = Shown { main_op, latency_op, unit: unit.as_deref(), measure };
     let mut rows: Vec<Row<'a>> =
         groups.into_iter().filter_map(|group| row(group, &shown)).collect();
-    let by_durable = rows.iter().all(|row| row.durable.is_some());
     let first = rows.first()?;
     let several = rows.len() > 1 && first.returned.n > 1;
-    let best = against::best(&rows, by_durable);
+    let best = against::best(&rows, measure);
     let best = best.and_then(|best| rows.iter().position(|row| std::ptr::eq(row, best)));
-    let ratios = against::ratios(&rows, baseline, by_durable);
-    for (index, (row, (ratio, comparison))) in rows.iter_mut().zip(ratios).enumerate() {
-        (row.ratio, row.comparison) = (ratio, comparison);
+    let all = against::ratios(&rows, baseline, measure);
+    for (index, (row, against)) in rows.iter_mut().zip(all).enumerate() {
+        row.ratio = against.as_ref().map(|against| against.ratio);
+        row.base = against.as_ref().map(|against| against.base);
+        (row.comparison, row.how) = against.and_then(|against| against.comparison).unzip();
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
-    let filled = rows.iter().all(|row| capacity::files(row).is_some());
+    let aged = ages::pairs(&rows, measure);
     let versus = clean(baseline.unwrap_or("best"));
     let phase = clean(phase);
     let unit = unit.map(|unit| clean(&unit));
-    Some(Section { workload, phase, main_op, unit, latency_op, by_durable, filled, versus, rows })
+    Some(Section { workload, phase, main_op, unit, latency_op, measure, versus, rows, aged })
 }
 
 /// One op in so many must be on names for a phase to be metadata work.
@@ -274,6 +283,7 @@ struct Shown<'u> {
     main_op: Option<OpKind>,
     latency_op: Option<OpKind>,
     unit: Option<&'u str>,
+    measure: Measure,
 }
 
 /// The trials of one row, its name, and what the name has beside the label.
@@ -309,13 +319,13 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         trials.sort_by_key(|(trial, _)| !rule.is_pilot(trial.seed));
         trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed)).count()
     });
+    let summary = |values: Vec<f64>| match pilot {
+        Some(pilot) => Summary::of_two_stages(&values, pilot),
+        None => Summary::of(&values),
+    };
     let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
         let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
-        let values = values?;
-        match pilot {
-            Some(pilot) => Summary::of_two_stages(&values, pilot),
-            None => Summary::of(&values),
-        }
+        summary(values?)
     };
     let returned = over(&|phase| Some(phase.returned_ns.seconds()))?;
     let durable = over(&|phase| phase.durable_ns.map(|ns| ns.seconds()));
@@ -325,8 +335,9 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         None => main_count(phase, shown.main_op),
     };
     let rate = over(&|phase| Some(done(phase) as f64 / phase.returned_ns.seconds()));
-    let each =
-        over(&|phase| phase.limit_ns.map(|_| phase.returned_ns.seconds() / done(phase) as f64));
+    let each = over(&|phase| phase.limit_ns.map(|_| seconds(phase, false)));
+    let values: Option<Vec<f64>> = trials.iter().map(|run| shown.measure.value(run)).collect();
+    let measured = values.and_then(summary).unwrap_or(returned);
     let first = trials.first()?.0;
     let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
     let mut flags: Vec<Flag> =
@@ -345,11 +356,14 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         trials,
         returned,
         durable,
+        measured,
         each,
         cpu,
         rate,
         latency,
         comparison: None,
+        how: None,
+        base: None,
         ratio: None,
         best: false,
         flags,
@@ -375,41 +389,6 @@ pub fn merged(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
 fn histogram(stats: &OpStats) -> Histogram {
     let buckets: Vec<(u64, u64)> = stats.histogram.iter().map(|(upper, n)| (upper.0, *n)).collect();
     Histogram::from_buckets(&buckets, stats.total_ns.0, stats.max_ns.0)
-}
-
-/// A trial that did not succeed, as it is listed.
-pub struct Unfinished {
-    /// `failed` or `skipped`.
-    pub outcome: &'static str,
-    /// Workload, label, seeds.
-    pub what: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// The trials that failed or were skipped; those of one row and one reason are listed once.
-pub fn unfinished(trials: &[Trial]) -> Vec<Unfinished> {
-    let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
-    let names = Names::of(trials);
-    for trial in trials.iter().filter(|trial| trial.outcome != Outcome::Ok) {
-        let what = format!("{} on {}", names.workload(trial), names.row(trial));
-        let reason = trial.reason.as_deref().unwrap_or("no reason was recorded").trim();
-        let seed = trial.seed.to_string();
-        let same = |group: &&mut (Outcome, String, &str, Vec<String>)| {
-            (group.0, &group.1, group.2) == (trial.outcome, &what, reason)
-        };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.3.push(seed),
-            None => groups.push((trial.outcome, what, reason, vec![seed])),
-        }
-    }
-    let listed = |(outcome, what, reason, seeds): (Outcome, String, &str, Vec<String>)| {
-        let outcome = if outcome == Outcome::Skipped { "skipped" } else { "failed" };
-        let seed = if seeds.len() > 1 { "seeds" } else { "seed" };
-        let what = clean(&format!("{what}, {seed} {}", seeds.join(", ")));
-        Unfinished { outcome, what, reason: reason.to_string() }
-    };
-    groups.into_iter().map(listed).collect()
 }
 
 /// The distinct lab identities with the rows that ran in each, in the order of the trials.
@@ -493,7 +472,7 @@ mod tests {
             let ratios: Vec<f64> =
                 section.rows.iter().map(|row| row.ratio.unwrap().value).collect();
             assert_eq!(ratios.iter().copied().min_by(f64::total_cmp), Some(1.0));
-            assert!(section.by_durable);
+            assert_eq!(section.measure, Measure::Durable);
         }
     }
 
@@ -545,15 +524,6 @@ mod tests {
         let mut trials = fixture::trials();
         trials[0].plan.workload.params.insert("files".into(), "7".into());
         assert!(sections(&trials, None).iter().any(|s| s.workload == "dirops files=7"));
-    }
-
-    #[test]
-    fn what_was_skipped_under_every_seed_for_one_reason_is_listed_once() {
-        let skipped = fixture::with_failures().pop().unwrap();
-        let trials: Vec<Trial> = (1..=3).map(|seed| Trial { seed, ..skipped.clone() }).collect();
-        let listed = unfinished(&trials);
-        assert_eq!(listed.len(), 1);
-        assert_eq!(listed[0].what, "dirops on reiserfs, seeds 1, 2, 3");
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Disk {
         }
         let spec = serde_json::to_value(&spec)
             .map_err(|error| MatrixError::Wrong(format!("disk '{}': {error}", self.name)))?;
-        Ok(DiskPlan { name: self.name.clone(), spec })
+        Ok(DiskPlan { name: self.name.clone(), spec: spec.into() })
     }
 }
 

@@ -337,7 +337,7 @@ fn from_report(job: &Job, ran: Ran) -> Trial {
 fn identified(mut trial: Trial, identity: Option<Identity>) -> Trial {
     if let Some(identity) = identity {
         trial.lab_id = Some(identity.lab_id);
-        trial.lab = identity.components;
+        trial.lab = identity.components.into();
     }
     trial
 }

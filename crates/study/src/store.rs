@@ -5,6 +5,7 @@
 //! before the next one is written; any other line that cannot be read means that the file is not
 //! ours, and it is left alone.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -218,27 +219,40 @@ impl Store {
     }
 }
 
-/// The trials that count: one that failed or was skipped gives way to a good one of the same row
+/// The trials of one folder that count: one that failed or was skipped gives way to a good one of the same row
 /// and seed, and to a later one that fared no better.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
-    let counts = trials.iter().zip(counting(trials)).filter(|(_, counts)| *counts);
+    let counts = trials.iter().zip(counting(trials, &[])).filter(|(_, counts)| *counts);
     counts.map(|(trial, _)| trial.clone()).collect()
 }
 
-/// Drops the others where they lie: ten thousand trials need not be there twice.
-pub fn drop_superseded(trials: &mut Vec<Trial>) {
-    let mut counts = counting(trials).into_iter();
+/// Drops the others where they lie: ten thousand trials need not be there twice. `ends` says where the trials of
+/// each result folder end. In the lab a folder may make good what failed in another; on a host that is another
+/// run, perhaps of another host, and a failure gives way to nothing but what is in its own folder.
+pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
+    let mut counts = counting(trials, ends).into_iter();
     trials.retain(|_| counts.next().unwrap_or(true));
 }
 
 /// Of each trial, whether it counts.
-fn counting(trials: &[Trial]) -> Vec<bool> {
+fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
+    let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (at, trial) in trials.iter().enumerate() {
+        places.entry((&trial.trial_id, &trial.plan.label)).or_default().push(at);
+    }
     let ok = |trial: &Trial| trial.outcome == Outcome::Ok;
+    let folder = |at: usize| ends.partition_point(|end| *end <= at);
     let counts = |(at, trial): (usize, &Trial)| {
-        let better = |other: &Trial| ok(other) && same_slot(trial, other);
-        // Of several failures the last one stays.
-        let later = || trials[at + 1..].iter().any(|other| same_slot(trial, other));
-        ok(trial) || !(trials.iter().any(better) || later())
+        let place = places.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+        let takes_over = |other: &usize| {
+            let later = &trials[*other];
+            let repeats = trial.repeats_exactly() || later.repeats_exactly();
+            // Of several failures the last one stays.
+            (ok(later) || *other > at)
+                && same_slot(trial, later)
+                && (repeats || folder(*other) == folder(at))
+        };
+        ok(trial) || !place.into_iter().flatten().any(takes_over)
     };
     trials.iter().enumerate().map(counts).collect()
 }
@@ -441,7 +455,7 @@ pub(crate) mod tests {
         let ids: Vec<&str> = kept.iter().map(|trial| trial.trial_id.as_str()).collect();
         assert_eq!(ids, ["a", "b"]);
         let mut in_place = all.to_vec();
-        drop_superseded(&mut in_place);
+        drop_superseded(&mut in_place, &[4]);
         assert_eq!(in_place, kept);
     }
 
@@ -457,6 +471,19 @@ pub(crate) mod tests {
         other_row.plan.label = "y".into();
         let two_rows = [other_row, in_lab("a", "here", Outcome::Ok)];
         assert_eq!(without_superseded(&two_rows), two_rows);
+    }
+
+    #[test]
+    fn a_failure_on_one_host_does_not_give_way_to_a_success_on_another() {
+        let two = [trial("a", Outcome::Failed), trial("a", Outcome::Ok)];
+        let left = |ends: &[usize], lab: Option<&str>| {
+            let mut trials = two.to_vec();
+            trials.iter_mut().for_each(|trial| trial.lab_id = lab.map(String::from));
+            drop_superseded(&mut trials, ends);
+            trials.len()
+        };
+        assert_eq!((left(&[2], None), left(&[1, 2], None)), (1, 2));
+        assert_eq!((left(&[2], Some("here")), left(&[1, 2], Some("here"))), (1, 1));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     report::in_order(&mut trials, &plans.iter().collect::<Vec<_>>());
     if !trials.is_empty() {
         let html = merge.out.join("report.html");
-        let series = report::over_time(&[&merge.out], &trials)?;
+        let series = report::drawn(&[&merge.out], &trials)?;
         report::write_html(&html, &trials, &series, baseline)?;
         report::print(&trials, baseline, merge.format)?;
         say(&format!("report: {}", html.display()));

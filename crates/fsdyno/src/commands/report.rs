@@ -24,16 +24,16 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         say(&format!("fsdyno: {torn}"));
     }
     let mut trials = loaded.trials;
-    fsdyno_study::drop_superseded(&mut trials);
+    fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
     let baseline = report.baseline.as_deref();
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
     in_order(&mut trials, &[]);
     if let Some(path) = &report.html {
-        write_html(path, &trials, &over_time(&report.results, &trials)?, baseline)?;
+        write_html(path, &trials, &drawn(&report.results, &trials)?, baseline)?;
         say(&format!("report: {}", path.display()));
     }
     if let Some(folder) = &report.charts {
-        let series = over_time(&report.results, &trials)?;
+        let series = drawn(&report.results, &trials)?;
         let charts = fsdyno_report::charts(&trials, &series, baseline);
         super::charts::write(folder, &charts)?;
         say(&format!("charts: {} in {}", charts.len(), folder.display()));
@@ -93,8 +93,16 @@ pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result
     Ok(())
 }
 
+/// The phases over time that a page draws of these trials.
+pub fn drawn<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Series>, Failure> {
+    over_time(results, fsdyno_report::drawn_trials(trials))
+}
+
 /// The phases over time of these trials, which lie in these results.
-pub fn over_time<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Series>, Failure> {
+pub fn over_time<'t, P: AsRef<Path>>(
+    results: &[P],
+    trials: impl IntoIterator<Item = &'t Trial>,
+) -> Result<Vec<Series>, Failure> {
     let (series, torn) = load_series(results, trials)?;
     torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
     Ok(series)

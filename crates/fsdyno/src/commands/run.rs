@@ -319,7 +319,7 @@ fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     report::in_order(&mut trials, &cells.iter().map(|cell| &cell.plan).collect::<Vec<_>>());
     let html = store.folder().join("report.html");
     let baseline = run.baseline.as_deref();
-    let written = report::over_time(&[store.folder()], &trials)
+    let written = report::drawn(&[store.folder()], &trials)
         .and_then(|series| report::write_html(&html, &trials, &series, baseline));
     report::print(&trials, baseline, run.format)?;
     written?;

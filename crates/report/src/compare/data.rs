@@ -10,7 +10,7 @@ use crate::statistics::{method, verdict};
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// One object, pretty-printed: docs/schema/compare.schema.json. Times are seconds, ratios new over base.
+/// One object, pretty-printed: docs/schema/compare.schema.json. Values are in the unit of their key (`seconds`, `bytes`), ratios new over base.
 pub fn json(compared: &Compared) -> String {
     let rows: Vec<Value> = compared.rows.iter().map(row).collect();
     let differences: Vec<Value> = compared
@@ -47,11 +47,11 @@ fn side(name: &str) -> String {
 }
 
 fn row(row: &Row) -> Value {
-    let c = row.comparison;
+    let (c, unit) = (row.comparison, row.measure.unit());
     json!({
-        "cell": row.cell, "phase": row.phase, "metric": row.metric.name(),
-        "base": {"n": row.base.0, "seconds": row.base.1},
-        "new": {"n": row.new.0, "seconds": row.new.1},
+        "cell": row.cell, "phase": row.phase, "metric": row.measure.name(),
+        "base": {"n": row.base.0, unit: row.base.1},
+        "new": {"n": row.new.0, unit: row.new.1},
         "method": c.map(|c| method(&c)),
         "ratio": c.map(|c| c.ratio),
         "low": c.and_then(|c| c.interval).map(|interval| interval.0),
@@ -68,7 +68,7 @@ fn row(row: &Row) -> Value {
     })
 }
 
-const HEAD: &str = "cell,phase,metric,method,n_base,n_new,base_seconds,new_seconds,ratio,low,high,p,\
+const HEAD: &str = "cell,phase,metric,unit,method,n_base,n_new,base,new,ratio,low,high,p,\
     p_in_table,relabelled_p,exact,verdict,n_that_would_decide,notes\n";
 
 /// A line for each row; what is unknown is empty.
@@ -82,7 +82,8 @@ pub fn csv(compared: &Compared) -> String {
         let fields = [
             row.cell.clone(),
             row.phase.clone(),
-            row.metric.name().into(),
+            row.measure.name().into(),
+            row.measure.unit().into(),
             c.map(|c| method(&c)).unwrap_or_default().into(),
             row.base.0.to_string(),
             row.new.0.to_string(),

@@ -58,8 +58,8 @@ pub fn junit(compared: &Compared) -> String {
 fn case(row: &Row) -> String {
     let line = format!(
         "{} -> {}, {} (95 % interval {}), p {}, n {}",
-        words::time(row.base.1),
-        words::time(row.new.1),
+        words::value(row, Side::Base),
+        words::value(row, Side::New),
         words::effect(row),
         words::interval(row),
         words::p(row),
@@ -78,11 +78,12 @@ fn case(row: &Row) -> String {
             format!("<system-out>{}</system-out>", escape(&told))
         }
     };
+    let seconds = row.new.1.filter(|_| row.measure.unit() == "seconds");
     format!(
         "    <testcase classname=\"{}\" name=\"{}\"{}>{inside}</testcase>\n",
         escape(&row.cell),
         escape(&row.phase),
-        row.new.1.map_or(String::new(), |seconds| format!(" time=\"{seconds:.9}\""))
+        seconds.map_or(String::new(), |seconds| format!(" time=\"{seconds:.9}\""))
     )
 }
 

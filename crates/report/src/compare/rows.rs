@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsdyno_record::trial::Phase;
 use fsdyno_record::{OpKind, Trial};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
-use fsdyno_stats::measure::operations;
 use fsdyno_stats::validity::Flag;
 
 use super::cells::{Cell, Pair};
 use super::{Alone, Side, Wanted};
 use crate::device;
+use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::{How, Pairing};
 use crate::view::{Run, latency_op};
@@ -33,7 +32,8 @@ impl Metric {
     pub const ALL: &[(&str, &str, Metric)] = &[
         (
             "durable",
-            "Time until the device's own cache was empty; to returned where that is unknown",
+            "Time until the device's own cache was empty; to returned where that is unknown; of full file \
+             systems what a file takes of the device",
             Metric::Durable,
         ),
         ("returned", "Time until the last call came back", Metric::Returned),
@@ -54,6 +54,8 @@ pub enum Mark {
     ByReturned,
     /// The phase ended by time, so it is the time for one operation.
     EachOp,
+    /// The file systems were filled, so it is what a file takes of the device.
+    ByRoom,
     /// There is but one value on a side, or one pair.
     Single,
     /// A value is zero or unknown, and has no ratio.
@@ -80,8 +82,8 @@ pub struct Row {
     /// The phase.
     pub phase: String,
     /// What was compared in the end.
-    pub metric: Metric,
-    /// Values of the base: how many, and their geometric mean in seconds (the arithmetic one if one
+    pub measure: Measure,
+    /// Values of the base: how many, and their geometric mean (the arithmetic one if one
     /// is zero); none where it was not measured in all of them.
     pub base: (usize, Option<f64>),
     /// The same of the new result.
@@ -159,7 +161,7 @@ fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
     let mut seen = BTreeSet::new();
     let run = |trial: &'a Trial| {
         let found = trial.measured.phases.iter().find(|found| found.name == phase)?;
-        (trial.lab_id.is_none() || seen.insert(trial.seed)).then_some((trial, found))
+        (!trial.repeats_exactly() || seen.insert(trial.seed)).then_some((trial, found))
     };
     cell.good().filter_map(run).collect()
 }
@@ -174,18 +176,18 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
         How::Samples => {}
     }
     let all: Vec<Run<'_>> = base.iter().chain(new).copied().collect();
-    let measure = Measure::of(&all, wanted.metric);
-    if wanted.metric == Metric::Durable && measure.metric == Metric::Returned {
-        // What is told per operation is told of the time to returned anyway.
-        marks.push(if measure.each { Mark::EachOp } else { Mark::ByReturned });
-    } else if measure.each {
-        marks.push(Mark::EachOp);
-    }
+    let measure = measure_of(&all, wanted.metric);
+    marks.extend(match (wanted.metric, measure) {
+        (Metric::Durable, Measure::Returned) => Some(Mark::ByReturned),
+        (Metric::Durable, Measure::Room) => Some(Mark::ByRoom),
+        (_, Measure::Operation | Measure::Cpu { each: true }) => Some(Mark::EachOp),
+        _ => None,
+    });
     let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> {
-        runs.iter().map(|run| measure.value(run.1)).collect()
+        runs.iter().map(|run| measure.value(run)).collect()
     };
     let (base_values, new_values) = (values(base), values(new));
-    let comparison = pairing.compare(|phase| measure.value(phase));
+    let comparison = pairing.compare_runs(|run| measure.value(run));
     let mut flags: Vec<Flag> =
         all.iter().flat_map(|(trial, phase)| device::flags(trial, phase)).collect();
     flags.sort();
@@ -196,7 +198,7 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
     Some(Row {
         cell: pair.base.name.clone(),
         phase: clean(phase),
-        metric: measure.metric,
+        measure,
         base: (base.len(), base_values.as_deref().map(mean)),
         new: (new.len(), new_values.as_deref().map(mean)),
         comparison: comparison.map(|comparison| comparison.within(wanted.threshold)),
@@ -204,32 +206,15 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
     })
 }
 
-/// How a phase is measured, alike on both sides.
-struct Measure {
-    metric: Metric,
-    /// Whether it ended by time, so that what was done in it decides.
-    each: bool,
-    op: Option<OpKind>,
-}
-
-impl Measure {
-    fn of(runs: &[Run<'_>], wanted: Metric) -> Measure {
-        let each = wanted != Metric::P99 && runs.iter().any(|run| run.1.limit_ns.is_some());
-        let durable = !each && runs.iter().all(|run| run.1.durable_ns.is_some());
-        let metric = if wanted == Metric::Durable && !durable { Metric::Returned } else { wanted };
-        Measure { metric, each, op: latency_op(runs, main_op(runs)) }
-    }
-
-    /// In seconds; none where there is none.
-    fn value(&self, phase: &Phase) -> Option<f64> {
-        let ns = match self.metric {
-            Metric::Durable => phase.durable_ns?,
-            Metric::Returned => phase.returned_ns,
-            Metric::Cpu => phase.cpu_ns,
-            Metric::P99 => phase.ops.get(&self.op?)?.p99_ns,
-        };
-        let parts = if self.each { operations(phase) as f64 } else { 1.0 };
-        Some(ns.seconds() / parts).filter(|value| value.is_finite())
+/// By what the trials of both sides are measured, where this was asked for.
+fn measure_of(runs: &[Run<'_>], wanted: Metric) -> Measure {
+    let each = runs.iter().any(|run| run.1.limit_ns.is_some());
+    match wanted {
+        Metric::Durable => Measure::of(runs.iter()),
+        Metric::Returned if each => Measure::Operation,
+        Metric::Returned => Measure::Returned,
+        Metric::Cpu => Measure::Cpu { each },
+        Metric::P99 => Measure::P99(latency_op(runs, main_op(runs))),
     }
 }
 

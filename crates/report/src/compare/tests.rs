@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use crate::measure::Measure;
 use fsdyno_record::Nanos;
 
 fn wanted() -> Wanted {
@@ -89,7 +90,7 @@ fn below_the_threshold_it_is_the_same_and_a_smaller_threshold_finds_it() {
 fn a_host_is_compared_by_welch_and_by_returned_where_nothing_is_durable() {
     let compared = between(&fixture::on_a_host(), &fixture::on_a_host());
     for row in &compared.rows {
-        assert_eq!(row.metric, Metric::Returned);
+        assert_eq!(row.measure, Measure::Returned);
         assert!(row.marks.contains(&Mark::ByReturned), "{row:?}");
         let method = row.comparison.unwrap().method;
         assert_eq!(method, fsdyno_stats::compare::Method::Welch);
@@ -200,7 +201,7 @@ fn every_metric_measures_something_else() {
     {
         let compared = compare(&base, &new, Wanted { metric, ..wanted() }).unwrap();
         for row in &compared.rows {
-            assert_eq!(row.metric, metric);
+            assert_eq!(row.measure.name(), metric.name());
             assert!((row.comparison.unwrap().ratio - ratio).abs() < 1e-9, "{row:?}");
         }
     }

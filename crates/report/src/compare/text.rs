@@ -3,7 +3,7 @@
 use fsdyno_stats::compare::Verdict;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Compared, Row, words};
+use super::{Compared, Row, Side, words};
 use crate::markdown::escape;
 use crate::table::{MAIL_WIDTH, Style};
 use crate::text::plain;
@@ -158,8 +158,8 @@ fn cells(row: &Row) -> [String; 8] {
     [
         row.phase.clone(),
         words::n(row),
-        words::time(row.base.1),
-        words::time(row.new.1),
+        words::value(row, Side::Base),
+        words::value(row, Side::New),
         bare(words::effect(row)),
         bare(words::interval(row)),
         words::p(row),
@@ -184,8 +184,8 @@ pub fn markdown(compared: &Compared) -> String {
             escape(&row.cell),
             escape(&row.phase),
             words::n(row),
-            words::time(row.base.1),
-            words::time(row.new.1),
+            words::value(row, Side::Base),
+            words::value(row, Side::New),
             words::effect(row),
             words::interval(row),
             words::p(row).replace('<', "&lt;"),

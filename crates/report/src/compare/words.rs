@@ -67,6 +67,7 @@ pub fn mark(mark: &Mark) -> String {
     match mark {
         Mark::ByReturned => "by returned".into(),
         Mark::EachOp => "time for one operation".into(),
+        Mark::ByRoom => "by room".into(),
         Mark::Single => "n = 1".into(),
         Mark::NoRatio => "no ratio".into(),
         Mark::Withheld => "no verdict".into(),
@@ -79,9 +80,10 @@ pub fn mark(mark: &Mark) -> String {
     }
 }
 
-/// A time, or `-` where it was not measured.
-pub fn time(seconds: Option<f64>) -> String {
-    seconds.map_or("-".into(), number::seconds)
+/// What a side came to, or `-` where it was not measured.
+pub fn value(row: &Row, side: Side) -> String {
+    let value = if side == Side::Base { row.base.1 } else { row.new.1 };
+    value.map_or("-".into(), |value| row.measure.shown(value))
 }
 
 /// All marks of a row in one line; empty where it has none.
@@ -132,6 +134,11 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
             Mark::EachOp => add(
                 "time for one operation",
                 "the phase ended by time, so what was done in it is compared",
+            ),
+            Mark::ByRoom => add(
+                "by room",
+                "the file systems were filled, so what a file takes of the device is compared, geometric mean: \
+                 slower is less roomy, faster is roomier",
             ),
             Mark::NoRatio => add("no ratio", "a value is zero or was not measured"),
             Mark::Withheld => add(

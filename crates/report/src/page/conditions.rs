@@ -117,7 +117,7 @@ pub const LABS: usize = 24;
 pub fn labs(trials: &[Trial]) -> Vec<Lab> {
     let parts = |id: &str| {
         let trial = trials.iter().find(|trial| trial.lab_id.as_deref() == Some(id));
-        trial.map(|trial| trial.lab.clone()).unwrap_or_default()
+        trial.map(|trial| BTreeMap::clone(&trial.lab)).unwrap_or_default()
     };
     let labs = view::labs(trials);
     let first = labs.first().map(|lab| parts(lab.0)).unwrap_or_default();

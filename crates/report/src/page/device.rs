@@ -26,7 +26,10 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         Bar {
             name: row.name.clone(),
             look: looks.get(row),
-            value: format!("{} requests", number::short((reads + writes + flushes).round())),
+            value: match (reads + writes + flushes).round() {
+                1.0 => "1 request".to_string(),
+                all => format!("{} requests", number::short(all)),
+            },
             parts: vec![
                 Part { length: reads, tone: Tone::Full },
                 Part { length: writes, tone: Tone::Light },

@@ -8,9 +8,9 @@ use fsdyno_record::series::Series;
 use super::chart::MARK;
 use super::colour::Looks;
 use super::figure::Figure;
-use super::over_time::Index;
 use super::{figures, growth, overview};
 use crate::curve;
+use crate::series::Index;
 use crate::view;
 
 /// A chart with the name of its file.
@@ -32,7 +32,7 @@ pub fn charts(trials: &[Trial], series: &[Series], baseline: Option<&str>) -> Ve
     );
     let series = Index::of(series);
     let mut files = Names::default();
-    if let Some(figure) = overview::figure(&sections, baseline, &looks) {
+    if let Some(figure) = overview::figure(&sections, &looks) {
         files.add("", &figure);
     }
     for section in &sections {

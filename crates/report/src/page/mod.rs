@@ -36,7 +36,9 @@ use serde::Serialize;
 use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
+use crate::series::Index;
 use crate::study::Judged;
+use crate::unfinished::Unfinished;
 use crate::view::{self, Row, Section};
 use crate::{
     answer, books, calls, command, described, disks, instrument, legend, number, promise, subject,
@@ -44,12 +46,12 @@ use crate::{
 use colour::Looks;
 use conditions::Conditions;
 use figure::Figure;
-use over_time::Index;
 use room::Room;
 use table::Table;
 
 pub use crash::html as crash_html;
 pub use files::{ChartFile, charts, is_chart};
+pub use over_time::drawn_trials;
 
 /// The page, with what was recorded over time, and with ratios to the label of the baseline or to the
 /// best. It needs no network, no script and no font of its own; all foreign text is escaped.
@@ -101,7 +103,7 @@ fn page_of(
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
     let mut room = Room::of(sections.len() + curves.len());
-    let overview = overview::figure(&sections, baseline, &looks);
+    let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
     let parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
     let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
@@ -325,10 +327,10 @@ fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], baseline: Option<&str
 
 /// Outcome, what it was, and why; those beyond a number are counted.
 fn unfinished(trials: &[Trial]) -> Vec<[String; 3]> {
-    let all = view::unfinished(trials);
+    let all = crate::unfinished::unfinished(trials);
     let more = all.len().saturating_sub(room::LINES);
     let listed = all.into_iter().take(room::LINES);
-    let line = |t: view::Unfinished| [t.outcome.into(), room::text(t.what), room::text(t.reason)];
+    let line = |t: Unfinished| [t.outcome.into(), room::text(t.what), room::text(t.reason)];
     let mut lines: Vec<[String; 3]> = listed.map(line).collect();
     if more > 0 {
         lines.push(["and".into(), format!("{more} more"), "they are in trials.ndjson".into()]);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::series::{PhaseSeries, Series};
+use fsdyno_record::series::PhaseSeries;
+use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
 
 use super::chart::{AXIS, Anchor, Chart, Key};
@@ -12,7 +13,8 @@ use super::latency::MOST;
 use super::scale::{Scale, Unit};
 use super::table::Table;
 use crate::number;
-use crate::view::Section;
+use crate::series::Index;
+use crate::view::{Run, Section};
 
 /// Heights of the field of ops, and of each below it, and what lies between two fields.
 const OPS: f64 = 120.0;
@@ -25,23 +27,17 @@ const NAME: f64 = 36.0;
 /// More steps than this are taken together for the drawing.
 const STEPS: usize = 120;
 
-/// Series by the trial that they are of.
-pub struct Index<'s>(BTreeMap<&'s str, Vec<&'s Series>>);
-
-impl<'s> Index<'s> {
-    /// Of all that were recorded.
-    pub fn of(series: &'s [Series]) -> Index<'s> {
-        let mut index: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-        for one in series {
-            index.entry(&one.trial_id).or_default().push(one);
+/// The trials whose series the page may draw: of all that may be one row the least seed.
+pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
+    let mut firsts: BTreeMap<_, &Trial> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
+        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, &trial.conditions.kernel);
+        let first = firsts.entry(row).or_insert(trial);
+        if trial.seed < first.seed {
+            *first = trial;
         }
-        Index(index)
     }
-
-    fn get(&self, trial: &Trial, phase: &str) -> Option<&'s PhaseSeries> {
-        let of = self.0.get(trial.trial_id.as_str())?.iter().find(|one| one.is_of(trial))?;
-        of.phases.iter().find(|series| series.name == phase)
-    }
+    firsts.into_values().collect()
 }
 
 /// A file system's series in one phase.
@@ -93,7 +89,8 @@ impl Drawn<'_> {
 pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;
-        let series = series.get(trial, &phase.name)?;
+        let of = series.get(trial)?;
+        let series = of.phases.iter().find(|series| series.name == phase.name)?;
         let length = series.length_ns.seconds();
         let (name, look, seed) = (row.name.as_str(), looks.get(row), trial.seed);
         (length > 0.0).then_some(Drawn { name, look, seed, series, length })
@@ -105,12 +102,26 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
         false => "the first seed of each alone".to_string(),
     };
     let note = format!(
-        "What happened when, from the first op to durable; {seeds}, n = 1{}. Every value is in \
+        "What happened when, from the first op to {}; {seeds}, n = 1{}. Every value is in \
          series.ndjson.",
+        end(section),
         drawn(MOST, rows.len())
     );
     let chart = chart(&format!("{}: over time", section.title()), &rows);
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
+}
+
+/// Where a phase ends over time: at its durable stamp, else at the last that it has.
+fn end(section: &Section<'_>) -> &'static str {
+    let all = || section.rows.iter().filter_map(|row| row.trials.first());
+    let stamp = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
+        (Some(_), _) => "durable",
+        (None, Some(_)) => "synced (durable cannot be told)",
+        (None, None) => "the last call's return (when it was durable cannot be told)",
+    };
+    let mut stamps = all().map(stamp);
+    let Some(first) = stamps.next() else { return "its end" };
+    if stamps.all(|stamp| stamp == first) { first } else { "durable, or the last that can be told" }
 }
 
 /// Seconds and values.
@@ -261,6 +272,31 @@ mod tests {
         assert_eq!(svg.matches("<path").count(), 3 + 4 * 3);
         assert!(figure.note.contains("seed 1 alone"), "{}", figure.note);
         assert_eq!(figure.table.rows.len(), 3);
+    }
+
+    #[test]
+    fn the_note_says_where_the_phase_ends() {
+        let note = |change: fn(&mut fsdyno_record::trial::Phase)| {
+            let mut trials = fixture::trials();
+            trials.iter_mut().flat_map(|trial| &mut trial.measured.phases).for_each(change);
+            let series = fixture::series(&trials);
+            let sections = view::sections(&trials, None);
+            let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+            figure(&sections[0], &looks, &Index::of(&series)).unwrap().note
+        };
+        assert!(note(|_| {}).contains("first op to durable; "));
+        let synced = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, Some(Nanos(9))));
+        assert!(synced.contains("to synced (durable cannot be told)"), "{synced}");
+        let returned = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, None));
+        assert!(returned.contains("to the last call's return"), "{returned}");
+    }
+
+    #[test]
+    fn of_each_row_the_least_seed_is_drawn_and_the_others_series_need_not_be_read() {
+        let mut trials = fixture::trials();
+        trials.reverse();
+        let drawn = drawn_trials(&trials);
+        assert_eq!((drawn.len(), drawn.iter().all(|trial| trial.seed == 1)), (6, true));
     }
 
     #[test]

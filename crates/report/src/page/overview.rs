@@ -5,9 +5,9 @@ use super::colour::{Look, Looks};
 use super::figure::{Figure, n_of};
 use super::scale::{Scale, Unit};
 use super::table::Table;
-use crate::against::{base_of, best, compare};
+use crate::measure::Measure;
 use crate::number;
-use crate::view::Section;
+use crate::view::{Row, Section};
 
 /// A ratio that is larger than this on some row has the axis go by factors.
 const LINEAR: f64 = 5.0;
@@ -84,21 +84,21 @@ struct Dot<'a> {
     interval: Option<(f64, f64)>,
     /// Whether its trials tell beyond chance how it compares, as the tables say it.
     told: bool,
-    time: f64,
+    /// What it comes to, and its verdict, in words.
+    measured: String,
+    verdict: &'static str,
 }
 
 /// A phase with its dots.
 struct Phase<'a> {
     title: String,
-    /// Whether file systems were filled, so that ratios are of room and not of time.
-    filled: bool,
     dots: Vec<Dot<'a>>,
 }
 
 /// The figure; none where nothing is compared.
-pub fn figure(sections: &[Section<'_>], baseline: Option<&str>, looks: &Looks) -> Option<Figure> {
+pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let phases: Vec<Phase<'_>> =
-        sections.iter().filter_map(|section| phase(section, baseline, looks)).collect();
+        sections.iter().filter_map(|section| phase(section, looks)).collect();
     let versus = sections.first()?.versus.clone();
     if phases.is_empty() {
         return None;
@@ -114,7 +114,7 @@ pub fn figure(sections: &[Section<'_>], baseline: Option<&str>, looks: &Looks) -
         true => " Filled: beyond chance; hollow: these trials do not tell.",
         false => " Hollow: one trial each tells nothing beyond its own.",
     };
-    let filled = sections.iter().filter(|section| section.filled).count();
+    let filled = sections.iter().filter(|section| section.measure == Measure::Room).count();
     let (measure, left_is) = match filled {
         0 => ("Time", "faster"),
         all if all == sections.len() => ("What a file takes of the device", "roomier"),
@@ -125,34 +125,30 @@ pub fn figure(sections: &[Section<'_>], baseline: Option<&str>, looks: &Looks) -
         axis.words(),
         n_of(dots().map(|dot| dot.n))
     );
-    let table = table(&phases, &versus);
+    let table = table(&phases, &versus, if filled == 0 { "time" } else { "measured" });
     Some(Figure { slug: "overview", title: "Overview".into(), note, chart, table })
 }
 
-fn phase<'s>(section: &'s Section<'_>, baseline: Option<&str>, looks: &Looks) -> Option<Phase<'s>> {
-    let best = best(&section.rows, section.by_durable);
-    let dot = |row: &'s crate::view::Row<'_>| {
-        let base = match baseline {
-            Some(label) => base_of(row, &section.rows, label),
-            None => best,
-        }?;
-        let same = std::ptr::eq(row, base);
+fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase<'s>> {
+    let dot = |row: &'s Row<'_>| {
         // A row without a ratio in the table (no calls, a time of zero) has no dot.
         let ratio = row.ratio?;
-        let comparison = compare(base, row, section.by_durable)?;
+        let comparison = row.comparison;
         Some(Dot {
             name: &row.name,
             look: looks.get(row),
-            n: row.returned.n,
-            base: same,
+            // Of pairs it is those that are compared.
+            n: comparison.map_or(row.returned.n, |comparison| comparison.n),
+            base: comparison.is_none(),
             ratio: ratio.value,
-            interval: comparison.interval.filter(|_| !same),
-            told: !ratio.open && comparison.n > 1,
-            time: row.time(section.by_durable).mean,
+            interval: comparison.and_then(|comparison| comparison.interval),
+            told: comparison.is_some_and(|comparison| comparison.n > 1) && !ratio.open,
+            measured: section.measure.shown(row.measured.mean),
+            verdict: comparison.map_or("", |of| section.measure.verdict(of.verdict)),
         })
     };
     let dots: Vec<Dot<'s>> = section.rows.iter().filter_map(dot).collect();
-    (dots.len() > 1).then(|| Phase { title: section.title(), filled: section.filled, dots })
+    (dots.len() > 1).then(|| Phase { title: section.title(), dots })
 }
 
 /// Where ratios lie: from zero, or by factors where some are far apart.
@@ -324,39 +320,20 @@ pub fn interval((low, high): (f64, f64)) -> String {
     format!("{} to {}", end(low), end(high))
 }
 
-fn table(phases: &[Phase<'_>], versus: &str) -> Table {
+fn table(phases: &[Phase<'_>], versus: &str, measured: &str) -> Table {
     let versus = format!("vs {versus}");
-    let heads = ["<file system", "<phase", "n", "time", &versus, "95 % interval", "<verdict"];
+    let heads = ["<file system", "<phase", "n", measured, &versus, "95 % interval", "<verdict"];
     let mut table = Table::new("Ratios of geometric means of n trials", &heads);
     for phase in phases {
         for dot in &phase.dots {
-            let verdict = match dot {
-                _ if dot.base => "",
-                _ if !dot.told => "~",
-                _ if dot.ratio < 1.0 => {
-                    if phase.filled {
-                        "roomier"
-                    } else {
-                        "faster"
-                    }
-                }
-                _ if dot.ratio > 1.0 => {
-                    if phase.filled {
-                        "less roomy"
-                    } else {
-                        "slower"
-                    }
-                }
-                _ => "same",
-            };
             let cells = vec![
                 dot.name.to_string(),
                 phase.title.clone(),
                 dot.n.to_string(),
-                number::seconds(dot.time),
+                dot.measured.clone(),
                 number::relative(dot.ratio),
                 dot.interval.map_or("–".into(), interval),
-                verdict.into(),
+                dot.verdict.into(),
             ];
             table.row(dot.look, cells);
         }
@@ -372,7 +349,7 @@ mod tests {
     fn of(trials: &[fsdyno_record::Trial], baseline: Option<&str>) -> Option<Figure> {
         let sections = view::sections(trials, baseline);
         let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        figure(&sections, baseline, &looks)
+        figure(&sections, &looks)
     }
 
     #[test]
@@ -418,7 +395,8 @@ mod tests {
             ratio,
             interval: None,
             told: true,
-            time: 1.0,
+            measured: String::new(),
+            verdict: "",
         };
         let dots = [dot(1.0), dot(1.01)];
         let axis = Axis::over(dots.iter());

@@ -32,7 +32,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
             if by_time { "time an operation" } else { "time" }
         ),
         unit: Unit::Seconds,
-        bars: section.rows.iter().map(|row| bar(row, section, looks)).collect(),
+        bars: section.rows.iter().map(|row| bar(row, looks)).collect(),
         key,
     });
     let shorter = if by_time { "Time of one operation; shorter" } else { "Shorter" };
@@ -45,7 +45,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
     Figure { slug: "times", title: "Time".into(), note, chart, table }
 }
 
-fn bar(row: &Row<'_>, section: &Section<'_>, looks: &Looks) -> Bar {
+fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
     let solid = row.each.as_ref().unwrap_or(&row.returned);
     let mut parts = vec![Part { length: solid.mean, tone: Tone::Full }];
     let rest = light(row).map(|durable| durable.mean - solid.mean);
@@ -55,7 +55,7 @@ fn bar(row: &Row<'_>, section: &Section<'_>, looks: &Looks) -> Bar {
         look: looks.get(row),
         value: value(row),
         parts,
-        interval: row.time(section.by_durable).interval(),
+        interval: row.time().interval(),
         beneath: None,
     }
 }

@@ -1,0 +1,126 @@
+//! What many records have alike, kept once: ten thousand trials of one study have few disks and few labs.
+//!
+//! A [`Shared`] value is read, compared and written as the value itself; a record that is changed gets a copy
+//! of its own. [`OfRecords`] puts one value in the place of equal ones, while records are read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::plan::{DiskPlan, MediumPlan};
+use crate::trial::Trial;
+
+/// A value that several records may share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shared<T>(Arc<T>);
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Shared<T> {
+        Shared(Arc::new(value))
+    }
+}
+
+impl From<&str> for Shared<Value> {
+    fn from(text: &str) -> Shared<Value> {
+        Value::from(text).into()
+    }
+}
+
+impl From<String> for Shared<Value> {
+    fn from(text: String) -> Shared<Value> {
+        Value::from(text).into()
+    }
+}
+
+impl<const N: usize> From<[(String, String); N]> for Shared<BTreeMap<String, String>> {
+    fn from(pairs: [(String, String); N]) -> Shared<BTreeMap<String, String>> {
+        BTreeMap::from(pairs).into()
+    }
+}
+
+impl<T: Serialize> Serialize for Shared<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Shared<T>, D::Error> {
+        T::deserialize(deserializer).map(Shared::from)
+    }
+}
+
+/// The values of records that were read.
+#[derive(Debug, Default)]
+pub struct OfRecords {
+    disks: HashSet<Shared<Value>>,
+    labs: HashSet<Shared<BTreeMap<String, String>>>,
+}
+
+impl OfRecords {
+    /// Has a trial share what is equal to what those before it have, and hold no more memory than it needs.
+    pub fn share(&mut self, trial: &mut Trial) {
+        one(&mut self.labs, &mut trial.lab);
+        let mut disk = |disk: &mut DiskPlan| one(&mut self.disks, &mut disk.spec);
+        match &mut trial.plan.medium {
+            MediumPlan::Lab(lab) => {
+                disk(&mut lab.disk);
+                lab.journal.iter_mut().for_each(disk);
+            }
+            MediumPlan::Model(model) => disk(&mut model.disk),
+            MediumPlan::Directory { .. } | MediumPlan::Device(_) => {}
+        }
+        // A list that is read grows by doubling.
+        let ops = trial.measured.phases.iter_mut().flat_map(|phase| phase.ops.values_mut());
+        ops.for_each(|stats| stats.histogram.shrink_to_fit());
+    }
+}
+
+fn one<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, value: &mut Shared<T>) {
+    match known.get(value) {
+        Some(first) => *value = Shared(Arc::clone(&first.0)),
+        None => drop(known.insert(Shared(Arc::clone(&value.0)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_value_is_written_and_read_as_the_value_itself() {
+        let value = serde_json::json!({"model": {"law": "hdd"}, "rpm": 7200});
+        let shared = Shared::from(value.clone());
+        assert_eq!(serde_json::to_value(&shared).unwrap(), value);
+        assert_eq!(serde_json::from_value::<Shared<Value>>(value).unwrap(), shared);
+    }
+
+    #[test]
+    fn equals_are_kept_once_and_a_change_of_one_leaves_the_others() {
+        let mut known = HashSet::new();
+        let mut all: Vec<Shared<Value>> = ["a", "b", "a", "a"].map(Shared::from).into();
+        all.iter_mut().for_each(|value| one(&mut known, value));
+        assert!(known.len() == 2 && Arc::ptr_eq(&all[0].0, &all[3].0));
+        *all[3] = "c".into();
+        assert_eq!(all, ["a", "b", "a", "c"].map(Shared::from));
+        assert!(Arc::ptr_eq(&all[0].0, &all[2].0));
+    }
+}

@@ -1,0 +1,109 @@
+//! Rows that differ in the age of their file system and in nothing else.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Trial;
+use fsdyno_record::plan::Plan;
+use fsdyno_stats::compare::Comparison;
+
+use crate::against::compare;
+use crate::measure::Measure;
+use crate::view::Row;
+
+/// A fresh file system's row and an aged one's, by their places in the section.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// The fresh one.
+    pub young: usize,
+    /// The aged one.
+    pub aged: usize,
+    /// The aged one's measure over the young one's, raised by Holm with all else that the report compares.
+    pub comparison: Comparison,
+    /// Whether that is what the aged row is compared with anyway, and is counted once.
+    pub of_row: bool,
+}
+
+/// All pairs, the ages of one fresh row together.
+pub fn pairs(rows: &[Row<'_>], measure: Measure) -> Vec<Pair> {
+    let firsts = || rows.iter().map(|row| row.trials.first().map(|(trial, _)| *trial));
+    let is_aged: Vec<bool> =
+        firsts().map(|trial| trial.is_some_and(|trial| trial.plan.age().is_some())).collect();
+    if !is_aged.contains(&true) {
+        return Vec::new();
+    }
+    let but_for_age: Vec<_> = firsts().map(|trial| trial.map(but_for_age)).collect();
+    let mut pairs = Vec::new();
+    for young in (0..rows.len()).filter(|at| !is_aged[*at]) {
+        let alike = |at: &usize| is_aged[*at] && but_for_age[*at] == but_for_age[young];
+        for aged in (0..rows.len()).filter(alike) {
+            let Some((comparison, _)) = compare(&rows[young], &rows[aged], measure) else {
+                continue;
+            };
+            let of_row = rows[aged].base == Some(young);
+            pairs.push(Pair { young, aged, comparison, of_row });
+        }
+    }
+    pairs
+}
+
+/// What two rows have to share: the plan without the age, and the lab or the host. A lab's snapshot is of one
+/// file system's guest, and no part of what is measured.
+fn but_for_age(trial: &Trial) -> (Plan, BTreeMap<&str, &str>, &str, &str) {
+    let parts = trial.lab.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let found = &trial.conditions;
+    let lab = parts.filter(|(name, _)| *name != "snapshot").collect();
+    (without_age(&trial.plan), lab, &found.kernel, &found.cpu)
+}
+
+/// The plan of the same trial on a fresh file system; labels may differ, for they name the age.
+fn without_age(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.hash.clear();
+    plan.label.clear();
+    if let Some(filesystem) = &mut plan.filesystem {
+        filesystem.age = None;
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Nanos;
+    use fsdyno_stats::compare::Verdict;
+
+    use super::*;
+    use crate::{fixture, view};
+
+    #[test]
+    fn pairs_differ_in_age_and_in_nothing_else() {
+        let mut trials = fixture::young_and_aged();
+        let pairs = |trials: &[Trial]| view::sections(trials, None)[0].aged.len();
+        assert_eq!(pairs(&trials), 3);
+        trials.iter_mut().for_each(|trial| trial.conditions.kernel = "6.1".into());
+        let aged = |trials: &mut Vec<Trial>, change: fn(&mut Trial)| {
+            trials.iter_mut().filter(|trial| trial.plan.age().is_some()).for_each(change);
+        };
+        let mut elsewhere = trials.clone();
+        aged(&mut elsewhere, |trial| trial.conditions.kernel = "6.12".into());
+        assert_eq!((pairs(&trials), pairs(&elsewhere)), (3, 0));
+        aged(&mut trials, |trial| trial.plan.threads = 7);
+        assert_eq!(pairs(&trials), 0);
+    }
+
+    #[test]
+    fn their_verdicts_are_raised_with_all_others_of_the_report() {
+        let mut trials = fixture::young_and_aged();
+        for trial in &mut trials {
+            let aged = u64::from(trial.plan.age().is_some());
+            for phase in &mut trial.measured.phases {
+                let ns = 1_000_000_000 + aged * (20_000_000 + trial.seed * 6_000_000);
+                phase.durable_ns = Some(Nanos(ns));
+            }
+        }
+        let sections = view::sections(&trials, None);
+        let pair = sections[0].aged[0];
+        let (p, raised) = (pair.comparison.p.unwrap(), pair.comparison.p_in_table.unwrap());
+        assert!(p < 0.05 && raised > 0.05, "{p} {raised}");
+        assert_eq!(pair.comparison.verdict, Verdict::Unknown);
+    }
+}

@@ -1,0 +1,148 @@
+//! What trials are measured by: decided once for all that are compared with each other, so that no table sets one
+//! measure beside another's ratio.
+
+use fsdyno_record::trial::Phase;
+use fsdyno_record::{Bytes, OpKind};
+use fsdyno_stats::compare::Verdict;
+use fsdyno_stats::measure;
+
+use crate::capacity;
+use crate::number;
+use crate::view::Run;
+
+/// A measure, of which less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Seconds until the device's own cache was empty.
+    Durable,
+    /// Seconds until the last call came back.
+    Returned,
+    /// Seconds for one operation, of a phase that ended by time.
+    Operation,
+    /// Bytes of the device for each file that a full file system held.
+    Room,
+    /// CPU seconds of the threads that issue ops; of one operation, where the phase ended by time.
+    Cpu {
+        /// Whether it is of one operation.
+        each: bool,
+    },
+    /// The 99th percentile of the latency of this op, in seconds; of none where no op was done.
+    P99(Option<OpKind>),
+}
+
+impl Measure {
+    /// The usual one: room where all were filled, one operation's time where a phase ended by time, else the time to
+    /// durable where all have it, and the time to returned where some have not.
+    pub fn of<'r, 'a: 'r>(runs: impl Iterator<Item = &'r Run<'a>> + Clone) -> Measure {
+        if runs.clone().all(|run| capacity::room(run.0).is_some()) {
+            Measure::Room
+        } else if runs.clone().any(|run| run.1.limit_ns.is_some()) {
+            Measure::Operation
+        } else if runs.clone().all(|run| run.1.durable_ns.is_some()) {
+            Measure::Durable
+        } else {
+            Measure::Returned
+        }
+    }
+
+    /// What a trial comes to by it; none where that was not measured.
+    pub fn value(self, (trial, phase): &Run<'_>) -> Option<f64> {
+        let value = match self {
+            Measure::Room => capacity::room(trial)?,
+            Measure::Durable | Measure::Returned | Measure::Operation => self.seconds(phase),
+            Measure::Cpu { each: false } => phase.cpu_ns.seconds(),
+            Measure::Cpu { each: true } => {
+                phase.cpu_ns.seconds() / measure::operations(phase) as f64
+            }
+            Measure::P99(op) => phase.ops.get(&op?)?.p99_ns.seconds(),
+        };
+        Some(value).filter(|value| value.is_finite())
+    }
+
+    fn seconds(self, phase: &Phase) -> f64 {
+        match self {
+            Measure::Returned => phase.returned_ns.seconds(),
+            _ => measure::seconds(phase, self == Measure::Durable),
+        }
+    }
+
+    /// Its word in exports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Durable => "durable",
+            Measure::Returned => "returned",
+            Measure::Operation => "operation",
+            Measure::Room => "room",
+            Measure::Cpu { .. } => "cpu",
+            Measure::P99(_) => "p99",
+        }
+    }
+
+    /// The unit of its values, as exports name it.
+    pub fn unit(self) -> &'static str {
+        if self == Measure::Room { "bytes" } else { "seconds" }
+    }
+
+    /// What it is, in a table's caption.
+    pub fn words(self) -> &'static str {
+        match self {
+            Measure::Durable => "Time to durable",
+            Measure::Returned => "Time to returned",
+            Measure::Operation => "Time of one operation",
+            Measure::Room => "What a file takes of the device",
+            Measure::Cpu { .. } => "CPU time",
+            Measure::P99(_) => "99th percentile of the latency",
+        }
+    }
+
+    /// What a verdict calls who is compared.
+    pub fn verdict(self, verdict: Verdict) -> &'static str {
+        match (self, verdict) {
+            (_, Verdict::Unknown) => "~",
+            (_, Verdict::Same) => "same",
+            (Measure::Room, Verdict::Faster) => "roomier",
+            (Measure::Room, Verdict::Slower) => "less roomy",
+            (_, Verdict::Faster) => "faster",
+            (_, Verdict::Slower) => "slower",
+        }
+    }
+
+    /// A value with its unit.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Measure::Room => Bytes(value.round().max(0.0) as u64).to_string(),
+            _ => number::seconds(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::trial::Capacity;
+    use fsdyno_record::{Nanos, Trial};
+
+    use super::*;
+    use crate::fixture;
+
+    fn of(trials: &[Trial]) -> Measure {
+        let runs: Vec<Run<'_>> = trials.iter().map(|t| (t, &t.measured.phases[0])).collect();
+        Measure::of(runs.iter())
+    }
+
+    #[test]
+    fn one_trial_without_a_stamp_or_a_full_file_system_decides_for_all() {
+        let mut trials = fixture::trials();
+        assert_eq!(of(&trials), Measure::Durable);
+        let held = Capacity { device: Some(Bytes(4000)), files: 2, ..Default::default() };
+        trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(held));
+        assert_eq!(of(&trials), Measure::Room);
+        let run = (&trials[0], &trials[0].measured.phases[0]);
+        assert_eq!(Measure::Room.value(&run), Some(2000.0));
+        trials[3].measured.capacity = None;
+        assert_eq!(of(&trials), Measure::Durable);
+        trials[4].measured.phases[0].durable_ns = None;
+        assert_eq!(of(&trials), Measure::Returned);
+        trials[5].measured.phases[0].limit_ns = Some(Nanos(9));
+        assert_eq!(of(&trials), Measure::Operation);
+    }
+}
