@@ -68,7 +68,8 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
     };
     if trial.plan.in_lab() {
         trial.lab_id = Some(format!("lab of cell {}", slot.cell));
-        trial.lab = [("agent", "one"), ("qemu", "7.2")].map(|(a, b)| (a.into(), b.into())).into();
+        trial.lab =
+            [("agent", "one"), ("qemu", "7.2")].map(|(a, b)| (a.to_string(), b.to_string())).into();
     } else {
         trial.conditions.mount = "ext4 rw".into();
     }
