@@ -49,9 +49,7 @@ pub use crash::table as crash_table;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};
-pub use page::{
-    ChartFile, charts, crash_html, drawn_trials, html, is_chart, study_page,
-};
+pub use page::{ChartFile, charts, crash_html, drawn_trials, html, is_chart, study_page};
 pub use pairing::{How, Pairing};
 pub use series::{load_series, series_csv, series_text};
 pub use table::{Format, Style, table};
