@@ -89,6 +89,7 @@ pub struct Lodger {
     _stack: Vec<u128>,
 }
 
+#[cfg(test)]
 impl Lodger {
     /// Its process.
     pub fn pid(&self) -> Pid {

@@ -342,7 +342,7 @@ fn seconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::crash_fixture;
 
     fn shown(rows: &[Row], format: Format, width: usize) -> String {
         table(rows, format, Style { width, color: false }).unwrap()
@@ -350,13 +350,13 @@ mod tests {
 
     #[test]
     fn the_table_is_wide_or_on_its_side() {
-        insta::assert_snapshot!(shown(&fixture::crashed(), Format::Text, 200));
-        insta::assert_snapshot!(shown(&fixture::crashed(), Format::Text, 60));
+        insta::assert_snapshot!(shown(&crash_fixture::crashed(), Format::Text, 200));
+        insta::assert_snapshot!(shown(&crash_fixture::crashed(), Format::Text, 60));
     }
 
     #[test]
     fn no_line_is_wider_than_there_is_room_and_every_figure_is_there() {
-        let rows = fixture::crashed();
+        let rows = crash_fixture::crashed();
         for width in [40, 60, 80, 100, 160, 250] {
             let text = shown(&rows, Format::Text, width);
             assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn hostile_labels_stay_in_their_cell() {
-        let mut rows = fixture::crashed();
+        let mut rows = crash_fixture::crashed();
         rows[0].label = "a|<b>,\"x\"\n\x1b[2J比較".into();
         let csv = shown(&rows, Format::Csv, 0);
         assert!(csv.contains("\"a|<b>,\"\"x\"\"\n"), "{csv}");
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_was_found_is_a_sentence_and_nothing_is_promised_where_nothing_was_cut() {
-        let mut rows = fixture::crashed();
+        let mut rows = crash_fixture::crashed();
         let said = sentences(&rows);
         assert_eq!(said[0], "No acknowledged byte or name was lost in 3 cuts of ext4.");
         assert!(said[1].starts_with("off on a disk that drops flushes: "), "{said:?}");

@@ -13,6 +13,8 @@ mod columns;
 mod command;
 pub mod compare;
 mod crash;
+#[cfg(test)]
+mod crash_fixture;
 mod csv;
 mod curve;
 mod described;

@@ -299,6 +299,7 @@ mod tests {
             lab: Default::default(),
             seed: 1,
             repeats: None,
+            deadline_ns: None,
             version: String::new(),
             outcome: Outcome::Ok,
             reason: None,

@@ -285,11 +285,11 @@ fn worst(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::crash_fixture;
 
     #[test]
     fn the_page_shows_speed_beside_the_cost_and_needs_nothing_from_the_network() {
-        let page = html(&fixture::crashed()).unwrap();
+        let page = html(&crash_fixture::crashed()).unwrap();
         for told in [
             "Power cuts: dirops on ext4, off",
             "48.0 deliveries/s",
@@ -310,14 +310,14 @@ mod tests {
 
     #[test]
     fn each_cut_counts_once_for_the_worst_that_it_did() {
-        let rows = fixture::crashed();
+        let rows = crash_fixture::crashed();
         assert_eq!(counted(&rows[0]), [0, 0, 2, 1]);
         assert_eq!(counted(&rows[1]), [2, 0, 1, 0]);
     }
 
     #[test]
     fn hostile_text_is_shown_and_not_obeyed_and_no_row_is_a_page() {
-        let mut rows = fixture::crashed();
+        let mut rows = crash_fixture::crashed();
         rows[0].label = "</title><script>alert('x')</script>".into();
         rows[1].tried[0].findings.examples = vec!["<script>x</script>".into()];
         rows[1].rate.unit = "<b>".into();

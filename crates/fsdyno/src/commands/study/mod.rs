@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsdyno_record::suggest;
 use fsdyno_report::Format;
 use fsdyno_study::file::{StudyFile, catalog};
-use fsdyno_study::{Share, Store, Summary};
+use fsdyno_study::{Store, Summary};
 use serde_json::json;
 
 pub use args::Study;
@@ -115,7 +115,6 @@ fn say_skipped(legs: &[Leg]) {
 
 fn measure(leg: &Leg, venues: &Venues, stop: &AtomicBool) -> Result<Summary, Failure> {
     let mut store = open(&leg.folder)?;
-    Share::refuse(&store)?;
     let schedule = repeats::first(&leg.run, None, leg.cells.len());
     go(&leg.run, venues, &leg.cells, &schedule, &mut store, stop)
 }

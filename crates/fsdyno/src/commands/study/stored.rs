@@ -108,7 +108,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
             say(&format!("fsdyno: {torn}"));
         }
         let mut trials = loaded.trials;
-        fsdyno_study::drop_superseded(&mut trials);
+        fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
         for trial in trials {
             let kernel = kernel(&trial);
             let same = |it: &&mut RunResult| {

@@ -1,0 +1,56 @@
+//! Power cuts for tests.
+
+use fsdyno_record::Nanos;
+
+/// Power cuts of two file systems, the second on a disk that lies.
+pub fn crashed() -> Vec<fsdyno_crash::Row> {
+    use fsdyno_crash::cut::{Choice, Moment};
+    use fsdyno_crash::found::Recovery;
+    use fsdyno_crash::{Cut, Disk, Findings, Rate, Row, Tried};
+
+    let tried = |number: u32, findings: Findings, recovery: Recovery| {
+        let (moment, choice) = (Moment::Between, Choice::All);
+        let cut = Cut { number, after: number, at: Nanos(9), moment, choice, draw: 1 };
+        Tried { cut, recovery, findings }
+    };
+    let mounted = |ms: u64| Recovery { mount_ns: Nanos(ms * 1_000_000), ..Recovery::default() };
+    let rate = |per_second: f64| {
+        let (phase, unit) = ("deliver-1".into(), "deliveries".into());
+        Rate { phase, unit, per_second }
+    };
+    let lost = |files: u64, ms: u64| {
+        let lost_ns = Nanos(ms * 1_000_000);
+        Findings { files_lost: files, lost_ns, ..Findings::default() }
+    };
+    let plans =
+        crate::fixture::single().into_iter().map(|trial| trial.plan).take(2).collect::<Vec<_>>();
+    let kept = vec![
+        tried(0, Findings::default(), mounted(12)),
+        tried(1, lost(1, 22), mounted(41)),
+        tried(2, lost(0, 3), mounted(40)),
+    ];
+    let broken = Findings { acknowledged_lost: 2, acknowledged_names: 1, ..lost(7, 5012) };
+    let doubled =
+        Findings { names_doubled: 1, names_lost: 3, files_empty: 2, files_stale: 1, ..lost(4, 9) };
+    let refused = Recovery {
+        refused: Some("mount: structure needs cleaning".into()),
+        lost: Some("mount: structure needs cleaning".into()),
+        ..mounted(3)
+    };
+    let repaired = Recovery {
+        unclean: Some("exit code 4".into()),
+        repair: Some("exit code 1".into()),
+        ..mounted(950)
+    };
+    let off = vec![
+        tried(0, broken, repaired),
+        tried(1, doubled, mounted(38)),
+        tried(2, Findings::default(), refused),
+    ];
+    let mut rows = vec![
+        Row::new(&plans[0], 1, Disk::Honest, rate(48.04), kept),
+        Row::new(&plans[1], 1, Disk::DropsFlushes, rate(1312.5), off),
+    ];
+    rows[1].label = "off".into();
+    rows
+}
