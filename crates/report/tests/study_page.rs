@@ -51,7 +51,7 @@ fn the_verdicts_are_the_first_thing_on_every_screen_and_nothing_lies_outside() {
         let faults = browser.value(include_str!("browser/faults.js"));
         assert_eq!(faults, serde_json::json!([]), "{width} wide, {light:?}");
         // Above the charts, and the counts above all.
-        let order = "document.querySelector('.answer').getBoundingClientRect().top < document.querySelector('#study').getBoundingClientRect().top && document.querySelector('#study').getBoundingClientRect().top < document.querySelector('#s0').getBoundingClientRect().top";
+        let order = "document.querySelector('.answer').getBoundingClientRect().top < document.querySelector('#study').getBoundingClientRect().top && document.querySelector('#study').getBoundingClientRect().top < document.querySelector('#overview').getBoundingClientRect().top";
         assert_eq!(browser.value(order), true, "{width} wide, {light:?}");
         let words = "[...document.querySelectorAll('#study tbody .verdict')].every(e => /[a-z]{4}/.test(e.textContent) && e.getBoundingClientRect().width > 40)";
         assert_eq!(browser.value(words), true, "every verdict is a word that is seen");

@@ -131,7 +131,9 @@ mod tests {
     fn verdicts_stand_in_front_of_all_charts_with_a_sign_and_a_word() {
         let html = page::study_page(&sample::judged(), &fixture::trials(), &[], None).unwrap();
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is not there"));
-        assert!(at("id=\"study\"") < at("id=\"s0\""));
+        assert!(
+            at("id=\"study\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"s0\"")
+        );
         for word in [
             "✓ still holds",
             "✗ no longer holds",

@@ -20,6 +20,9 @@ pub fn mail(judged: &Judged) -> String {
     Writer { style, ascii: true, out: String::new() }.write(judged)
 }
 
+/// Before what belongs to a claim.
+const INDENT: &str = "      ";
+
 struct Writer {
     style: Style,
     ascii: bool,
@@ -48,19 +51,15 @@ impl Writer {
         if !variant.claims.is_empty() {
             self.line("");
         }
-        let width = variant.claims.iter().map(|claim| clean(&claim.id).width()).max().unwrap_or(0);
         for claim in &variant.claims {
-            self.claim(claim, width);
+            self.claim(claim);
         }
     }
 
-    fn claim(&mut self, claim: &Claim, width: usize) {
-        let id = clean(&claim.id);
-        let pad = " ".repeat(width.saturating_sub(id.width()));
-        let indent = " ".repeat(width + 4);
+    fn claim(&mut self, claim: &Claim) {
         let word = claim.verdict.word();
-        let head = format!("  {id}{pad}  {word}: {}", clean(&claim.text));
-        let mut lines = wrap(&self.spelled(&head), &indent, self.style.width);
+        let head = format!("  {} {word}: {}", clean(&claim.id), clean(&claim.text));
+        let mut lines = wrap(&self.spelled(&head), INDENT, self.style.width);
         // The verdict is a word; its colour only repeats it.
         if let Some(first) = lines.first_mut().filter(|_| self.style.color) {
             let code = match claim.verdict {
@@ -81,7 +80,7 @@ impl Writer {
             claim.notes.iter().map(|note| clean(note)).collect::<Vec<_>>().join(" "),
         ];
         for told in told.iter().filter(|told| !told.is_empty()) {
-            self.paragraph(&format!("{indent}{told}"), &indent);
+            self.paragraph(&format!("{INDENT}{told}"), INDENT);
         }
     }
 
