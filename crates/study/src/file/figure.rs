@@ -21,8 +21,8 @@ pub enum Figure {
     KernelCpu(Option<String>),
     /// CPU time of the threads that issue ops, as a part of the time until the last call came back.
     CpuShare,
-    /// Ops a second, by the time until the last call came back: of the op that the cell names, else of the
-    /// phase's main op.
+    /// So many a second, by the time until the last call came back: of the op that the cell names, else of what
+    /// stands for the phase, its own unit (transactions) or its main op.
     Rate,
     /// A latency of an op: its median, a percentile, the longest.
     Latency(Latency),

@@ -5,6 +5,7 @@ use fsdyno_report::{How, Pairing};
 use fsdyno_stats::validity::Flag;
 use fsdyno_stats::{Estimate, Summary, growth};
 
+use super::figure;
 use super::trials::{Found, Trials, in_unit};
 use super::verdict::{Edge, Part};
 use crate::file::{Bound, Cell, Check};
@@ -94,6 +95,13 @@ pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
                     measured.parts.push(part);
                 }
             }
+        }
+        Check::Value { cell, .. } if trials.scale != 1 && !figure::keeps_its_size(cell) => {
+            return Err(format!(
+                "at scale 1/{} the figure '{}' is that of less work",
+                trials.scale,
+                cell.figure.name()
+            ));
         }
         Check::Value { cell, bound } => {
             let found = trials.of(cell, false)?;
@@ -193,7 +201,7 @@ fn label(cell: &Cell, cells: &[Cell]) -> String {
         label.push_str(&format!(" {}", cell.phases.join(" and ")));
     }
     if other(&|a, b| a.figure == b.figure && a.op == b.op) {
-        label.push_str(&format!(" {}", figure(cell)));
+        label.push_str(&format!(" {}", figure_of(cell)));
     }
     if other(&|a, b| a.at == b.at) {
         let at: Vec<String> = cell.at.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -208,7 +216,7 @@ fn between(of: &Cell, over: &Cell) -> String {
 }
 
 /// `rate of unlink`, `returned`.
-fn figure(cell: &Cell) -> String {
+fn figure_of(cell: &Cell) -> String {
     let of = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
     format!("{}{of}", cell.figure.name())
 }
@@ -221,7 +229,7 @@ pub fn words(check: &Check) -> String {
     let same = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| of(other, cell));
     let mut of = Vec::new();
     if same(&|a, b| a.figure == b.figure && a.op == b.op) {
-        of.push(format!("{} of", figure(cell)));
+        of.push(format!("{} of", figure_of(cell)));
     }
     if same(&|a, b| a.run == b.run) {
         of.push(cell.run.clone());

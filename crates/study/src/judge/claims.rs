@@ -8,8 +8,8 @@ use super::trials::Trials;
 use super::verdict::{Outcome, Part, Stand, correct};
 use crate::file::{Check, Claim, Test};
 
-/// Every claim with its verdict, in the order of the file; `scale` is what sizes were divided by.
-pub fn claims(trials: &Trials<'_>, scale: u64) -> Vec<study::Claim> {
+/// Every claim with its verdict, in the order of the file.
+pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
     let claims = &trials.file.claims;
     let measured: Vec<Result<Measured, String>> = claims
         .iter()
@@ -32,7 +32,7 @@ pub fn claims(trials: &Trials<'_>, scale: u64) -> Vec<study::Claim> {
         claims.iter().zip(measured).zip(outcomes).map(|((claim, measured), outcome)| {
             match (measured, outcome) {
                 (Ok(measured), Some(outcome)) => {
-                    let context = Context { claim, measured, outcome, tested, scale, trials };
+                    let context = Context { claim, measured, outcome, tested, trials };
                     context.told()
                 }
                 (measured, _) => {
@@ -82,7 +82,6 @@ struct Context<'a> {
     measured: Measured,
     outcome: Outcome,
     tested: usize,
-    scale: u64,
     trials: &'a Trials<'a>,
 }
 
@@ -197,10 +196,7 @@ impl Context<'_> {
         let mut notes = Vec::new();
         let estimate = &part.estimate;
         if estimate.n == 1 && !self.is_exponent() {
-            notes.push(format!(
-                "One seed: judged by a margin of {} from the bound.",
-                percent(self.claim.least)
-            ));
+            notes.push(format!("One seed, margin {}.", percent(self.claim.least)));
         }
         if estimate.exact && !self.is_exponent() {
             notes.push(
@@ -208,10 +204,10 @@ impl Context<'_> {
             );
         }
         if self.measured.in_model == Some(true) {
-            notes.push("Decided by the directory model, and not by a kernel.".into());
+            notes.push("By the directory model, no kernel.".into());
         }
-        if self.scale != 1 {
-            notes.push(format!("At scale 1/{}.", self.scale));
+        if self.trials.scale != 1 {
+            notes.push(format!("At scale 1/{}.", self.trials.scale));
         }
         notes.extend(self.measured.notes.iter().cloned());
         notes

@@ -4,7 +4,7 @@ use fsdyno_record::trial::{OpStats, Phase};
 use fsdyno_record::{Nanos, OpKind, Trial};
 use fsdyno_report::main_op;
 
-use crate::file::{Cell, Figure, Latency};
+use crate::file::{Cell, Dimension, Figure, Latency};
 
 /// The figure; several phases' are added.
 ///
@@ -58,6 +58,13 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         // It is that of the end, and no amount that phases add to.
         Figure::SpaceUsed => Ok(phases.last().map_or(0.0, |phase| phase.space_used.0 as f64)),
     }
+}
+
+/// Whether a figure is the same of less work: a rate, a share, a latency.
+pub fn keeps_its_size(cell: &Cell) -> bool {
+    let sized =
+        matches!(cell.figure.dimension(), Dimension::Time | Dimension::Count | Dimension::Space);
+    !sized || matches!(cell.figure, Figure::Latency(_))
 }
 
 /// The phases that a cell names.

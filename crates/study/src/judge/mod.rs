@@ -116,14 +116,14 @@ fn judged(
             kernels.push(kernel);
         }
     }
-    let trials = Trials { file, variant, runs };
+    let trials = Trials { file, variant, scale, runs };
     let named = kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
     study::Variant {
         name: format!("{}{named}", variant.words()),
         scale,
         kernels,
-        claims: claims::claims(&trials, scale),
-        tables: file.published.iter().map(|of| table::table(of, &trials, scale)).collect(),
+        claims: claims::claims(&trials),
+        tables: file.published.iter().map(|of| table::table(of, &trials)).collect(),
     }
 }
 

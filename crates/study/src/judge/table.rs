@@ -6,11 +6,12 @@ use fsdyno_report::study::{self, Number};
 use fsdyno_stats::Summary;
 use fsdyno_stats::consistency::{self, Divisor, Range, Sample, printed};
 
+use super::figure;
 use super::trials::Trials;
-use crate::file::{Cell, Column, Dimension, Figure, Published, Value};
+use crate::file::{Cell, Column, Published, Value};
 
-/// The table with what was measured; `scale` is what sizes were divided by.
-pub fn table(published: &Published, trials: &Trials<'_>, scale: u64) -> study::Table {
+/// The table with what was measured.
+pub fn table(published: &Published, trials: &Trials<'_>) -> study::Table {
     let doubts = doubts(published);
     let columns = published
         .columns
@@ -20,7 +21,7 @@ pub fn table(published: &Published, trials: &Trials<'_>, scale: u64) -> study::T
         let cells =
             published.columns.iter().zip(&row.cells).enumerate().map(|(at, (column, value))| {
                 let doubts = doubts.get(&(row_at, at)).cloned().unwrap_or_default();
-                cell(column, &row.label, value.as_ref(), doubts, trials, scale)
+                cell(column, &row.label, value.as_ref(), doubts, trials)
             });
         study::Row { label: row.label.clone(), cells: cells.collect() }
     });
@@ -43,12 +44,11 @@ fn cell(
     value: Option<&Value>,
     doubts: Vec<String>,
     trials: &Trials<'_>,
-    scale: u64,
 ) -> study::Cell {
     let asked = column.measured.as_ref().map(|cell| cell.of_row(label));
     let measured =
         asked.as_ref().map_err(|why| (*why).clone()).and_then(|cell| number(cell, trials));
-    let comparable = scale == 1 || asked.is_ok_and(|cell| keeps_its_size(&cell));
+    let comparable = trials.scale == 1 || asked.is_ok_and(|cell| figure::keeps_its_size(&cell));
     let ratio = measured.as_ref().ok().zip(value).filter(|_| comparable).and_then(|(m, v)| {
         let ratio = m.value / v.value;
         (v.value > 0.0 && m.value > 0.0).then_some(ratio)
@@ -60,13 +60,6 @@ fn cell(
         measured: measured.ok(),
         ratio,
     }
-}
-
-/// Whether a figure is the same of less work: a rate, a share, a latency.
-fn keeps_its_size(cell: &Cell) -> bool {
-    let sized =
-        matches!(cell.figure.dimension(), Dimension::Time | Dimension::Count | Dimension::Space);
-    !sized || matches!(cell.figure, Figure::Latency(_))
 }
 
 /// The mean over the trials of a cell.

@@ -126,7 +126,7 @@ fn one_seed_has_to_keep_its_margin_and_says_so() {
     assert_eq!(told(10.4).verdict, Verdict::Undecided);
     assert_eq!(told(9.6).verdict, Verdict::Undecided);
     assert_eq!(told(9.4).verdict, Verdict::Reversed);
-    assert_eq!(told(10.6).notes, ["One seed: judged by a margin of 5 % from the bound."]);
+    assert_eq!(told(10.6).notes, ["One seed, margin 5 %."]);
     assert!(told(10.4).why.contains("more seeds would decide (--repeat 5)"), "{}", told(10.4).why);
     let wide = "[[claim]]\nid = \"C\"\ntext = \"t\"\nleast = \"10%\"\n[claim.check]\n".to_string();
     let wide = claims(&study(&(wide + &check)), trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
@@ -341,7 +341,7 @@ fn a_model_says_that_it_decided() {
     let judged = judge(&file, &then(trials));
     assert_eq!(judged.variants[0].kernels, Vec::<String>::new());
     let claim = &judged.variants[0].claims[0];
-    assert!(claim.notes.contains(&"Decided by the directory model, and not by a kernel.".into()));
+    assert!(claim.notes.contains(&"By the directory model, no kernel.".into()));
 }
 
 #[test]
@@ -422,6 +422,22 @@ fn at_another_scale_times_have_no_ratio_and_shares_have() {
     let cells = &table(&judged).rows[0].cells;
     assert_eq!((cells[0].ratio, cells[0].measured.is_some()), (None, true));
     assert!(cells[1].ratio.is_some() && judged.variants[0].scale == 10);
+}
+
+#[test]
+fn at_another_scale_a_time_is_of_less_work_and_a_share_is_what_it_was() {
+    let value = |figure: &str| {
+        format!(
+            "value = {{ row = \"ext4\", phase = \"create\", figure = \"{figure}\" }}\nmore_than = 1"
+        )
+    };
+    let both = claim("C1", &value("returned")) + &claim("C2", &value("cpu share"));
+    let mut results = then(trials(&[("ext4", TEN)]));
+    results[0].scale = 10;
+    let claims = judge(&study(&both), &results).variants.remove(0).claims;
+    assert_eq!(claims[0].verdict, Verdict::NotTestable);
+    assert_eq!(claims[0].why, "at scale 1/10 the figure 'returned' is that of less work.");
+    assert_eq!(claims[1].verdict, Verdict::StillHolds);
 }
 
 /// How well a claim of "more" stands.

@@ -16,6 +16,8 @@ pub struct Trials<'a> {
     pub file: &'a StudyFile,
     /// Which variant is judged.
     pub variant: Variant,
+    /// What sizes were divided by; 1 at full scale.
+    pub scale: u64,
     /// The trials of each run, by its name.
     pub runs: Vec<(&'a str, Vec<&'a Trial>)>,
 }
@@ -45,7 +47,7 @@ impl<'a> Trials<'a> {
             return Err(format!("run '{run}' has no row '{row}' {here}"));
         }
         let trials = self.runs.iter().find(|(name, _)| name == run).map(|(_, trials)| trials);
-        let trials = trials.ok_or_else(|| format!("run '{run}' was not run {here} yet"))?;
+        let trials = trials.ok_or_else(|| format!("run '{run}' has not been run {here}"))?;
         let of_row = || trials.iter().copied().filter(|trial| trial.plan.label == *row);
         if of_row().next().is_none() {
             return Err(format!("run '{run}' has no trial of '{row}'"));
