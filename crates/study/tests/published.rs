@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use fsdyno_study::file::{StudyFile, Test, Variant};
+use fsdyno_study::judge::{RunResult, judge};
 
 fn studies() -> Vec<StudyFile> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
@@ -79,4 +80,40 @@ fn rows_of_claims_that_a_variant_lacks_are_the_known_ones() {
     }
     // 44 minutes on the host for a directory of 77,133 names without an index: once, as then.
     assert_eq!(lacking, ["C1-unpack today ext3-linear"]);
+}
+
+/// Marked are the cells that a file doubts, and those that contradict their own table: Layton's five pairs.
+#[test]
+fn doubted_cells_are_these_and_no_others() {
+    let mut doubted = Vec::new();
+    for study in studies() {
+        let run = study.runs.iter().find(|run| run.has(Variant::Then)).unwrap().name.clone();
+        let nothing =
+            RunResult { run, variant: Variant::Then, kernel: None, scale: 1, trials: Vec::new() };
+        for table in &judge(&study, &[nothing]).variants[0].tables {
+            for row in &table.rows {
+                for (column, cell) in table.columns.iter().zip(&row.cells) {
+                    if !cell.doubts.is_empty() {
+                        doubted.push(format!("{}, {}, {}", table.name, row.label, column.name));
+                    }
+                }
+            }
+        }
+    }
+    let expected = [
+        "small-shallow, 64M, files removed",
+        "small-shallow, 64M, files removed/s",
+        "small-shallow, 256M, directories removed",
+        "small-shallow, 256M, directories removed/s",
+        "medium-shallow, 256M, directories removed",
+        "medium-shallow, 256M, directories removed/s",
+        "medium-deep, 16M, files removed",
+        "medium-deep, 16M, files removed/s",
+        "medium-deep, 64M, directories created",
+        "medium-deep, 64M, directories created/s",
+        "bonnie, ext4, write",
+        "bonnie, ext4, read",
+        "unpack, reiser4, real",
+    ];
+    assert_eq!(doubted, expected);
 }
