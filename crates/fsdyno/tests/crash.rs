@@ -162,10 +162,10 @@ fn a_cut_after_which_the_file_system_hangs_or_its_kernel_panics_is_a_finding_and
     let Some(folder) = lab() else { return };
     for (mode, why) in [("hangs", "it hung: not back within"), ("panics", "the kernel panicked")] {
         let spec = forgetful(mode);
-        let words = format!("--set protocol=fsbench {spec} --cuts 4 --jobs 1 --out {mode}");
+        let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
         let row = rows(&crash(folder.path(), &words), 1).remove(0);
         let tried = row["tried"].as_array().unwrap();
-        assert_eq!(tried.len(), 4, "{mode}: every cut is told of");
+        assert_eq!(tried.len(), 8, "{mode}: every cut is told of");
         let lost =
             |tried: &&Value| tried["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
         assert!(tried.iter().filter(lost).count() > 0, "{mode}: {tried:?}");
