@@ -84,17 +84,10 @@ pub fn beside(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Res
 /// A process in our memory with a stack of its own; it is ended with this, and only then its stack goes.
 #[derive(Debug)]
 pub struct Lodger {
-    pid: Pid,
+    /// Its process.
+    pub pid: Pid,
     // Of the process alone, until it has ended.
     _stack: Vec<u128>,
-}
-
-#[cfg(test)]
-impl Lodger {
-    /// Its process.
-    pub fn pid(&self) -> Pid {
-        self.pid
-    }
 }
 
 impl Drop for Lodger {

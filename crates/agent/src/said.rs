@@ -240,7 +240,7 @@ mod tests {
         });
         assert!(alone);
         let (mouth, heard) = Heard::listen().unwrap();
-        let pid = heard.0._lodger.pid();
+        let pid = heard.0._lodger.pid;
         drop(mouth);
         let begun = Instant::now();
         while process::ended(pid).unwrap().is_none() {
