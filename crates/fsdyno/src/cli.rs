@@ -334,18 +334,21 @@ Examples:
   fsdyno why mine --fs ext3 --phase unlink --out why
   fsdyno why new --against old --format markdown
 
-Of each row of RESULT the trial with the lowest seed runs a second time in the lab and is looked at. That takes
-about as long as the first time, and has to repeat it to the digit; else nothing is said. So it must be this
-fsdyno, and the tools and the kernel of then.
+Two rows of one result: fsdyno why mine --fs ext4 --against mine --against-fs ext3
 
-Requests: each is put to the structure of the file system that its first block belongs to, by maps that the
-file system's own tools make of the disk as each stage of the trial begins; what they do not know, or what was
-one thing before and another after, is unattributed. Time: each moment in which the disk had requests to answer
-goes to the one that was answered first. A seek is a request that does not begin where the one answered before
-it ended.
+Of each row of RESULT the trial with the lowest seed runs a second time in the lab and is looked
+at. That takes up to twice as long as the first time, and has to repeat it to the digit; else
+nothing is said. So it must be this fsdyno, and the tools and the kernel of then. What is found
+out is kept in RESULT (why.ndjson) and stands in its report.html.
 
-Instructions: all that the guest executed, by function and chain of calls, for each op of a phase. Layers of
-functions that are in no module are told by their names.")]
+Requests: each is put to the structure of the file system that its first block belongs to, by maps
+that the file system's own tools make of the disk as each stage of the trial begins; what they do
+not know, or what was one thing before and another after, is unattributed. Time: each moment in
+which the disk had requests to answer goes to the one that was answered first. A seek is a request
+that does not begin where the one answered before it ended.
+
+Instructions: all that the guest executed, by function and chain of calls, for each op of a phase.
+Layers of functions that are in no module are told by their names.")]
 pub struct Why {
     /// What is explained: a result folder, or its trials.ndjson
     pub result: PathBuf,
@@ -361,15 +364,22 @@ pub struct Why {
     /// The trials of one seed [default: the lowest]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// One phase alone
+    /// One phase alone; the result keeps all of them
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
+    /// A kernel of the result that is an image of yours, as `run --kernel` took it: IMAGE or
+    /// IMAGE:MODULES; may be repeated [default: each is found by its release]
+    #[arg(long = "kernel", value_name = "WHICH")]
+    pub kernels: Vec<String>,
+    /// In the page take ratios to this file system, by its name in the table, and not to the best
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
     /// Write the pictures (requests over time, flame graphs) and everything as JSON into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// How it is written to standard output
-    #[arg(long, default_value = "text", value_parser = named(fsdyno_why::table::Format::ALL))]
-    pub format: fsdyno_why::table::Format,
+    #[arg(long, default_value = "text", value_parser = named(fsdyno_report::why::Format::ALL))]
+    pub format: fsdyno_report::why::Format,
 }
 
 /// A part of a whole, typed as a percentage: `3%` is 0.03.

@@ -49,8 +49,11 @@ pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     data(&text)
 }
 
-/// Writes a line to stderr; where nobody listens there is nobody to tell.
+/// Writes a line to stderr; where nobody listens there is nobody to tell. A name in it, which may be anything, must
+/// not move a terminal's cursor.
 pub fn say(text: &str) {
+    let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
+    let text: String = text.chars().map(plain).collect();
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

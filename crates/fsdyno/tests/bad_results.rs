@@ -76,6 +76,50 @@ fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out()
 }
 
 #[test]
+fn damaged_explanations_are_refused_with_their_line_and_a_torn_last_one_is_left_out() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    let page = |name: &str, why: &str| {
+        write(folder, name, &format!("{}\n", lines[0]));
+        fs::write(folder.join(name).join("why.ndjson"), why).unwrap();
+        run(folder, &format!("report {name} --html {name}.html"))
+    };
+    for (name, why, right) in [
+        ("broken", "{\"schema\":1,\"it\":7}\n", "why.ndjson:1: "),
+        ("newer", "{\"schema\":2}\n", "its schema is 2 and this fsdyno knows up to 1"),
+    ] {
+        let refused = page(name, why);
+        assert_eq!(code(&refused), 2, "{name}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(right), "{name}: {}", stderr(&refused));
+    }
+    let torn = page("torn", "{\"schema\":1,\"it\":{\"lab");
+    assert_eq!(code(&torn), 0, "{}", stderr(&torn));
+    assert!(stderr(&torn).contains("why.ndjson:1: the last line is cut off"), "{}", stderr(&torn));
+}
+
+#[test]
+fn what_cannot_be_explained_is_said_without_what_its_names_would_do_to_a_terminal() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let hostile = changed(&measured(folder), |at, trial| {
+        trial["plan"]["label"] = format!("{HOSTILE}{}", at % 2).into();
+    });
+    write(folder, "hostile", &hostile);
+    for (words, right) in [
+        ("why hostile", "did not run in the lab"),
+        ("why hostile --fs nothing", "has no row 'nothing': there are: "),
+        ("why hostile --baseline nothing", "cannot be explained"),
+        ("why torn-away", "name a result folder"),
+    ] {
+        let refused = run(folder, words);
+        assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+        assert!(!stderr(&refused).contains('\u{1b}') && stdout(&refused).is_empty(), "{words}");
+    }
+}
+
+#[test]
 fn results_without_a_common_cell_say_what_each_has() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();

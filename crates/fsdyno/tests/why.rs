@@ -79,6 +79,43 @@ fn all(words: &str) {
     }
     let pictures = std::fs::read_dir(folder.path().join("pictures")).unwrap().count();
     assert!(pictures >= 2 * rows.len(), "{pictures} pictures");
+    // It is kept, and stands in the page: in the one that was written, and in any that is written later.
+    let kept = std::fs::read_to_string(folder.path().join("first/why.ndjson")).unwrap();
+    assert_eq!(kept.lines().count(), rows.len());
+    let again = common::run(folder.path(), "report first --html again.html");
+    assert!(again.status.success(), "{}", stderr(&again));
+    for page in ["first/report.html", "again.html"] {
+        let page = std::fs::read_to_string(folder.path().join(page)).unwrap();
+        for row in &rows {
+            let title = format!(
+                "Why: {} on {}",
+                row["workload"].as_str().unwrap(),
+                row["label"].as_str().unwrap()
+            );
+            assert!(page.contains(&title), "{title}");
+        }
+        assert!(page.contains("Requests between the phases") && page.contains(": functions</h3>"));
+    }
+}
+
+/// What has to hold whatever the file system, but that nearly all can be told.
+#[test]
+fn a_trial_on_a_file_system_without_a_map_is_unattributed_and_its_sums_hold() {
+    if !full() {
+        return println!("skipped: FSDYNO_TEST=full asks for it");
+    }
+    let Some(folder) = lab() else { return };
+    let output = run(folder.path(), "dirops --set files=200 --fs jfs --out first");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let row = why(folder.path(), "first").remove(0);
+    for (name, of) in [("requests", "requests"), ("bytes", "bytes"), ("time_ns", "busy_ns")] {
+        assert_eq!(sum(&row, name), row["log"][of].as_u64().unwrap(), "{name}");
+    }
+    let rows = row["requests"].as_array().unwrap();
+    let known = rows.iter().filter(|row| !row["structure"].is_null());
+    // A flush has no address.
+    assert!(known.into_iter().all(|row| row["structure"] == "flush"), "{row}");
+    assert!(row["notes"].to_string().contains("there is no map of jfs"), "{}", row["notes"]);
 }
 
 #[test]
@@ -94,6 +131,22 @@ fn dirops_and_tarball_are_explained() {
     let four = "--fs ext2 --fs ext3 --fs ext4 --fs xfs";
     all(&format!("dirops --set files=5000 {four}"));
     all(&format!("tarball --set files=5000 {four}"));
+}
+
+#[test]
+fn a_filled_reiserfs_is_explained() {
+    if !full() {
+        return println!("skipped: FSDYNO_TEST=full asks for it");
+    }
+    all("tarball --set files=2000 --fs reiserfs");
+}
+
+#[test]
+fn a_deadline_of_the_first_pass_is_that_of_the_second() {
+    if !full() {
+        return println!("skipped: FSDYNO_TEST=full asks for it");
+    }
+    all("dirops --set files=100 --fs ext2 --deadline 5000");
 }
 
 #[test]

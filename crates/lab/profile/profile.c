@@ -12,7 +12,8 @@
  * there. Which task runs is known by the stack that the kernel's switch pops its registers from.
  *
  * Functions of the kernel itself are known by their addresses, which the host hands over. Those of
- * modules are known by being called: a module's addresses are found out later, from these very calls.
+ * modules are known by being called: a module's addresses are found out later, from these very calls and
+ * the first bytes of what was called.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -49,6 +50,7 @@ EXPORT int qemu_plugin_version = 1;
 
 /* What is shared with the host; src/profile.rs has the same. */
 enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 20, NONE = ~0u };
+enum { MOST_CODES = 1 << 14, MOST_BYTES = 31 };
 
 struct node {
 	uint64_t function; /* where it begins; of a root its task; USER for all that is no kernel */
@@ -56,6 +58,13 @@ struct node {
 	uint64_t calls;
 	uint32_t parent; /* NONE: a root */
 	uint32_t child;  /* the one that was looked for last */
+};
+
+/* How a module's function begins. */
+struct code {
+	uint64_t address;
+	uint8_t size;
+	uint8_t byte[MOST_BYTES];
 };
 
 struct shared {
@@ -67,10 +76,12 @@ struct shared {
 	uint64_t functions, entries;
 	uint64_t switch_from, switch_to; /* the code that changes stacks */
 	uint64_t fork;                   /* where a new task begins */
-	uint64_t pad[501];
+	uint64_t codes;
+	uint64_t pad[500];
 	uint64_t entry[MOST_ENTRIES];    /* where the processor enters the kernel; rising */
 	uint64_t function[MOST_FUNCTIONS]; /* rising */
 	struct node node[MOST_NODES];
+	struct code code[MOST_CODES];
 };
 
 enum { USER = 1 };
@@ -87,6 +98,7 @@ struct block {
 	uint32_t instructions;
 	uint8_t ends;
 	bool enters, forks;
+	struct code *code; /* of a module's block */
 	struct block *next;
 };
 
@@ -196,10 +208,18 @@ static uint32_t push(struct task *task, uint64_t back, uint32_t node)
 	return node;
 }
 
+/* A module's block was gone to from elsewhere, so a function begins with it. */
+static void begins_function(struct block *block)
+{
+	block->function = block->address;
+	if (block->code && shared->codes < MOST_CODES)
+		shared->code[shared->codes++] = *block->code;
+}
+
 static uint32_t called(uint32_t node, struct block *block)
 {
 	if (!block->function)
-		block->function = block->address;
+		begins_function(block);
 	uint32_t callee = child(node, block->function);
 	shared->node[callee].calls++;
 	return callee;
@@ -213,7 +233,7 @@ static uint32_t jumped(struct task *task, uint32_t node, struct block *block)
 	/* Within a module a jump stays where it is, but for one to what was called before; one from
 	 * outside goes to the start of something. */
 	if (!block->function && here <= shared->function[shared->functions - 1])
-		block->function = block->address;
+		begins_function(block);
 	if (!block->function || block->function == here)
 		return node;
 	uint32_t parent = shared->node[node].parent;
@@ -346,6 +366,24 @@ static bool pops(const uint8_t *byte, size_t size)
 		|| (size == 2 && byte[0] == 0x41 && (byte[1] & 0xf8) == 0x58);
 }
 
+/* The bytes of a block, as many as are kept. */
+static struct code *code_of(struct qemu_plugin_tb *tb, size_t count)
+{
+	struct code *code = calloc(1, sizeof *code);
+	if (!code)
+		abort();
+	code->address = qemu_plugin_tb_vaddr(tb);
+	for (size_t at = 0; at < count; at++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
+		size_t size = qemu_plugin_insn_size(insn);
+		if (code->size + size > MOST_BYTES)
+			break;
+		memcpy(code->byte + code->size, qemu_plugin_insn_data(insn), size);
+		code->size += size;
+	}
+	return code;
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	(void)id;
@@ -364,6 +402,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		*place = block;
 		if (address >= KERNEL && address < shared->function[shared->functions - 1])
 			block->function = below(shared->function, shared->functions, address);
+		else if (address >= KERNEL)
+			block->code = code_of(tb, count);
 		block->enters = below(shared->entry, shared->entries, address) == address;
 		block->forks = address == shared->fork;
 	}

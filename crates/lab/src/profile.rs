@@ -6,6 +6,7 @@
 //! guest could see: the same seed has to bring the same `measured`, and whoever asks for a second pass
 //! compares that.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -29,6 +30,10 @@ const MOST_FUNCTIONS: usize = 1 << 18;
 const NODE_AT: u64 = FUNCTION_AT + 8 * MOST_FUNCTIONS as u64;
 const NODE: u64 = 32;
 const MOST_NODES: u64 = 1 << 20;
+const CODES: u64 = 88;
+const CODE_AT: u64 = NODE_AT + MOST_NODES * NODE;
+const CODE: u64 = 40;
+const MOST_CODES: u64 = 1 << 14;
 
 /// The kernel's code, as far as following its calls needs it. All addresses rise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub struct Counts {
     pub nodes: Vec<Node>,
     /// Calls that found no room in it.
     pub lost: u64,
+    /// How functions outside the kernel proper begin, by their addresses: their first bytes as they lie in memory.
+    pub codes: BTreeMap<u64, Vec<u8>>,
 }
 
 /// A stage that has begun; the machine stands still until it is let go.
@@ -94,7 +101,7 @@ impl Profile {
         let mut library = memory_file(c"fsdyno-profile")?;
         library.write_all(LIBRARY)?;
         let shared = memory_file(c"fsdyno-counts")?;
-        shared.set_len(NODE_AT + MOST_NODES * NODE)?;
+        shared.set_len(CODE_AT + MOST_CODES * CODE)?;
         let put = |list: &[u64], at: u64| {
             let bytes: Vec<u8> = list.iter().flat_map(|word| word.to_le_bytes()).collect();
             shared.write_all_at(&bytes, at)
@@ -143,14 +150,21 @@ impl Profile {
         let mut bytes = vec![0; (nodes.min(MOST_NODES) * NODE) as usize];
         self.shared.read_exact_at(&mut bytes, NODE_AT)?;
         let node = |bytes: &[u8]| {
-            let word = |at: usize| {
-                bytes[at..at + 8].iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
-            };
-            let parent = word(24) as u32;
+            let parent = word(bytes, 24) as u32;
             let parent = (parent != u32::MAX).then_some(parent);
-            Node { function: word(0), instructions: word(8), calls: word(16), parent }
+            let (instructions, calls) = (word(bytes, 8), word(bytes, 16));
+            Node { function: word(bytes, 0), instructions, calls, parent }
         };
-        Ok(Counts { nodes: bytes.chunks_exact(NODE as usize).map(node).collect(), lost })
+        let nodes = bytes.chunks_exact(NODE as usize).map(node).collect();
+        let [codes] = self.words(CODES)?;
+        let mut bytes = vec![0; (codes.min(MOST_CODES) * CODE) as usize];
+        self.shared.read_exact_at(&mut bytes, CODE_AT)?;
+        let code = |bytes: &[u8]| {
+            let size = usize::from(bytes[8]).min(bytes.len() - 9);
+            (word(bytes, 0), bytes[9..9 + size].to_vec())
+        };
+        let codes = bytes.chunks_exact(CODE as usize).map(code).collect();
+        Ok(Counts { nodes, lost, codes })
     }
 
     fn words<const N: usize>(&self, at: u64) -> io::Result<[u64; N]> {
@@ -162,6 +176,10 @@ impl Profile {
         }
         Ok(words)
     }
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -181,6 +199,12 @@ mod tests {
         profile.go_on(&begun).unwrap();
         assert_eq!(profile.begun().unwrap(), None);
         assert_eq!(profile.counts().unwrap(), Counts::default());
+        // How a function begins.
+        profile.shared.write_all_at(&1u64.to_le_bytes(), CODES).unwrap();
+        profile.shared.write_all_at(&0xc0de_u64.to_le_bytes(), CODE_AT).unwrap();
+        profile.shared.write_all_at(&[2, 0x90, 0xc3, 7], CODE_AT + 8).unwrap();
+        let codes = [(0xc0de, vec![0x90, 0xc3])].into();
+        assert_eq!(profile.counts().unwrap(), Counts { codes, ..Counts::default() });
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 /// Size of the mailbox in bytes. 16 MiB: a power of two, as a PCI region must be.
 pub const SIZE: usize = 16 << 20;
 
@@ -47,7 +49,8 @@ pub enum Word {
 }
 
 /// Where a trial is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u64)]
 pub enum Stage {
     /// Nothing from the agent yet.

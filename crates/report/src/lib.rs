@@ -45,14 +45,18 @@ mod table;
 mod text;
 mod unfinished;
 mod view;
+pub mod why;
 mod wrap;
 
 pub use crash::table as crash_table;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};
-pub use page::{ChartFile, charts, crash_html, drawn_trials, html, is_chart, study_page};
+pub use page::{
+    ChartFile, charts, crash_html, drawn_trials, html, html_with, is_chart, study_page, why_charts,
+};
 pub use pairing::{How, Pairing};
 pub use series::{load_series, series_csv, series_text};
 pub use table::{Format, Style, table};
 pub use view::{Run, distinct, main_op, verdicts};
+pub use why::load_why;

@@ -71,7 +71,7 @@ pub struct Ground {
 }
 
 /// What a row is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Where in the trial.
     pub place: Place,
@@ -110,6 +110,8 @@ impl Sum {
 /// One request as a picture shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dot {
+    /// Which disk.
+    pub disk: u8,
     /// When it arrived.
     pub arrived: Nanos,
     /// Its first byte on the disk.
@@ -121,12 +123,31 @@ pub struct Dot {
 }
 
 /// The account of one trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The rows.
+    #[serde(with = "listed")]
     pub rows: BTreeMap<Key, Sum>,
     /// The timed requests that have an address.
+    #[serde(skip)]
     pub dots: Vec<Dot>,
+}
+
+/// A map as a list of its rows: a key of JSON is a word.
+mod listed {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Key, Sum};
+
+    pub fn serialize<S: Serializer>(rows: &BTreeMap<Key, Sum>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(rows)
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<BTreeMap<Key, Sum>, D::Error> {
+        Ok(Vec::<(Key, Sum)>::deserialize(from)?.into_iter().collect())
+    }
 }
 
 impl Account {
@@ -166,7 +187,7 @@ impl Account {
             }
             if !entry.untimed && entry.action != Action::Flush {
                 let (arrived, byte) = (entry.arrived, entry.sector * 512);
-                account.dots.push(Dot { arrived, byte, structure: first, place });
+                account.dots.push(Dot { disk: entry.disk, arrived, byte, structure: first, place });
             }
         }
         account

@@ -5,28 +5,74 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::mailbox::Stage;
 use fsdyno_record::{Bytes, Nanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Cause, Place, Sum};
+use crate::grid::Grid;
 use crate::kernel::{Frame, Function, Task};
 use crate::map::Structure;
 
 /// A phase of the trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// Its name.
     pub name: String,
     /// Ops done in it.
     pub ops: u64,
+    /// Until the device's cache was empty, or until the last call returned where nobody can say that.
+    pub took_ns: Nanos,
     /// CPU time of the threads that issue ops, as the trial measured it.
     pub cpu_ns: Nanos,
-    /// What was executed in it, by whose work it was.
-    #[serde(skip)]
+    /// Its timed requests as a picture shows them.
+    pub requests: Option<Grid>,
+    /// Each function, exactly.
+    pub functions: Vec<Flat>,
+    /// What was executed in it, by whose work it was, as trees of calls without their smallest twigs.
     pub executed: BTreeMap<Task, Frame>,
 }
 
+/// What was executed in a function, wherever it was called from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flat {
+    /// Whose work it was.
+    pub task: Task,
+    /// The function.
+    pub function: String,
+    /// Its module, or the layer of the kernel that its name tells.
+    pub layer: String,
+    /// Instructions in it, without those of what it calls.
+    pub instructions: u64,
+    /// How often it was called.
+    pub calls: u64,
+}
+
+/// A frame that has less than one in so many of the instructions of its tree is kept with others like it.
+const SMALLEST: u64 = 5000;
+
+impl Phase {
+    /// Takes over what was executed: every function, and the trees as far as a graph can show them.
+    pub fn take(&mut self, executed: &BTreeMap<Task, Frame>) {
+        self.functions.clear();
+        for (task, tree) in executed {
+            let from = self.functions.len();
+            for (Function { name, layer }, (instructions, calls)) in flat(tree) {
+                let function = Flat { task: *task, function: name, layer, instructions, calls };
+                self.functions.push(function);
+            }
+            self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
+        }
+        let kept = |(task, tree): (&Task, &Frame)| {
+            let whole = tree.whole();
+            // Of other tasks nothing but the whole is shown.
+            let least = if *task == Task::Ops { whole / SMALLEST } else { whole + 1 };
+            (*task, tree.pruned(least))
+        };
+        self.executed = executed.iter().map(kept).collect();
+    }
+}
+
 /// What the log holds, by itself: what the rows have to sum up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Log {
     /// Requests.
     pub requests: u64,
@@ -39,14 +85,18 @@ pub struct Log {
 }
 
 /// One trial, explained.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// The row's name in tables.
     pub label: String,
+    /// The label of its plan, which the identity leaves out.
+    pub plan_label: String,
     /// What was run.
     pub workload: String,
     /// Which trial.
     pub trial_id: String,
+    /// The lab that it ran in.
+    pub lab_id: Option<String>,
     /// Its seed.
     pub seed: u64,
     /// The phases.
@@ -133,28 +183,23 @@ impl Explained {
 
     /// The rows of the table of functions, phase by phase, those with the most instructions first.
     pub fn functions(&self) -> Vec<FunctionRow> {
-        let mut rows = Vec::new();
-        for phase in &self.phases {
-            let from = rows.len();
-            for (task, tree) in &phase.executed {
-                for (Function { name, layer }, (instructions, calls)) in flat(tree) {
-                    rows.push(FunctionRow {
-                        phase: phase.name.clone(),
-                        task: *task,
-                        function: name,
-                        layer,
-                        instructions,
-                        per_op: instructions as f64 / phase.ops.max(1) as f64,
-                        calls,
-                    });
-                }
-            }
-            rows[from..].sort_by_key(|row| (row.task, std::cmp::Reverse(row.instructions)));
-        }
-        rows
+        let of = |phase: &Phase| -> Vec<FunctionRow> {
+            let row = |it: &Flat| FunctionRow {
+                phase: phase.name.clone(),
+                task: it.task,
+                function: it.function.clone(),
+                layer: it.layer.clone(),
+                instructions: it.instructions,
+                per_op: it.instructions as f64 / phase.ops.max(1) as f64,
+                calls: it.calls,
+            };
+            phase.functions.iter().map(row).collect()
+        };
+        self.phases.iter().flat_map(of).collect()
     }
 
-    /// The same trial with one phase alone.
+    /// The same trial with one phase alone. What the log holds is then what of it belongs to that phase: a log
+    /// as a whole has no phases, so this is summed up from the rows.
     pub fn only(mut self, name: &str) -> Explained {
         let kept: Vec<u16> = (0u16..)
             .zip(&self.phases)
@@ -167,9 +212,13 @@ impl Explained {
         if let Some(account) = &mut self.account {
             account.rows.retain(|key, _| belongs(key.place));
             account.dots.retain(|dot| belongs(dot.place));
+            let Sum { requests, bytes, time_ns, .. } = account.sum(|_| true);
+            self.log = Log { requests, bytes, busy_ns: time_ns, ..self.log };
         }
         for phase in self.phases.iter_mut().filter(|phase| phase.name != name) {
-            phase.executed.clear();
+            // Its place among the phases stays.
+            let (name, ops) = (std::mem::take(&mut phase.name), phase.ops);
+            *phase = Phase { name, ops, ..Phase::default() };
         }
         self
     }

@@ -2,86 +2,183 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Stage;
 
 use crate::account::Sum;
-use crate::explained::{Explained, Phase, flat};
-use crate::kernel::Task;
+use crate::explained::{Explained, Phase};
+use crate::kernel::tree::SMALLER;
+use crate::kernel::{Frame, Task};
 use crate::map::Structure;
 
 /// The sentences of a trial, against another of the same workload where there is one.
 pub fn sentences(it: &Explained, other: Option<&Explained>) -> Vec<String> {
     let mut out = Vec::new();
-    for (at, phase) in it.phases.iter().enumerate() {
-        let at = u16::try_from(at).unwrap_or(u16::MAX);
-        let there = other.and_then(|other| {
-            let place = other.phases.iter().position(|there| there.name == phase.name)?;
-            Some((other, u16::try_from(place).ok()?))
+    for (at, phase) in (0u16..).zip(&it.phases) {
+        let here = Side { it, at, phase };
+        let there = other.and_then(|it| {
+            let same = |(_, there): &(u16, &Phase)| there.name == phase.name;
+            let (at, phase) = (0u16..).zip(&it.phases).find(same)?;
+            Some(Side { it, at, phase })
         });
-        out.extend(disk(it, (at, phase), there));
-        if let Some((other, place)) = there {
-            let label = if it.label == other.label { "the other" } else { other.label.as_str() };
-            out.extend(processor(phase, &other.phases[usize::from(place)], label));
+        out.extend(disk(&here, there.as_ref()));
+        if let Some(there) = there {
+            let label = if it.label == there.it.label { "the other" } else { &there.it.label };
+            out.extend(difference(&here, &there, label));
+            out.extend(processor(phase, there.phase, label));
         }
     }
     out
 }
 
-/// Requests of a phase by structure.
-fn of_phase(it: &Explained, phase: u16) -> BTreeMap<Option<Structure>, Sum> {
-    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
-    for (key, sum) in it.account.iter().flat_map(|account| &account.rows) {
-        if key.place == (Stage::Running, phase) {
-            sums.entry(key.structure).or_default().add(sum);
-        }
-    }
-    sums
+/// A phase of a trial.
+struct Side<'a> {
+    it: &'a Explained,
+    at: u16,
+    phase: &'a Phase,
 }
 
-fn disk(
-    it: &Explained,
-    (at, phase): (u16, &Phase),
-    other: Option<(&Explained, u16)>,
-) -> Option<String> {
-    let sums = of_phase(it, at);
-    let all: u64 = sums.values().map(|sum| sum.time_ns.0).sum();
+/// Requests of a phase by structure.
+type Sums = BTreeMap<Option<Structure>, Sum>;
+
+impl Side<'_> {
+    fn sums(&self) -> Sums {
+        let mut sums = Sums::new();
+        for (key, sum) in self.it.account.iter().flat_map(|account| &account.rows) {
+            if key.place == (Stage::Running, self.at) {
+                sums.entry(key.structure).or_default().add(sum);
+            }
+        }
+        sums
+    }
+}
+
+fn busy(sums: &Sums) -> Nanos {
+    Nanos(sums.values().map(|sum| sum.time_ns.0).sum())
+}
+
+fn percent(part: Nanos, whole: Nanos) -> String {
+    format!("{:.0} %", 100.0 * part.0 as f64 / whole.0.max(1) as f64)
+}
+
+fn name(structure: Option<Structure>) -> &'static str {
+    structure.map_or("blocks that cannot be told", Structure::plural)
+}
+
+/// Whether a structure's time is that of its seeks.
+fn is_seeks(structure: Option<Structure>, sum: &Sum) -> bool {
+    structure != Some(Structure::Flush) && sum.seek_ns.0 * 2 > sum.time_ns.0
+}
+
+/// What the disk is at for most of its time, and how much that matters.
+fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
+    let sums = here.sums();
+    let all = busy(&sums);
     let (structure, most) = sums.iter().max_by_key(|(_, sum)| sum.time_ns)?;
-    if all == 0 {
+    if all.0 == 0 {
         return None;
     }
-    let share = |part: u64| format!("{:.0} %", 100.0 * part as f64 / all as f64);
-    let name = structure.map_or("blocks that cannot be told", Structure::plural);
-    let is_seeks = most.seek_ns.0 * 2 > most.time_ns.0;
-    let what = match is_seeks {
-        _ if *structure == Some(Structure::Flush) => {
-            format!("{} of the disk's time is {name} ({})", share(most.time_ns.0), most.requests)
-        }
+    let called = name(*structure);
+    let seeks = is_seeks(*structure, most);
+    let what = match seeks {
         true => format!(
-            "{} of the disk's time is seeks to {name} ({})",
-            share(most.seek_ns.0),
+            "{} of the disk's time is seeks to {called} ({})",
+            percent(most.seek_ns, all),
             many(most.seeks, "seek")
         ),
+        false if *structure == Some(Structure::Flush) => {
+            format!(
+                "{} of the disk's time is {called} ({})",
+                percent(most.time_ns, all),
+                most.requests
+            )
+        }
         false => format!(
-            "{} of the disk's time is requests to {name} ({})",
-            share(most.time_ns.0),
+            "{} of the disk's time is requests to {called} ({})",
+            percent(most.time_ns, all),
             many(most.requests, "request")
         ),
     };
-    let number = |sum: &Sum| if is_seeks { sum.seeks } else { sum.requests };
-    let against = other.map(|(other, place)| {
-        let there = of_phase(other, place).get(structure).map_or(0, number);
-        let label = if it.label == other.label { "the other result" } else { &other.label };
-        match (number(most), there) {
+    let number = |sum: &Sum| if seeks { sum.seeks } else { sum.requests };
+    let against = there.map(|there| {
+        let (it, other) = (&here.it.label, &there.it.label);
+        let label = if it == other { "the other result" } else { other };
+        match (number(most), there.sums().get(structure).map_or(0, number)) {
             (_, 0) => format!("; {label} makes none"),
             (here, there) if here >= there => {
-                format!("; {} makes {} as many as {label}", it.label, times(here, there))
+                format!("; {it} makes {} as many as {label}", times(here, there))
             }
-            (here, there) => {
-                format!("; {label} makes {} as many as {}", times(there, here), it.label)
-            }
+            (here, there) => format!("; {label} makes {} as many as {it}", times(there, here)),
         }
     });
-    Some(format!("{}: {what}{}.", phase.name, against.unwrap_or_default()))
+    let took = here.phase.took_ns;
+    let part = match took.0 {
+        0 => String::new(),
+        _ => format!("; it is busy for {all} of the phase's {took} ({})", percent(all, took)),
+    };
+    Some(format!("{}: {what}{}{part}.", here.phase.name, against.unwrap_or_default()))
+}
+
+/// What differs by less is called alike.
+const ALIKE: f64 = 0.01;
+
+/// A structure is named for a difference if it makes up so much of it.
+const WORTH_NAMING: f64 = 0.2;
+const NAMED: usize = 2;
+
+/// Which structures make the disk busy for longer here than there, or for less long.
+fn difference(here: &Side<'_>, there: &Side<'_>, label: &str) -> Option<String> {
+    let (ours, theirs) = (here.sums(), there.sums());
+    let (one, other) = (busy(&ours), busy(&theirs));
+    if one.0 == 0 && other.0 == 0 {
+        return None;
+    }
+    let begin = format!(
+        "{}: the phase takes {}, with {label} {}",
+        here.phase.name, here.phase.took_ns, there.phase.took_ns
+    );
+    let more = one.0 as f64 - other.0 as f64;
+    if more.abs() < ALIKE * one.0.max(other.0) as f64 {
+        return Some(format!("{begin}; the disk is busy about as long ({one} against {other})."));
+    }
+    let none = Sum::default();
+    let structures: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
+    let mut parts: Vec<(f64, String)> = structures
+        .into_iter()
+        .map(|structure| {
+            let (ours, theirs) =
+                (ours.get(structure).unwrap_or(&none), theirs.get(structure).unwrap_or(&none));
+            let part = ours.time_ns.0 as f64 - theirs.time_ns.0 as f64;
+            let larger = if part > 0.0 { ours } else { theirs };
+            let counts = match is_seeks(*structure, larger) {
+                true => format!(
+                    "seeks to {} ({} against {})",
+                    name(*structure),
+                    ours.seeks,
+                    theirs.seeks
+                ),
+                false => {
+                    format!("{} ({} against {})", name(*structure), ours.requests, theirs.requests)
+                }
+            };
+            (part, format!("{} for {counts}", signed(part)))
+        })
+        .filter(|(part, _)| part / more >= WORTH_NAMING)
+        .collect();
+    parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    parts.truncate(NAMED);
+    let named: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    let of_it = match named.is_empty() {
+        true => String::new(),
+        false => format!(": {}", named.join(", ")),
+    };
+    Some(format!("{begin}; the disk is busy for {one} against {other} ({}){of_it}.", signed(more)))
+}
+
+/// A time with its sign.
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { '-' } else { '+' };
+    format!("{sign}{}", Nanos(ns.abs() as u64))
 }
 
 fn many(count: u64, what: &str) -> String {
@@ -122,9 +219,9 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
     let of = |phase: &Phase| {
         let ops = phase.ops.max(1) as f64;
         let mut sums: BTreeMap<String, (String, f64)> = BTreeMap::new();
-        for (function, (own, _)) in phase.executed.get(&Task::Ops).map(flat).unwrap_or_default() {
-            let sum = sums.entry(function.name).or_insert((function.layer, 0.0));
-            sum.1 += own as f64 / ops;
+        for it in phase.functions.iter().filter(|it| it.task == Task::Ops) {
+            let sum = sums.entry(it.function.clone()).or_insert((it.layer.clone(), 0.0));
+            sum.1 += it.instructions as f64 / ops;
         }
         sums
     };
@@ -157,14 +254,45 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
     let (one, other) = (per_op(here)?, per_op(there)?);
     let more = one - other;
     let percent = if other > 0.0 { 100.0 * more / other } else { 0.0 };
-    let largest = differences(here, there).into_iter().find(|it| it.more() * more > 0.0);
-    let of_them = largest.map(|it| format!(", {:+.0} of them in {}", it.more(), it.function));
-    let of_them = of_them.filter(|_| more.abs() >= 0.5).unwrap_or_default();
+    let of_them = source(here, there, more).filter(|_| more.abs() >= 0.5).unwrap_or_default();
     Some(format!(
         "{}: {percent:+.1} % instructions against {label}: {more:+.0} an op ({one:.0} against {other:.0})\
          {of_them}.",
         here.name
     ))
+}
+
+/// Where a difference comes from is named if at least so much of it does.
+const MOST: f64 = 0.5;
+
+/// Where most of a difference comes from: one function by itself, or the deepest one with all that it calls.
+fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
+    if let Some(it) = differences(here, there).into_iter().find(|it| it.more() / more >= MOST) {
+        return Some(format!(", {:+.0} of them in {}", it.more(), it.function));
+    }
+    let none = Frame::default();
+    let (mut one, mut other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
+    let mut found = None;
+    loop {
+        let names: BTreeSet<&String> = one.below.keys().chain(other.below.keys()).collect();
+        let next = names.into_iter().filter(|name| *name != SMALLER).map(|name| {
+            let of = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
+            let (ours, theirs) =
+                (one.below.get(name).unwrap_or(&none), other.below.get(name).unwrap_or(&none));
+            (of(ours, here.ops) - of(theirs, there.ops), name, ours, theirs)
+        });
+        let next = next.max_by(|a, b| (a.0 / more).total_cmp(&(b.0 / more)));
+        let Some((part, name, ours, theirs)) = next.filter(|next| next.0 / more >= MOST) else {
+            break;
+        };
+        // The way into the kernel explains nothing.
+        let layer = if ours.layer.is_empty() { &theirs.layer } else { &ours.layer };
+        if !matches!(layer.as_str(), "entry" | "user") {
+            found = Some(format!(", {part:+.0} of them in {name} and what it calls"));
+        }
+        (one, other) = (ours, theirs);
+    }
+    found
 }
 
 impl Structure {
@@ -199,13 +327,15 @@ impl Structure {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::Nanos;
-
     use super::*;
     use crate::account::{Account, Cause, Key};
-    use crate::kernel::Frame;
 
-    fn explained(label: &str, seeks: u64, lookup: u64) -> Explained {
+    fn leaf(own: u64, layer: &str, below: &[(&str, Frame)]) -> Frame {
+        let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
+        Frame { own, calls: 1, layer: layer.into(), below }
+    }
+
+    fn explained(label: &str, (seeks, time): (u64, u64), lookup: u64) -> Explained {
         let mut account = Account::default();
         let mut add = |structure, seeks, time| {
             let key =
@@ -219,16 +349,16 @@ mod tests {
             };
             account.rows.insert(key, sum);
         };
-        add(Structure::InodeTable, seeks, 710);
-        add(Structure::Data, 3, 290);
-        let leaf =
-            |own, layer: &str| Frame { own, calls: 1, layer: layer.into(), ..Frame::default() };
-        let below = BTreeMap::from([
-            ("ext4_find_entry".to_string(), leaf(lookup, "ext4")),
-            ("vfs_unlink".to_string(), leaf(10_000, "files")),
-        ]);
-        let executed = BTreeMap::from([(Task::Ops, Frame { below, ..Frame::default() })]);
-        let phase = Phase { name: "unlink".into(), ops: 10, cpu_ns: Nanos(0), executed };
+        add(Structure::InodeTable, seeks, time);
+        add(Structure::Data, 3, 290_000);
+        let tree = [
+            ("ext4_find_entry", leaf(lookup, "ext4", &[])),
+            ("vfs_unlink", leaf(10_000, "files", &[])),
+        ];
+        let tree = leaf(0, "", &[("do_syscall_64", leaf(0, "entry", &tree))]);
+        let mut phase =
+            Phase { name: "unlink".into(), ops: 10, took_ns: Nanos(2_000_000), ..Phase::default() };
+        phase.take(&BTreeMap::from([(Task::Ops, tree)]));
         Explained {
             label: label.into(),
             phases: vec![phase],
@@ -238,30 +368,70 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_said_in_a_sentence_and_against_another_in_two() {
-        let (ext3, ext4) = (explained("ext3", 600, 2800), explained("ext4", 100, 1000));
+    fn a_phase_is_said_in_a_sentence_and_against_another_in_three() {
+        let ext3 = explained("ext3", (600, 710_000), 2800);
+        let ext4 = explained("ext4", (100, 110_000), 1000);
         let alone = "unlink: 71 % of the disk's time is seeks to inode tables (600 seeks)";
-        assert_eq!(sentences(&ext3, None), [format!("{alone}.")]);
+        let part = "it is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
+        assert_eq!(sentences(&ext3, None), [format!("{alone}; {part}")]);
         assert_eq!(
             sentences(&ext3, Some(&ext4)),
             [
-                format!("{alone}; ext3 makes 6.0 times as many as ext4."),
+                format!("{alone}; ext3 makes 6.0 times as many as ext4; {part}"),
+                "unlink: the phase takes 2.00 ms, with ext4 2.00 ms; the disk is busy for 1.00 ms against \
+                 400 us (+600 us): +600 us for seeks to inode tables (600 against 100)."
+                    .to_string(),
                 "unlink: +16.4 % instructions against ext4: +180 an op (1280 against 1100), +180 of them \
                  in ext4_find_entry."
                     .to_string()
             ]
         );
         let back = sentences(&ext4, Some(&ext3));
-        assert!(back[0].ends_with("; ext3 makes 6.0 times as many as ext4."), "{back:?}");
-        assert!(back[1].contains("-180 of them in ext4_find_entry"), "{back:?}");
+        assert!(
+            back[0].contains("seeks to data") && back[0].contains("makes just as many"),
+            "{back:?}"
+        );
+        assert!(back[1].contains("(-600 us): -600 us for seeks to inode tables (100 against 600)"));
+        assert!(back[2].contains("-180 of them in ext4_find_entry"), "{back:?}");
+    }
+
+    #[test]
+    fn what_only_the_other_does_is_named() {
+        let (mut ext4, ext3) = (explained("ext4", (1, 5), 0), explained("ext3", (1, 5), 0));
+        let account = ext4.account.as_mut().unwrap();
+        account.rows.retain(|key, _| key.structure != Some(Structure::Data));
+        let said = sentences(&ext4, Some(&ext3));
+        assert!(said[1].ends_with("-290 us for seeks to data (0 against 3)."), "{said:?}");
+    }
+
+    #[test]
+    fn a_difference_that_no_function_has_alone_is_that_of_the_deepest_that_has_most_of_it() {
+        let tree = |each: u64| {
+            let twigs: Vec<(String, Frame)> =
+                (0..4).map(|at| (format!("part_{at}"), leaf(each, "ext4", &[]))).collect();
+            let twigs: Vec<(&str, Frame)> =
+                twigs.iter().map(|(n, f)| (n.as_str(), f.clone())).collect();
+            let evict = leaf(100, "ext4", &twigs);
+            leaf(0, "", &[("evict", evict), ("other", leaf(50, "files", &[]))])
+        };
+        let phase = |each| {
+            let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
+            phase.take(&BTreeMap::from([(Task::Ops, tree(each))]));
+            phase
+        };
+        let said = processor(&phase(200), &phase(100), "old").unwrap();
+        assert!(said.ends_with("+400 of them in evict and what it calls."), "{said}");
+        let said = processor(&phase(100), &phase(200), "old").unwrap();
+        assert!(said.ends_with("-400 of them in evict and what it calls."), "{said}");
     }
 
     #[test]
     fn equal_results_differ_in_nothing() {
-        let one = explained("ext4", 100, 1000);
+        let one = explained("ext4", (100, 710_000), 1000);
         assert_eq!(differences(&one.phases[0], &one.phases[0]), []);
         let said = sentences(&one, Some(&one));
         assert!(said[0].contains("makes just as many as the other result"), "{said:?}");
-        assert!(said[1].contains("+0.0 % instructions"), "{said:?}");
+        assert!(said[1].contains("busy about as long (1.00 ms against 1.00 ms)"), "{said:?}");
+        assert!(said[2].contains("+0.0 % instructions"), "{said:?}");
     }
 }

@@ -21,7 +21,6 @@ mod show_series;
 mod show_study;
 pub mod study;
 mod why;
-mod why_show;
 
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use fsdyno_record::series::Series;
 use fsdyno_record::{Plan, Trial};
-use fsdyno_report::{Format, Style, load_series};
+use fsdyno_report::{Format, Style, load_series, load_why};
+use fsdyno_why::Told;
 
 use crate::cli::Report;
 use crate::commands::study;
@@ -29,7 +30,8 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
     in_order(&mut trials, &[]);
     if let Some(path) = &report.html {
-        write_html(path, &trials, &drawn(&report.results, &trials)?, baseline)?;
+        let beside = (drawn(&report.results, &trials)?, told(&report.results, &trials)?);
+        write_html_with(path, &trials, (&beside.0, &beside.1), baseline)?;
         say(&format!("report: {}", path.display()));
     }
     if let Some(folder) = &report.charts {
@@ -108,6 +110,13 @@ pub fn over_time<'t, P: AsRef<Path>>(
     Ok(series)
 }
 
+/// What these results keep of explanations of these trials.
+pub fn told<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Told>, Failure> {
+    let (told, torn) = load_why(results, trials)?;
+    torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
+    Ok(told)
+}
+
 /// Writes the report as one HTML file.
 pub fn write_html(
     path: &Path,
@@ -115,7 +124,17 @@ pub fn write_html(
     series: &[Series],
     baseline: Option<&str>,
 ) -> Result<(), Failure> {
-    write_file(path, &fsdyno_report::html(trials, series, baseline)?)
+    write_html_with(path, trials, (series, &[]), baseline)
+}
+
+/// The same, with what was found out about why it is so.
+pub fn write_html_with(
+    path: &Path,
+    trials: &[Trial],
+    (series, told): (&[Series], &[Told]),
+    baseline: Option<&str>,
+) -> Result<(), Failure> {
+    write_file(path, &fsdyno_report::html_with(trials, series, told, baseline)?)
 }
 
 /// Writes a file that the user named, or one of ours in a folder of results.

@@ -319,8 +319,11 @@ fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     report::in_order(&mut trials, &cells.iter().map(|cell| &cell.plan).collect::<Vec<_>>());
     let html = store.folder().join("report.html");
     let baseline = run.baseline.as_deref();
-    let written = report::drawn(&[store.folder()], &trials)
-        .and_then(|series| report::write_html(&html, &trials, &series, baseline));
+    let results = [store.folder()];
+    let written = report::drawn(&results, &trials).and_then(|series| {
+        let told = report::told(&results, &trials)?;
+        report::write_html_with(&html, &trials, (&series, &told), baseline)
+    });
     report::print(&trials, baseline, run.format)?;
     written?;
     say(&format!("report: {}", html.display()));

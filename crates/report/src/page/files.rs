@@ -51,15 +51,16 @@ pub fn is_chart(bytes: &[u8]) -> bool {
     bytes.starts_with(MARK.as_bytes())
 }
 
+/// Files that are being made, each with a name of its own.
 #[derive(Default)]
-struct Names {
-    made: Vec<ChartFile>,
+pub(super) struct Names {
+    pub made: Vec<ChartFile>,
     taken: BTreeSet<String>,
 }
 
 impl Names {
     /// Adds a chart; two titles that come out alike are told apart by a number.
-    fn add(&mut self, of: &str, figure: &Figure) {
+    pub fn add(&mut self, of: &str, figure: &Figure) {
         let stem = match of {
             "" => figure.slug.to_string(),
             title => format!("{}-{}", slug(title), figure.slug),

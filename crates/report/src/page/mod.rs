@@ -26,10 +26,12 @@ mod scale;
 mod study;
 mod table;
 mod times;
+mod why;
 
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
 use fsdyno_record::trial::Outcome;
+use fsdyno_why::Told;
 use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
@@ -52,6 +54,7 @@ use table::Table;
 pub use crash::html as crash_html;
 pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
+pub use why::why_charts;
 
 /// The page, with what was recorded over time, and with ratios to the label of the baseline or to the
 /// best. It needs no network, no script and no font of its own; all foreign text is escaped.
@@ -63,7 +66,20 @@ pub fn html(
     series: &[Series],
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
-    page_of(None, trials, series, baseline)
+    html_with(trials, series, &[], baseline)
+}
+
+/// The same, with what was found out about why it is so.
+///
+/// # Errors
+/// As [`html`].
+pub fn html_with(
+    trials: &[Trial],
+    series: &[Series],
+    told: &[Told],
+    baseline: Option<&str>,
+) -> Result<String, ReportError> {
+    page_of(None, trials, (series, told), baseline)
 }
 
 /// The page of a study: its claims with their verdicts and its published tables beside the measured ones
@@ -77,13 +93,13 @@ pub fn study_page(
     series: &[Series],
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
-    page_of(Some(judged), trials, series, baseline)
+    page_of(Some(judged), trials, (series, &[]), baseline)
 }
 
 fn page_of(
     judged: Option<&Judged>,
     trials: &[Trial],
-    series: &[Series],
+    (series, told): (&[Series], &[Told]),
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
     let sections = view::sections(trials, baseline);
@@ -102,12 +118,13 @@ fn page_of(
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
-    let mut room = Room::of(sections.len() + curves.len());
+    let mut room = Room::of(sections.len() + curves.len() + told.len().min(why::MOST));
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
     let parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
     let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
     let study = judged.map(|judged| study::section(judged, &mut environment)).transpose()?;
+    let explained = why::views(told, &mut room);
     let page = environment.get_template("page")?.render(context! {
         title => judged.map_or_else(measured, |judged| number::clean(&judged.title)),
         style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
@@ -123,6 +140,8 @@ fn page_of(
         subject => room::lines(subject::lines(trials)),
         overview,
         parts,
+        explained,
+        more_explained => told.len().saturating_sub(why::MOST),
         left_out => room.left_out(),
         legend => meanings(&sections),
         flags => view::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),

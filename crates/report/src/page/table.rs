@@ -55,6 +55,11 @@ impl Table {
         self.rows.push(Row { dot: look.dot(), cells, ..Row::default() });
     }
 
+    /// Adds a row of no file system.
+    pub fn plain(&mut self, cells: Vec<String>) {
+        self.rows.push(Row { cells, ..Row::default() });
+    }
+
     /// Leaves out every column but the first in which no row has anything: no spread of single
     /// trials, no device of a directory.
     pub fn without_empty(mut self) -> Table {

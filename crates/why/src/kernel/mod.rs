@@ -3,7 +3,9 @@
 pub mod kallsyms;
 pub mod module;
 pub mod names;
+pub mod place;
 pub mod tree;
 
 pub use names::{Entrances, Function, Names, entrances};
+pub use place::Calls;
 pub use tree::{Counted, Frame, Task, trees};

@@ -1,14 +1,10 @@
-//! Modules: their functions out of their own files, and where they were loaded out of the calls that
-//! were seen.
+//! Modules: their functions and their code out of their own files.
 //!
 //! A module's code is laid out as kernel/module/main.c of Linux does it: its sections of code in the
 //! order of the file, each aligned, those of its start and end apart. Only the address of the first is
-//! not known, a multiple of a page; it is the one at which calls that were seen go to where functions
-//! begin.
+//! not known; [`super::place`] finds it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-const PAGE: u64 = 4096;
+use std::collections::BTreeMap;
 
 /// A module's functions, by their places from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,13 +15,30 @@ pub struct Module {
     pub functions: Vec<(u64, String)>,
     /// Bytes of its code.
     pub size: u64,
+    /// Its code; none for a byte that is another in memory, for the loader puts an address there.
+    pub code: Vec<Option<u8>>,
+}
+
+impl Module {
+    /// How many bytes at a place are those that were seen there; none where one of them is another.
+    pub fn alike(&self, place: u64, seen: &[u8]) -> Option<usize> {
+        let from = usize::try_from(place).ok()?;
+        let own = self.code.get(from..).unwrap_or_default().iter();
+        let known = own.zip(seen).filter_map(|(own, seen)| Some(((*own)?, *seen)));
+        known.map(|(own, seen)| own == seen).try_fold(0, |count, same| same.then_some(count + 1))
+    }
 }
 
 // ELF (System V ABI): section types and flags, symbol types.
 const SHT_SYMTAB: u32 = 2;
+const SHT_RELA: u32 = 4;
 const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
 const STT_FUNC: u8 = 2;
+/// The one relocation of eight bytes that code has (x86-64 psABI, table 4.9); the others have four.
+const R_X86_64_64: u64 = 1;
+/// Near calls and jumps: the kernel puts others, or nothing, in their place (ftrace, returns).
+const CALL_AND_JUMP: [Option<u8>; 2] = [Some(0xe8), Some(0xe9)];
 
 /// Reads a module's file; none where it is no such file.
 pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
@@ -48,7 +61,8 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     };
     let names_at = usize_at(section(names)? + 24, 8)?;
     let mut places = BTreeMap::new();
-    let mut symbols = None;
+    let (mut symbols, mut relocated) = (None, Vec::new());
+    let mut code_of: Vec<Option<u8>> = Vec::new();
     let mut size = 0u64;
     for index in 0..count {
         let at = section(index)?;
@@ -57,11 +71,30 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
         if kind == SHT_SYMTAB {
             symbols = Some((usize_at(at + 24, 8)?, usize_at(at + 32, 8)?, usize_at(at + 40, 4)?));
         }
+        if kind == SHT_RELA {
+            let table = (usize_at(at + 24, 8)?, usize_at(at + 32, 8)?);
+            relocated.push((number(at + 44, 4)?, table));
+        }
         let code = SHF_ALLOC | SHF_EXECINSTR;
         if flags & code == code && !called.starts_with(".init") {
             size = size.checked_next_multiple_of(number(at + 48, 8)?.max(1))?;
             places.insert(index as u64, size);
+            let own = bytes.get(usize_at(at + 24, 8)?..)?.get(..usize_at(at + 32, 8)?)?;
+            code_of.resize(usize::try_from(size).ok()?, None);
+            code_of.extend(own.iter().copied().map(Some));
             size = size.checked_add(number(at + 32, 8)?)?;
+        }
+    }
+    for (of, (from, length)) in relocated {
+        let Some(place) = places.get(&of) else { continue };
+        for at in (from..from.checked_add(length)?).step_by(24) {
+            let from = usize::try_from(place.checked_add(number(at, 8)?)?).ok()?;
+            let wide = if number(at + 8, 4)? == R_X86_64_64 { 8 } else { 4 };
+            let begins =
+                code_of.get(from.wrapping_sub(1)).is_some_and(|it| CALL_AND_JUMP.contains(it));
+            let from = from - usize::from(begins);
+            let end = code_of.len().min(from + wide + usize::from(begins));
+            code_of.get_mut(from..end)?.fill(None);
         }
     }
     let (symbols_at, symbols_size, strings) = symbols?;
@@ -76,89 +109,21 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
             functions.entry(place + number(at + 8, 8)?).or_insert(name);
         }
     }
-    Some(Module { name: name.to_string(), functions: functions.into_iter().collect(), size })
-}
-
-/// Where modules were loaded: for each that can be told, its index and its address. `called` are the
-/// addresses outside the kernel proper that were called, `late` those of them that were called after all
-/// modules had started. A call of that kind goes into one of these modules, so where it fits one function
-/// of one module alone, it is that.
-pub fn place(
-    modules: &[Module],
-    called: &BTreeSet<u64>,
-    late: &BTreeSet<u64>,
-) -> BTreeMap<usize, u64> {
-    let mut left = called.clone();
-    let mut found = BTreeMap::new();
-    // The larger a module is, the surer it is.
-    let mut order: Vec<usize> = (0..modules.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(modules[*at].functions.len()));
-    for at in order {
-        if let Some(address) = place_one(&modules[at], &left) {
-            left.retain(|call| !(address..address + modules[at].size).contains(call));
-            found.insert(at, address);
-        }
-    }
-    for call in late.intersection(&left) {
-        let fits: Vec<(usize, u64)> = modules
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !found.contains_key(at))
-            .flat_map(|(at, module)| module.functions.iter().map(move |(place, _)| (at, *place)))
-            .filter(|(_, place)| place % PAGE == call % PAGE)
-            .collect();
-        if let [(at, place)] = fits[..] {
-            found.insert(at, call - place);
-        }
-    }
-    found
-}
-
-fn place_one(module: &Module, called: &BTreeSet<u64>) -> Option<u64> {
-    let mut by_offset: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for (place, _) in &module.functions {
-        by_offset.entry(place % PAGE).or_default().push(*place);
-    }
-    let mut votes: BTreeMap<u64, u64> = BTreeMap::new();
-    for call in called {
-        for place in by_offset.get(&(call % PAGE)).into_iter().flatten() {
-            if let Some(address) = call.checked_sub(*place) {
-                *votes.entry(address).or_default() += 1;
-            }
-        }
-    }
-    let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
-    let as_good = votes.values().filter(|votes| **votes == best).count();
-    // All that was called within it has to be the start of a function, but for what is reached by a
-    // jump from elsewhere.
-    let within = called.range(address..address + module.size).count() as u64;
-    (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
+    let functions = functions.into_iter().collect();
+    Some(Module { name: name.to_string(), functions, size, code: code_of })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn module(name: &str, places: &[u64], size: u64) -> Module {
-        let functions = places.iter().map(|at| (*at, format!("{name}_{at:x}"))).collect();
-        Module { name: name.into(), functions, size }
-    }
-
     #[test]
-    fn modules_are_placed_by_the_calls_into_them() {
-        let one = module("one", &[0, 0x40, 0x123, 0x1050, 0x2220], 0x3000);
-        let two = module("two", &[0, 0x10, 0x777], 0x1000);
-        let none = module("never", &[0, 0x8, 0x999], 0x1000);
-        let called =
-            [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777].map(|at: u64| at << 4 >> 4).into();
-        let modules = [two, one, none];
-        let found = place(&modules, &called, &BTreeSet::new());
-        assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
-        // One call alone places a module if it was made when nothing but these modules ran, and fits no
-        // other.
-        let called: BTreeSet<u64> = called.into_iter().chain([0xe6999, 0xe7008]).collect();
-        assert_eq!(place(&modules, &called, &[0xe6999].into())[&2], 0xe6000);
-        assert_eq!(place(&modules, &called, &BTreeSet::new()).get(&2), None);
+    fn code_is_alike_but_for_what_the_loader_changes() {
+        let code = [Some(0x0f), None, None, Some(0x55), Some(0xc3)].into();
+        let module = Module { code, ..Module::default() };
+        assert_eq!(module.alike(0, &[0x0f, 1, 2, 0x55]), Some(2));
+        assert_eq!(module.alike(0, &[0x0f, 1, 2, 0x56]), None);
+        assert_eq!((module.alike(3, &[0x55, 0xc3, 9]), module.alike(9, &[1])), (Some(2), Some(0)));
     }
 
     #[test]

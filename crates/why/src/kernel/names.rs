@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::kallsyms::Symbol;
-use super::module::{self, Module};
+use super::module::Module;
+use super::place::{self, Calls};
 
 /// What a second pass has to know of a kernel's code before it runs. All rise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,22 +86,16 @@ pub struct Names {
 }
 
 impl Names {
-    /// Puts names together. `called` are all addresses that were called, `late` those that were called
-    /// since the first phase.
-    pub fn new(
-        symbols: &[Symbol],
-        modules: &[Module],
-        called: &BTreeSet<u64>,
-        late: &BTreeSet<u64>,
-    ) -> Names {
+    /// Puts names together; calls of the kernel proper may be among those that were seen.
+    pub fn new(symbols: &[Symbol], modules: &[Module], mut calls: Calls) -> Names {
         let kernel = functions(symbols);
         let end = entrances(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
         let mut functions: BTreeMap<u64, Function> = kernel
             .into_iter()
             .map(|(at, name)| (at, Function { layer: layer(&name).to_string(), name }))
             .collect();
-        let outside: BTreeSet<u64> = called.iter().copied().filter(|at| *at >= end).collect();
-        let places = module::place(modules, &outside, late);
+        calls.all.retain(|at| *at >= end);
+        let places = place::place(modules, &calls);
         let mut unplaced = Vec::new();
         for (index, module) in modules.iter().enumerate() {
             let Some(address) = places.get(&index) else {
@@ -226,9 +221,10 @@ mod tests {
             name: "ext4".into(),
             functions: vec![(0, "ext4_one".into()), (0x40, "ext4_two".into())],
             size: 0x100,
+            code: Vec::new(),
         };
-        let called = [0xa000, 0xa040].into();
-        let names = Names::new(&symbols(), &[module], &called, &Default::default());
+        let calls = Calls { all: [0xa000, 0xa040].into(), ..Calls::default() };
+        let names = Names::new(&symbols(), &[module], calls);
         let is = |at| {
             let Function { name, layer } = names.of(at);
             format!("{name} {layer}")

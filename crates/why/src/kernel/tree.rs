@@ -23,10 +23,13 @@ pub struct Counted {
 pub const USER: u64 = 1;
 
 /// Whose work it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     /// The threads that issue ops. One alone is the agent's own, and syncs after the phase too.
+    #[default]
     Ops,
     /// The agent around them: what it reads of /proc for its books, and of several threads that of the agent.
     Agent,
@@ -55,7 +58,7 @@ impl Task {
 }
 
 /// A function with what it calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// Instructions in it alone.
     pub own: u64,
@@ -64,13 +67,37 @@ pub struct Frame {
     /// The layer that it belongs to.
     pub layer: String,
     /// What it calls, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub below: BTreeMap<String, Frame>,
 }
+
+/// What stands for all that is too small to be kept by its own name.
+pub const SMALLER: &str = "(smaller)";
 
 impl Frame {
     /// Instructions in it and in all that it calls.
     pub fn whole(&self) -> u64 {
         self.own + self.below.values().map(Frame::whole).sum::<u64>()
+    }
+
+    /// The same tree without what has fewer instructions than so many, itself and all below it; what they
+    /// had is kept as one.
+    pub fn pruned(&self, least: u64) -> Frame {
+        let (mut kept, mut smaller) = (BTreeMap::new(), Frame::default());
+        for (name, below) in &self.below {
+            match below.whole() {
+                whole if whole < least => {
+                    smaller.own += whole;
+                    smaller.calls += below.calls;
+                }
+                _ => drop(kept.insert(name.clone(), below.pruned(least))),
+            }
+        }
+        if smaller.own > 0 {
+            smaller.layer = SMALLER.into();
+            kept.insert(SMALLER.into(), smaller);
+        }
+        Frame { own: self.own, calls: self.calls, layer: self.layer.clone(), below: kept }
     }
 
     /// Sums up by function: instructions in it alone, and calls.
@@ -225,7 +252,7 @@ mod tests {
         ];
         let symbol = |row: &(u64, &str)| Symbol { address: row.0, name: row.1.into(), kind: 't' };
         let symbols: Vec<Symbol> = rows.iter().map(symbol).collect();
-        Names::new(&symbols, &[], &Default::default(), &Default::default())
+        Names::new(&symbols, &[], Default::default())
     }
 
     fn node(function: u64, parent: Option<u32>, instructions: u64) -> Counted {

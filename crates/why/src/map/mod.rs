@@ -130,11 +130,6 @@ impl Map {
         }
     }
 
-    /// Whether there is a map of this kind of file system.
-    pub fn is_known(kind: &str) -> bool {
-        ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs"].contains(&kind)
-    }
-
     /// Says what lies in a range, over what was said of it before.
     pub fn paint(&mut self, range: Range, structure: Structure) {
         if range.is_empty() {

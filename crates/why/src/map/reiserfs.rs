@@ -14,15 +14,16 @@ const SUPERBLOCK_AT: u64 = 64 << 10;
 /// The map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
     let dump = DEBUGREISERFS.ask(&["-d", "{image}"], image, "")?;
+    of(&dump.text).ok_or_else(|| DEBUGREISERFS.unreadable(&dump))
+}
+
+/// The map that a dump tells; none where it is none.
+fn of(text: &str) -> Option<Map> {
     let field = |name: &str| {
-        let line = dump.text.lines().find_map(|line| line.trim().strip_prefix(name));
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
         line.and_then(number)
     };
-    let (Some(block), Some(blocks)) =
-        (field("Blocksize:"), field("Count of blocks on the device:"))
-    else {
-        return Err(DEBUGREISERFS.unreadable(&dump));
-    };
+    let (block, blocks) = (field("Blocksize:")?, field("Count of blocks on the device:")?);
     let mut map = Map::default();
     let first = SUPERBLOCK_AT / block;
     let mut paint = |from: u64, count: u64, structure| {
@@ -34,7 +35,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     paint(first + 1, 1, Structure::Bitmap);
     (1..blocks.div_ceil(covers)).for_each(|at| paint(at * covers, 1, Structure::Bitmap));
     // `Size 8193 blocks (including 1 for journal header) (first block 18)`
-    let journal = dump.text.lines().find(|line| line.contains("(first block "));
+    let journal = text.lines().find(|line| line.contains("(first block "));
     if let Some(line) = journal
         && let Some((size, at)) = line.split_once("(first block ")
         && let (Some(size), Some(at)) = (number(size), number(at))
@@ -42,7 +43,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
         paint(at, size, Structure::Journal);
     }
     let mut indirect = false;
-    for line in dump.text.lines() {
+    for line in text.lines() {
         if let Some((_, node)) =
             line.split_once("LEAF NODE (").or_else(|| line.split_once("INTERNAL NODE ("))
         {
@@ -64,5 +65,5 @@ pub fn read(image: &File) -> Result<Map, MapError> {
             }
         }
     }
-    Ok(map)
+    Some(map)
 }

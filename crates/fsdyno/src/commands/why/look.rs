@@ -1,199 +1,36 @@
-//! `fsdyno why`: a second pass of stored trials, looked at, says where their time went.
+//! The second pass of a trial, looked at: what was executed in it, and what was asked of its disk.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fsdyno_lab::{Code, Lab, LabOptions, user_cache};
+use fsdyno_lab::{Code, Lab, LabError, LabOptions, user_cache};
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::naming;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Job, Nanos, Trial};
 use fsdyno_study::Question;
 use fsdyno_venue::{Attention, LabVenue, Looked, Seen, Venue, Watch};
+use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
-use fsdyno_why::{Account, Explained, Ground, Log, Map, MapError, Moment, Phase, time};
+use fsdyno_why::{Account, Explained, Grid, Ground, Log, Map, MapError, Moment, Phase, time};
 
-use crate::cli::Why;
-use crate::commands::why_show;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
-use crate::{place, stop};
-
-/// Explains what is in a result, against another where one is named.
-pub fn run(why: &Why) -> Result<Exit, Failure> {
-    let trials = chosen(&why.result, &why.fs, why.seed)?;
-    let rows: Vec<String> = why.against_fs.iter().cloned().collect();
-    let others =
-        why.against.as_deref().map(|folder| chosen(folder, &rows, why.seed)).transpose()?;
-    let pairs = pairs(&trials, others.as_deref())?;
-    check_phase(why.phase.as_deref(), &trials)?;
-    let stop = stop::flag()?;
-    let looker = Looker::new(trials.iter().chain(others.iter().flatten()), &stop)?;
-    let (names, their_names) =
-        (naming::Names::of(&trials), naming::Names::of(others.iter().flatten()));
-    let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
-    for (at, other) in pairs {
-        let mut of = |is_other: bool, at: usize, trial: &Trial| -> Result<Explained, Failure> {
-            if let Some(known) = explained.get(&(is_other, at)) {
-                return Ok(known.clone());
-            }
-            let mut new = looker.explain(trial)?;
-            let names = if is_other { &their_names } else { &names };
-            (new.workload, new.label) = (names.workload(trial), names.row(trial));
-            explained.insert((is_other, at), new.clone());
-            Ok(new)
-        };
-        let mut here = of(false, at, &trials[at])?;
-        let other = other.zip(others.as_ref());
-        let mut there = other.map(|(at, others)| of(true, at, &others[at])).transpose()?;
-        if let Some(phase) = &why.phase {
-            here = here.only(phase);
-            there = there.map(|there| there.only(phase));
-        }
-        why_show::show(why, &here, there.as_ref())?;
-    }
-    Ok(Exit::Good)
-}
-
-/// Of each cell of a result the good trial with the lowest seed.
-fn chosen(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<Trial>, Failure> {
-    let loaded = fsdyno_report::load(&[folder.to_path_buf()])?;
-    if let Some(torn) = &loaded.torn {
-        say(&format!("fsdyno: {torn}"));
-    }
-    let trials = fsdyno_study::without_superseded(&loaded.trials);
-    let labels: BTreeSet<&str> = trials.iter().map(|trial| trial.plan.label.as_str()).collect();
-    if let Some(name) = rows.iter().find(|name| !labels.contains(name.as_str())) {
-        let hint = fsdyno_record::suggest::hint(name, labels);
-        let folder = folder.display();
-        return Err(Failure::wrong(format!("'{folder}' has no row '{name}': {hint}")));
-    }
-    let wanted = |trial: &&Trial| {
-        (rows.is_empty() || rows.contains(&trial.plan.label))
-            && seed.is_none_or(|seed| trial.seed == seed)
-    };
-    let mut chosen: Vec<Trial> = Vec::new();
-    let mut why_not = None;
-    for trial in trials.iter().filter(wanted) {
-        if let Some(reason) = cannot(trial) {
-            why_not.get_or_insert(reason);
-            continue;
-        }
-        // The hash leaves out the label.
-        let same = |held: &&mut Trial| {
-            (&held.plan.hash, &held.plan.label) == (&trial.plan.hash, &trial.plan.label)
-        };
-        match chosen.iter_mut().find(same) {
-            Some(held) if held.seed <= trial.seed => {}
-            Some(held) => *held = trial.clone(),
-            None => chosen.push(trial.clone()),
-        }
-    }
-    if chosen.is_empty() {
-        let reason = why_not.unwrap_or_else(|| "no trial of it is asked for".into());
-        return Err(Failure::wrong(format!(
-            "'{}' cannot be explained: {reason}",
-            folder.display()
-        )));
-    }
-    super::report::in_order(&mut chosen, &[]);
-    Ok(chosen)
-}
-
-/// Why a trial cannot be repeated to the digit.
-fn cannot(trial: &Trial) -> Option<String> {
-    let Some(lab) = trial.plan.lab() else {
-        return Some("it did not run in the lab, and nothing else repeats to the digit".into());
-    };
-    if trial.outcome != Outcome::Ok {
-        return Some("its trials failed, and there is nothing to explain".into());
-    }
-    (!lab.accel.is_exact()).then(|| "it ran on KVM, and nothing of that repeats".into())
-}
-
-/// What two trials of one label are told apart by.
-fn conditions(trial: &Trial) -> impl PartialEq {
-    let plan = &trial.plan;
-    let lab = plan.lab().map(|lab| (lab.kernel.clone(), lab.raid, lab.size, lab.cpu, lab.ram));
-    let period = plan.filesystem.as_ref().and_then(|filesystem| filesystem.period.clone());
-    let age = plan.age().map(ToString::to_string);
-    let disk = plan.disk_name().map(String::from);
-    (plan.workload.params.clone(), disk, lab, period, age, plan.threads, plan.sysctls.clone())
-}
-
-/// Each trial with the one of the other result that it is compared with: of the same workload, with the
-/// same label where there is one, else the only one. Of several of a label it is the one that ran under the
-/// same conditions; where there is no such one, nobody guesses.
-fn pairs(
-    trials: &[Trial],
-    others: Option<&[Trial]>,
-) -> Result<Vec<(usize, Option<usize>)>, Failure> {
-    let Some(others) = others else { return Ok((0..trials.len()).map(|at| (at, None)).collect()) };
-    let mut pairs = Vec::new();
-    for (at, trial) in trials.iter().enumerate() {
-        let same =
-            |other: &&(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
-        let same: Vec<(usize, &Trial)> =
-            others.iter().enumerate().collect::<Vec<_>>().iter().filter(same).copied().collect();
-        let named: Vec<(usize, &Trial)> =
-            same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
-        let alike: Vec<(usize, &Trial)> =
-            named.iter().filter(|it| conditions(it.1) == conditions(trial)).copied().collect();
-        let of_label = if named.len() > 1 { &alike } else { &named };
-        match (of_label.as_slice(), same.as_slice()) {
-            ([(other, _)], _) => pairs.push((at, Some(*other))),
-            ([], [(other, _)]) => pairs.push((at, Some(*other))),
-            (_, []) => {
-                return Err(Failure::wrong(format!(
-                    "--against has no trial of {}; it is compared with one of the same workload",
-                    trial.plan.workload.name
-                )));
-            }
-            (_, several) => {
-                let names = naming::Names::of(several.iter().map(|it| it.1));
-                let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
-                return Err(Failure::wrong(format!(
-                    "--against has several rows of {} and not just one of the conditions of {}: {}; \
-                     explain a result that has one of them",
-                    trial.plan.workload.name,
-                    trial.plan.label,
-                    rows.join("; ")
-                )));
-            }
-        }
-    }
-    Ok(pairs)
-}
-
-fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure> {
-    let Some(name) = phase else { return Ok(()) };
-    let names: BTreeSet<&str> = trials
-        .iter()
-        .flat_map(|trial| &trial.measured.phases)
-        .map(|phase| phase.name.as_str())
-        .collect();
-    match names.contains(name) {
-        true => Ok(()),
-        false => {
-            let hint = fsdyno_record::suggest::hint(name, names);
-            Err(Failure::wrong(format!("--phase '{name}' is no phase of the result: {hint}")))
-        }
-    }
-}
+use crate::place;
 
 /// Runs second passes.
-struct Looker {
+pub struct Looker {
     venue: LabVenue,
     stop: Arc<AtomicBool>,
 }
 
 impl Looker {
-    fn new<'a>(
+    /// A lab for each kernel of these trials. `typed` are kernels that are not found by their release, as
+    /// `run --kernel` takes them.
+    pub fn new<'a>(
         trials: impl Iterator<Item = &'a Trial>,
+        typed: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Looker, Failure> {
         let mut kernels = BTreeSet::new();
@@ -210,19 +47,7 @@ impl Looker {
         }
         question.workloads.dedup();
         let inputs = fsdyno_study::read_inputs(&question)?;
-        let mut labs = Vec::new();
-        for name in kernels {
-            // What was typed stands behind the release, where several builds have one.
-            let typed = name.split_once('@').map_or(name.as_str(), |(_, typed)| typed);
-            let options = LabOptions {
-                kernel: Some(typed.to_string()),
-                qemu: None,
-                cache: user_cache(),
-                offline: false,
-            };
-            let lab = Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))?;
-            labs.push(lab.named(name));
-        }
+        let labs = labs(&kernels, typed)?;
         let attention =
             Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
         let venue = LabVenue::new(labs, place::executable(), std::env::temp_dir(), user_cache())
@@ -231,7 +56,8 @@ impl Looker {
         Ok(Looker { venue, stop: Arc::clone(stop) })
     }
 
-    fn explain(&self, trial: &Trial) -> Result<Explained, Failure> {
+    /// Runs a trial a second time and looks at it.
+    pub fn explain(&self, trial: &Trial) -> Result<Explained, Failure> {
         self.same_lab(trial)?;
         let called = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
         say(&format!("fsdyno: runs {called}, seed {}, a second time and looks at it", trial.seed));
@@ -239,7 +65,8 @@ impl Looker {
             trial_id: trial.trial_id.clone(),
             seed: trial.seed,
             plan: trial.plan.clone(),
-            deadline: fsdyno_study::USUAL_DEADLINE,
+            // Part of what the guest reads, so it has to be that of the first pass.
+            deadline: trial.deadline_ns.unwrap_or(fsdyno_study::USUAL_DEADLINE),
             task: Task::Whole,
         };
         let symbols = Mutex::new(None);
@@ -283,6 +110,51 @@ impl Looker {
     }
 }
 
+/// The labs of the kernels that plans name.
+fn labs(kernels: &BTreeSet<String>, typed: &[String]) -> Result<Vec<Lab>, Failure> {
+    let find = |kernel: &str| {
+        let (kernel, cache) = (Some(kernel.to_string()), user_cache());
+        let options = LabOptions { kernel, qemu: None, cache, offline: false };
+        Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
+    };
+    let mut given = Vec::new();
+    for kernel in typed {
+        given.push((kernel, Some(find(kernel)?)));
+    }
+    let mut labs = Vec::new();
+    for name in kernels {
+        // What was typed stands behind the release, where several builds have one.
+        let (release, called) = name.split_once('@').unwrap_or((name, name));
+        let fits = |(typed, lab): &(&String, Option<Lab>)| {
+            let same = lab.as_ref().is_some_and(|lab| lab.kernel_release() == release);
+            same && (release == called || *typed == called)
+        };
+        let of_typed = given.iter_mut().find(|given| fits(given)).and_then(|(_, lab)| lab.take());
+        let lab = match of_typed {
+            Some(lab) => lab,
+            None => find(called).map_err(|error| missing(name, error))?,
+        };
+        labs.push(lab.named(name.clone()));
+    }
+    match given.iter().find_map(|(typed, lab)| Some((typed, lab.as_ref()?))) {
+        None => Ok(labs),
+        Some((typed, lab)) => Err(Failure::wrong(format!(
+            "--kernel {typed} is {}, and no trial that is explained ran on that; they ran on: {}",
+            lab.kernel_release(),
+            kernels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// A kernel that nothing here finds may be one that the user built.
+fn missing(name: &str, error: LabError) -> Failure {
+    let failure = Failure::from(error);
+    let message = format!(
+        "{failure}; if it was an image of yours ({name}), name it again: --kernel IMAGE or IMAGE:MODULES"
+    );
+    Failure { message, ..failure }
+}
+
 fn images(seen: &[Seen]) -> usize {
     seen.iter().filter(|seen| seen.image.is_some()).count()
 }
@@ -311,13 +183,16 @@ fn explained(trial: &Trial, looked: Looked, kernel: Kernel<'_>) -> Result<Explai
     let phases = trial.measured.phases.iter().map(|phase| Phase {
         name: phase.name.clone(),
         ops: phase.ops.values().map(|ops| ops.count).sum(),
+        took_ns: phase.durable_ns.unwrap_or(phase.returned_ns),
         cpu_ns: phase.cpu_ns,
         ..Phase::default()
     });
     let mut it = Explained {
         label: trial.plan.label.clone(),
+        plan_label: trial.plan.label.clone(),
         workload: trial.plan.workload.name.clone(),
         trial_id: trial.trial_id.clone(),
+        lab_id: trial.lab_id.clone(),
         seed: trial.seed,
         phases: phases.collect(),
         host_ns: (trial.host.elapsed_ns, looked.ran.host.elapsed_ns),
@@ -346,7 +221,7 @@ fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>)
             last.counts.lost
         ));
     }
-    let called: BTreeSet<u64> =
+    let all: BTreeSet<u64> =
         last.counts.nodes.iter().filter(|node| node.calls > 0).map(|node| node.function).collect();
     let first = looked.seen.iter().find(|seen| seen.stage == Stage::Running);
     let before = first.map_or(&[][..], |seen| &seen.counts.nodes);
@@ -355,7 +230,8 @@ fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>)
         (node.calls > calls).then_some(node.function)
     };
     let late = last.counts.nodes.iter().enumerate().filter_map(grew).collect();
-    let names = Names::new(symbols, modules, &called, &late);
+    let calls = kernel::Calls { all, late, codes: last.counts.codes.clone() };
+    let names = Names::new(symbols, modules, calls);
     let mut ran = BTreeSet::new();
     for pair in looked.seen.windows(2) {
         let [begun, next] = pair else { continue };
@@ -367,7 +243,7 @@ fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>)
         }
         ran.insert(begun.phase);
         if let Some(phase) = it.phases.get_mut(usize::from(begun.phase)) {
-            phase.executed = kernel::trees(&names, &counted(begun), &counted(next));
+            phase.take(&kernel::trees(&names, &counted(begun), &counted(next)));
         }
     }
 }
@@ -395,7 +271,7 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
     let mut unread: Vec<MapError> = Vec::new();
     for seen in looked.seen {
         let map = seen.image.as_ref().and_then(|image| {
-            let read = read_map(kind, image, &wanted);
+            let read = Map::read(kind, image, &wanted);
             read.map_err(|error| unread.push(error)).ok()
         });
         moments.push(Moment { place: (seen.stage, seen.phase), map });
@@ -428,13 +304,6 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
     Ok(())
 }
 
-fn read_map(kind: &str, image: &File, wanted: &[fsdyno_why::map::Range]) -> Result<Map, MapError> {
-    if !Map::is_known(kind) {
-        return Err(MapError::Unknown(kind.to_string()));
-    }
-    Map::read(kind, image, wanted)
-}
-
 fn account(
     it: &mut Explained,
     log: &fsdyno_disk::log::region::Logged,
@@ -455,7 +324,13 @@ fn account(
         busy_ns: Nanos(busy),
         lost: log.lost,
     };
-    it.account = Some(Account::of(&log.entries, moments, ground));
+    let account = Account::of(&log.entries, moments, ground);
+    for (at, phase) in (0u16..).zip(&mut it.phases) {
+        let of_phase = |dot: &&Dot| dot.place == (Stage::Running, at);
+        let dots: Vec<Dot> = account.dots.iter().filter(of_phase).copied().collect();
+        phase.requests = Grid::of(&dots);
+    }
+    it.account = Some(account);
 }
 
 /// A flush moves none.
@@ -478,4 +353,39 @@ fn wanted(entries: &[fsdyno_disk::log::Entry], ground: &Ground) -> Vec<fsdyno_wh
         .collect();
     wanted.sort_by_key(|range| (range.start, range.end));
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_disk::Action;
+    use fsdyno_disk::log::Entry;
+    use fsdyno_disk::log::region::Logged;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_was_cut_short_is_told_and_the_rows_are_of_what_it_has() {
+        let entry = |arrived| Entry {
+            arrived: Nanos(arrived),
+            response: Nanos(5),
+            action: Action::Read,
+            sector: 8,
+            sectors: 8,
+            fua: false,
+            untimed: false,
+            failed: false,
+            disk: 0,
+            stage: Stage::Running,
+            phase: 0,
+        };
+        let log = Logged { entries: vec![entry(0), entry(100)], lost: 7 };
+        let mut it = Explained { phases: vec![Phase::default()], ..Explained::default() };
+        account(&mut it, &log, &[], &Ground::default());
+        assert_eq!((it.log.requests, it.log.lost), (2, 7));
+        assert!(it.notes[0].starts_with("7 requests found no room"), "{:?}", it.notes);
+        let account = it.account.unwrap();
+        let all = account.sum(|_| true);
+        assert_eq!((all.requests, all.time_ns), (2, it.log.busy_ns));
+        assert_eq!(account.attributed(), (0.0, 0.0), "no map, no guess");
+    }
 }

@@ -1,0 +1,210 @@
+//! A flame graph: functions as wide as the instructions in them and below them, callees below their callers;
+//! of two results coloured by the difference.
+
+use std::fmt::Write;
+
+use fsdyno_why::kernel::{Frame, Task};
+use fsdyno_why::{Explained, Phase};
+
+use super::super::chart::{Chart, percent};
+use crate::markup::escape;
+use crate::number::clean;
+
+/// Height of a row, in pixels.
+const ROW: f64 = 17.0;
+/// What is narrower than this part of the whole is left out, and said.
+const NARROWEST: f64 = 0.001;
+/// A name is drawn where there is room for a few of its letters in a chart that stands alone.
+const NAMED: f64 = 0.03;
+const DEEPEST: usize = 64;
+
+/// The class of each layer, the same in every graph.
+fn class(layer: &str) -> &'static str {
+    match layer {
+        "user" => "n2",
+        "entry" | "kernel" => "n1",
+        "scheduler" => "f3",
+        "locks" => "f4",
+        "block" => "f5",
+        "memory" => "f2",
+        "files" => "f1",
+        "sockets" => "f7",
+        // What is too small to be kept by its name.
+        layer if layer.starts_with('(') => "n3",
+        // A module: the file system, the journal, the driver.
+        _ => "f0",
+    }
+}
+
+/// Instructions an op in a frame and all below it.
+fn width(frame: Option<&Frame>, ops: f64) -> f64 {
+    frame.map_or(0.0, |frame| frame.whole() as f64 / ops)
+}
+
+struct Graph {
+    body: String,
+    whole: f64,
+    ops: f64,
+    /// The ops of the result that it is compared with.
+    against: Option<f64>,
+    left_out: usize,
+    depth: usize,
+}
+
+/// The graph of what a phase's ops executed, as wide as the whole; against another's it is red where this one
+/// takes more, and blue where it takes less. None where nothing was.
+pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>) -> Option<Chart> {
+    let tree = phase.executed.get(&Task::Ops)?;
+    let there =
+        there.and_then(|(other, phase)| Some((other, phase, phase.executed.get(&Task::Ops)?)));
+    let ops = phase.ops.max(1) as f64;
+    let mut graph = Graph {
+        body: String::new(),
+        whole: width(Some(tree), ops),
+        ops,
+        against: there.map(|(_, phase, _)| phase.ops.max(1) as f64),
+        left_out: 0,
+        depth: 0,
+    };
+    if graph.whole <= 0.0 {
+        return None;
+    }
+    graph.row(tree, there.map(|(.., tree)| tree), 0.0, 0);
+    let against = there.map(|(other, ..)| format!(", against {}", other.label)).unwrap_or_default();
+    let title = format!("{} on {}, {}{against}", it.workload, it.label, phase.name);
+    let description = format!(
+        "{:.0} instructions an op by function; {} functions too narrow to draw are left out",
+        graph.whole, graph.left_out
+    );
+    let mut chart = Chart::new(clean(&title), description);
+    chart.put(format_args!("{}", graph.body));
+    chart.grow((graph.depth as f64 + 1.0) * ROW + 4.0);
+    Some(chart)
+}
+
+impl Graph {
+    fn row(&mut self, frame: &Frame, other: Option<&Frame>, from: f64, depth: usize) {
+        if depth == DEEPEST {
+            return;
+        }
+        let mut x = from;
+        for (name, below) in &frame.below {
+            let there = other.and_then(|other| other.below.get(name));
+            let wide = width(Some(below), self.ops) / self.whole;
+            if wide < NARROWEST {
+                self.left_out += 1;
+            } else {
+                self.depth = self.depth.max(depth);
+                self.one(name, below, there, (x, wide, depth as f64 * ROW));
+                self.row(below, there, x, depth + 1);
+            }
+            x += wide;
+        }
+    }
+
+    fn one(
+        &mut self,
+        name: &str,
+        frame: &Frame,
+        other: Option<&Frame>,
+        (x, wide, y): (f64, f64, f64),
+    ) {
+        let whole = width(Some(frame), self.ops);
+        let own = frame.own as f64 / self.ops;
+        let mut says =
+            format!("{name} ({}): {whole:.1} instructions an op, {own:.1} in itself", frame.layer);
+        let (class, opacity) = match self.against {
+            None => (class(&frame.layer), 0.4),
+            Some(ops) => {
+                let more = whole - width(other, ops);
+                let _ = write!(says, ", {more:+.1} against the other");
+                let part = more / whole.max(width(other, ops)).max(1e-9);
+                (if part >= 0.0 { "f1" } else { "f0" }, part.abs().min(1.0) * 0.8)
+            }
+        };
+        let text = match wide >= NAMED {
+            true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&clean(name))),
+            false => String::new(),
+        };
+        // A drawing within the drawing cuts the name off where the function ends. Writing to a string cannot
+        // fail, so the results carry nothing.
+        let _ = write!(
+            self.body,
+            r#"<svg x="{}" y="{y:.0}" width="{}" height="16"><title>{}</title><rect class="{class}" width="100%" height="16" fill-opacity="{opacity:.2}"/><rect class="edge" width="100%" height="16"/>{text}</svg>"#,
+            percent(x),
+            percent(wide),
+            escape(&clean(&says)),
+        );
+    }
+}
+
+/// What a reader of it has to know.
+pub fn note(against: bool) -> &'static str {
+    match against {
+        true => {
+            "As wide as the instructions in a function and in what it calls, callees below; red where this one \
+             takes more than the other, blue where it takes less, paler the less that is."
+        }
+        false => {
+            "As wide as the instructions in a function and in what it calls, callees below; a colour is a layer \
+             of the kernel or, blue, a module."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn frame(own: u64, below: &[(&str, Frame)]) -> Frame {
+        let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
+        Frame { own, calls: 1, layer: "files".into(), below }
+    }
+
+    fn drawn(tree: Frame, ops: u64, there: Option<Frame>) -> String {
+        let it = Explained::default();
+        let phase = |tree: Frame| {
+            let mut phase = Phase { ops, ..Phase::default() };
+            phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+            phase
+        };
+        let there = there.map(phase);
+        let there = there.as_ref().map(|there| (&it, there));
+        chart(&it, &phase(tree), there).unwrap().alone()
+    }
+
+    #[test]
+    fn a_function_is_as_wide_as_what_it_takes() {
+        let tree = frame(0, &[("a", frame(10, &[("b", frame(30, &[]))])), ("c", frame(60, &[]))]);
+        let svg = drawn(tree, 10, None);
+        assert!(svg.contains("10 instructions an op by function"), "{svg}");
+        assert!(svg.contains("a (files): 4.0 instructions an op, 1.0 in itself"), "{svg}");
+        assert!(
+            svg.contains(r#"width="40%""#) && svg.contains(r#"x="40%" y="0" width="60%""#),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn a_difference_is_coloured() {
+        let new = frame(0, &[("a", frame(10, &[])), ("b", frame(10, &[]))]);
+        let svg = drawn(new.clone(), 1, Some(frame(0, &[("a", frame(10, &[]))])));
+        assert!(svg.contains("b (files): 10.0 instructions an op, 10.0 in itself, +10.0 against"));
+        assert!(
+            svg.contains(r#"<rect class="f1" width="100%" height="16" fill-opacity="0.80"/>"#),
+            "{svg}"
+        );
+        let svg = drawn(new, 1, Some(frame(0, &[("a", frame(40, &[])), ("b", frame(10, &[]))])));
+        assert!(
+            svg.contains(r#"class="f0" width="100%" height="16" fill-opacity="0.60""#),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn nothing_executed_is_no_graph() {
+        assert!(chart(&Explained::default(), &Phase::default(), None).is_none());
+    }
+}

@@ -1,0 +1,175 @@
+//! Why it is so: what `fsdyno why` found out, phase by phase, with its pictures.
+
+mod flame;
+mod picture;
+
+use fsdyno_why::{Explained, Phase, Told, say};
+use serde::Serialize;
+
+use super::figure::Figure;
+use super::files::ChartFile;
+use super::room::{self, Room};
+use super::table::Table;
+use super::{FigureView, figure_view};
+use crate::columns::Column;
+use crate::number::clean;
+use crate::why::rows;
+
+/// More explained trials than these are left to the file that has them.
+pub const MOST: usize = 24;
+
+/// A trial that was explained.
+#[derive(Serialize)]
+pub struct View {
+    id: String,
+    title: String,
+    lines: Vec<String>,
+    figures: Vec<FigureView>,
+    tables: Vec<Table>,
+}
+
+/// All that were explained, as far as there is room for them.
+pub fn views(told: &[Told], room: &mut Room) -> Vec<View> {
+    let mut views = Vec::new();
+    for (index, told) in told.iter().take(MOST).enumerate() {
+        if !room.next_part() {
+            break;
+        }
+        let (it, against) = (&told.it, told.against.as_ref());
+        let id = format!("w{index}");
+        let mut lines = say::sentences(it, against);
+        lines.extend(it.account.iter().map(|_| rows::sums(it)));
+        lines.extend(it.notes.iter().map(|note| format!("{note}.")));
+        let lines = room::lines(lines.iter().map(|line| clean(line)).collect());
+        let mut figures = Vec::new();
+        for (at, phase) in it.phases.iter().enumerate() {
+            for figure in phase_figures(it, phase, against) {
+                figures.extend(figure_view(figure, &format!("{id}-{at}"), room));
+            }
+        }
+        let between = |place: &&rows::Requests| {
+            it.phases.iter().all(|phase| phase.requests.is_none() || phase.name != place.place)
+        };
+        let places = rows::places(it);
+        let tables = places.iter().filter(between).map(|place| {
+            room.fit(table(&format!("Requests: {}", place.place), &rows::requests(place)))
+        });
+        let tables = tables.collect();
+        views.push(View { id, title: title(it, against), lines, figures, tables });
+    }
+    views
+}
+
+fn title(it: &Explained, against: Option<&Explained>) -> String {
+    let against = against.map(|other| format!(", against {}", other.label)).unwrap_or_default();
+    clean(&format!("Why: {} on {}, seed {}{against}", it.workload, it.label, it.seed))
+}
+
+/// The figures of a phase: its requests, and the functions that it executed.
+fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let called = clean(&format!("{} on {}, {}", it.workload, it.label, phase.name));
+    if let Some(grid) = &phase.requests {
+        let places = rows::places(it);
+        let place = places.iter().find(|place| place.place == phase.name);
+        let columns = place.map(rows::requests).unwrap_or_default();
+        figures.push(Figure {
+            slug: "requests-by-time",
+            title: format!("{}: requests", clean(&phase.name)),
+            note: picture::note(grid),
+            chart: picture::chart(&called, grid),
+            table: table("Timed requests, by the structure that they touch first", &columns),
+        });
+    }
+    let there = against.and_then(|other| {
+        let there = other.phases.iter().find(|there| there.name == phase.name)?;
+        Some((other, there))
+    });
+    if let Some(chart) = flame::chart(it, phase, there) {
+        let there = there.map(|(_, there)| there);
+        figures.push(Figure {
+            slug: "functions",
+            title: format!("{}: functions", clean(&phase.name)),
+            note: flame::note(there.is_some()).into(),
+            chart,
+            table: table(&rows::executed(phase), &rows::functions(phase, there)),
+        });
+    }
+    figures
+}
+
+fn table(caption: &str, columns: &[Column]) -> Table {
+    let heads: Vec<String> = columns
+        .iter()
+        .map(|column| format!("{}{}", if column.left { "<" } else { "" }, column.head))
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(clean(caption), &heads);
+    for at in 0..columns.first().map_or(0, |column| column.cells.len()) {
+        table.plain(columns.iter().map(|column| clean(&column.cells[at])).collect());
+    }
+    table
+}
+
+/// Every picture of an explained trial as a file of its own: `tarball-ext4-remove-requests-by-time.svg`.
+pub fn why_charts(it: &Explained, against: Option<&Explained>) -> Vec<ChartFile> {
+    let mut files = super::files::Names::default();
+    for phase in &it.phases {
+        for figure in phase_figures(it, phase, against) {
+            files.add(&format!("{} {} {}", it.workload, it.label, phase.name), &figure);
+        }
+    }
+    files.made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::why::tests::{HOSTILE, explained};
+
+    fn told(against: bool) -> Told {
+        let against = against.then(|| explained("other"));
+        Told { schema: 1, it: explained(HOSTILE), against }
+    }
+
+    #[test]
+    fn a_page_says_why_and_shows_it() {
+        let page = super::super::html_with(&fixture::trials(), &[], &[told(true)], None).unwrap();
+        for part in [
+            "id=\"w0-0-requests-by-time\"",
+            "id=\"w0-0-functions\"",
+            "75 % of the disk",
+            "inode table",
+            "ext4_find_entry",
+            "something is odd.",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("<script>") && !page.contains('\u{1b}'));
+        assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+        let without = super::super::html_with(&fixture::trials(), &[], &[], None).unwrap();
+        assert!(!without.contains("id=\"w0\""));
+    }
+
+    #[test]
+    fn many_explained_trials_leave_the_page_its_size() {
+        let many = vec![told(true); 2000];
+        let page = super::super::html_with(&fixture::trials(), &[], &many, None).unwrap();
+        assert!(page.len() < 1_500_000, "{}", page.len());
+    }
+
+    #[test]
+    fn pictures_are_files_of_their_own() {
+        let files = why_charts(&explained(HOSTILE), None);
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "dirops-a-b-script-2j-unlink-requests-by-time.svg",
+                "dirops-a-b-script-2j-unlink-functions.svg"
+            ]
+        );
+        assert!(files.iter().all(|file| crate::is_chart(file.svg.as_bytes())));
+    }
+}

@@ -1,0 +1,50 @@
+//! Reads what result folders keep of explanations.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use fsdyno_record::Trial;
+use fsdyno_record::lines::{self, BadLine, Fault, LinesOf};
+use fsdyno_why::Told;
+use fsdyno_why::stored::FILE;
+
+use crate::load::{LoadError, Torn};
+
+/// Reads the explanations in result folders, or in the folders of records; those of other trials than these
+/// (superseded ones, say) are left out. A folder without any has none. Of each file one torn last line is left
+/// out too, and told.
+///
+/// # Errors
+/// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
+pub fn load_why<P: AsRef<Path>>(
+    paths: impl IntoIterator<Item = P>,
+    trials: &[Trial],
+) -> Result<(Vec<Told>, Vec<Torn>), LoadError> {
+    let (mut all, mut torn) = (Vec::new(), Vec::new());
+    for path in paths {
+        let path = path.as_ref();
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let file = folder.join(FILE);
+        let bytes = match fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(source) => return Err(LoadError::Unreadable { file, source }),
+        };
+        let lines: LinesOf<Told> =
+            lines::read(&bytes).map_err(|BadLine { line, fault }| match fault {
+                Fault::Newer(found) => LoadError::Newer { file: file.clone(), line, found },
+                Fault::Broken(message) => LoadError::BadLine { file: file.clone(), line, message },
+            })?;
+        let known = |told: &Told| {
+            let it = &told.it;
+            trials.iter().any(|trial| {
+                (&trial.trial_id, &trial.lab_id) == (&it.trial_id, &it.lab_id)
+                    && trial.plan.label == it.plan_label
+            })
+        };
+        all.extend(lines.records.into_iter().filter(known));
+        torn.extend(lines.torn.map(|line| Torn { file, line }));
+    }
+    Ok((all, torn))
+}

@@ -1,0 +1,191 @@
+//! Why a trial took its time, as it is shown: for people, for a page, for programs.
+
+mod load;
+mod machine;
+pub(crate) mod rows;
+mod text;
+
+use fsdyno_why::Explained;
+
+use crate::table::Style;
+
+pub use load::load_why;
+
+/// How an explanation is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For a page or an issue.
+    Markdown,
+    /// All rows, for a spreadsheet.
+    Csv,
+    /// Everything.
+    Json,
+}
+
+impl Format {
+    /// All, with the name that is typed and what it means.
+    pub const ALL: &[(&str, &str, Format)] = &[
+        ("text", "For people", Format::Text),
+        ("markdown", "The same tables for a page or an issue", Format::Markdown),
+        ("csv", "Every row of requests and of functions, one a line", Format::Csv),
+        ("json", "Everything", Format::Json),
+    ];
+}
+
+/// A trial, against another where there is one; ends in a newline.
+pub fn write(it: &Explained, other: Option<&Explained>, format: Format, style: Style) -> String {
+    match format {
+        Format::Text => text::text(it, other, style),
+        Format::Markdown => text::markdown(it, other),
+        Format::Csv => machine::csv(it),
+        Format::Json => machine::json(it, other),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use fsdyno_record::mailbox::Stage;
+    use fsdyno_record::{Bytes, Nanos};
+    use fsdyno_why::account::{Account, Cause, Dot, Key, Sum};
+    use fsdyno_why::kernel::{Frame, Task};
+    use fsdyno_why::{Grid, Phase, Structure};
+    use serde_json::{Value, json};
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+
+    /// A label that a terminal, a table and a page must not obey.
+    pub const HOSTILE: &str = "a, b|<script>\u{1b}[2J";
+
+    /// A trial with one phase, called as it is said.
+    pub fn explained(label: &str) -> Explained {
+        let mut account = Account::default();
+        let place = (Stage::Running, 0);
+        let key = |structure, cause| Key { place, structure, cause };
+        let sum = |requests, time| Sum {
+            requests,
+            bytes: Bytes(requests * 4096),
+            time_ns: Nanos(time),
+            ..Sum::default()
+        };
+        account.rows.insert(key(Some(Structure::InodeTable), Cause::Work), sum(999, 750));
+        account.rows.insert(key(None, Cause::WriteBack), sum(1, 250));
+        account.rows.insert(key(Some(Structure::Data), Cause::Untimed), sum(7, 0));
+        let leaf = Frame { own: 300, calls: 20, layer: "ext4".into(), ..Frame::default() };
+        let below = BTreeMap::from([("ext4_find_entry".to_string(), leaf)]);
+        let executed = BTreeMap::from([(Task::Ops, Frame { below, ..Frame::default() })]);
+        let dot = |byte, structure| Dot { disk: 0, arrived: Nanos(byte), byte, structure, place };
+        let dots = [dot(0, Some(Structure::InodeTable)), dot(1 << 30, None)];
+        let mut phase = Phase {
+            name: "unlink".into(),
+            ops: 10,
+            took_ns: Nanos(2000),
+            cpu_ns: Nanos(300),
+            requests: Grid::of(&dots),
+            ..Phase::default()
+        };
+        phase.take(&executed);
+        Explained {
+            label: label.into(),
+            workload: "dirops".into(),
+            trial_id: "t-1".into(),
+            phases: vec![phase],
+            account: Some(account),
+            notes: vec!["something is odd".into()],
+            ..Explained::default()
+        }
+    }
+
+    fn shown(format: Format, width: usize) -> String {
+        let style = Style { color: false, width };
+        write(&explained(HOSTILE), Some(&explained("other")), format, style)
+    }
+
+    #[test]
+    fn people_see_rows_sums_and_what_could_not_be_told() {
+        let text = write(&explained("x"), None, Format::Text, Style::default());
+        for part in [
+            "unlink\n",
+            "inode table",
+            "75.0 %",
+            "unattributed",
+            "mkfs, verification",
+            "99.90 % of the requests, 75.00 % of the",
+            "ext4_find_entry  ext4",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.ends_with("Note: something is odd.\n"), "{text}");
+        let markdown = write(&explained("x"), None, Format::Markdown, Style::default());
+        let row = "| ext4\\_find\\_entry | ext4 | 30.0 | 2.00 | 100.0 % |";
+        assert!(markdown.contains(row), "{markdown}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_what_was_left_out_is_said() {
+        for width in [40, 60, 80, 120] {
+            let text = shown(Format::Text, width);
+            assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
+        }
+        assert!(shown(Format::Text, 40).contains("left out for want of columns: "));
+        assert!(!shown(Format::Text, 120).contains("left out for want"));
+    }
+
+    #[test]
+    fn a_hostile_label_stays_a_label() {
+        for format in [Format::Text, Format::Markdown, Format::Csv] {
+            assert!(!shown(format, 100).contains('\u{1b}'), "{format:?}");
+        }
+        assert!(!shown(Format::Markdown, 100).contains("<script>"));
+    }
+
+    #[test]
+    fn programs_get_every_row() {
+        let csv = write(&explained("a, b"), None, Format::Csv, Style::default());
+        let columns = |line: &str| line.replace("\"a, b\"", "").split(',').count();
+        assert!(csv.lines().all(|line| columns(line) == 16), "{csv}");
+        assert!(csv.contains("requests,unlink,inode table,work,,999,4091904,0,750,0,,,"), "{csv}");
+        assert!(csv.contains("functions,unlink,ext4_find_entry,ops,ext4,,,,,,300,20,10"), "{csv}");
+        let read = |other: Option<&Explained>| -> Value {
+            let text = write(&explained("x"), other, Format::Json, Style::default());
+            serde_json::from_str(&text).unwrap()
+        };
+        let json = read(None);
+        assert_eq!(json["requests"].as_array().unwrap().len(), 3);
+        assert_eq!(json["requests"][0]["structure"], "inode_table");
+        assert_eq!(json["functions"][0]["per_op"], 30.0);
+        let phase = json!({"name": "unlink", "ops": 10, "took_ns": 2000, "cpu_ns": 300});
+        assert_eq!(json["phases"], json!([phase]));
+        let json = read(Some(&explained("x")));
+        assert_eq!(json["against"]["differences"], json!([]));
+    }
+
+    #[test]
+    fn one_phase_alone_is_alone_in_everything() {
+        let mut it = explained("x");
+        let mut second = it.phases[0].clone();
+        second.name = "create".into();
+        it.phases.push(second);
+        let account = it.account.as_mut().unwrap();
+        let rows: Vec<_> = account.rows.iter().map(|(key, sum)| (*key, *sum)).collect();
+        for (key, sum) in rows {
+            account.rows.insert(Key { place: (Stage::Running, 1), ..key }, sum);
+        }
+        it.log = fsdyno_why::Log { requests: 2014, ..Default::default() };
+        let json: Value =
+            serde_json::from_str(&write(&it.only("create"), None, Format::Json, Style::default()))
+                .unwrap();
+        assert_eq!(json["log"]["requests"], 1007);
+        let named = |list: &str, field: &str| {
+            let rows = json[list].as_array().unwrap();
+            assert!(!rows.is_empty() && rows.iter().all(|row| row[field] == "create"), "{list}");
+        };
+        named("requests", "place");
+        named("functions", "phase");
+        named("phases", "name");
+    }
+}

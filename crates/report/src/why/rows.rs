@@ -1,0 +1,172 @@
+//! The tables of an explained trial, cell by cell, for whatever shows them.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Nanos;
+use fsdyno_why::account::{Cause, Sum};
+use fsdyno_why::kernel::{Frame, Task};
+use fsdyno_why::say::{self, Difference};
+use fsdyno_why::{Explained, Phase, Row};
+
+use crate::columns::Column;
+use crate::number;
+
+/// So many functions of a phase are shown to people.
+const SHOWN: usize = 12;
+
+/// The rows of a place, one structure and cause each, with what they sum up to.
+pub struct Requests {
+    /// The phase, or what lies between phases.
+    pub place: String,
+    /// How long the disk was busy there.
+    pub busy: Nanos,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+/// The timed requests, place by place, in the trial's order.
+pub fn places(it: &Explained) -> Vec<Requests> {
+    let mut places: Vec<Requests> = Vec::new();
+    for row in it.rows().into_iter().filter(|row| row.cause != Cause::Untimed) {
+        if places.last().is_none_or(|last| last.place != row.place) {
+            let place = row.place.clone();
+            places.push(Requests { place, busy: Nanos(0), rows: Vec::new() });
+        }
+        if let Some(last) = places.last_mut() {
+            last.busy += row.sum.time_ns;
+            last.rows.push(row);
+        }
+    }
+    places
+}
+
+/// What mkfs and verification asked for, outside the disk's time.
+pub fn untimed(it: &Explained) -> Sum {
+    let mut sum = Sum::default();
+    it.rows().iter().filter(|row| row.cause == Cause::Untimed).for_each(|row| sum.add(&row.sum));
+    sum
+}
+
+/// The columns of one place's rows.
+pub fn requests(of: &Requests) -> Vec<Column> {
+    let share = |row: &Row| 100.0 * row.sum.time_ns.0 as f64 / of.busy.0.max(1) as f64;
+    let column = |head: &str, drop, left, cell: &dyn Fn(&Row) -> String| Column {
+        head: head.into(),
+        drop,
+        left,
+        cells: of.rows.iter().map(cell).collect(),
+    };
+    vec![
+        column("structure", 0, true, &|row| what(row).into()),
+        column("cause", 4, true, &|row| row.cause.name().into()),
+        column("requests", 2, false, &|row| number::count(row.sum.requests)),
+        column("bytes", 5, false, &|row| size(row.sum.bytes.0)),
+        column("seeks", 3, false, &|row| number::count(row.sum.seeks)),
+        column("time", 0, false, &|row| row.sum.time_ns.to_string()),
+        column("share", 1, false, &|row| format!("{:.1} %", share(row))),
+    ]
+}
+
+/// What a row touches.
+pub fn what(row: &Row) -> &'static str {
+    row.structure.map_or("unattributed", |structure| structure.name())
+}
+
+/// Bytes, short.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0".into(),
+        n if n < 1 << 20 => format!("{} KiB", n >> 10),
+        n => format!("{:.1} MiB", n as f64 / f64::from(1 << 20)),
+    }
+}
+
+/// The sums of all rows, and how much of them could be told.
+pub fn sums(it: &Explained) -> String {
+    let Some(account) = &it.account else { return String::new() };
+    let all = account.sum(|_| true);
+    let (requests, time) = account.attributed();
+    // Never rounded up to all.
+    let down = |share: f64| (share * 10_000.0).floor() / 100.0;
+    format!(
+        "All rows: {} requests, {}, {} in which the disk had a request to answer. Attributed of what is \
+         timed: {:.2} % of the requests, {:.2} % of the time.",
+        number::count(all.requests),
+        size(all.bytes.0),
+        all.time_ns,
+        down(requests),
+        down(time),
+    )
+}
+
+/// Instructions of a phase by whose work it was.
+pub fn executed(phase: &Phase) -> String {
+    let per_op = |count: u64| count as f64 / phase.ops.max(1) as f64;
+    let of = |(task, tree): (&Task, &Frame)| format!("{} {:.0}", task.name(), per_op(tree.whole()));
+    let busy: BTreeMap<&Task, &Frame> =
+        phase.executed.iter().filter(|(task, _)| **task != Task::Idle).collect();
+    format!(
+        "{}: instructions an op ({} ops): {}",
+        phase.name,
+        number::count(phase.ops),
+        busy.into_iter().map(of).collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The functions of a phase's ops that take the most instructions, against those of another where there is one.
+pub fn functions(phase: &Phase, there: Option<&Phase>) -> Vec<Column> {
+    match there.filter(|there| !there.executed.is_empty()) {
+        Some(there) => difference(phase, there),
+        None => alone(phase),
+    }
+}
+
+fn alone(phase: &Phase) -> Vec<Column> {
+    let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.whole()).max(1) as f64;
+    let ops = phase.ops.max(1) as f64;
+    let rows: Vec<_> =
+        phase.functions.iter().filter(|it| it.task == Task::Ops).take(SHOWN).collect();
+    let column = |head: &str, drop, left, cells: Vec<String>| Column {
+        head: head.into(),
+        drop,
+        left,
+        cells,
+    };
+    let each = |cell: &dyn Fn(&fsdyno_why::explained::Flat) -> String| -> Vec<String> {
+        rows.iter().map(|row| cell(row)).collect()
+    };
+    vec![
+        column("function", 0, true, each(&|it| it.function.clone())),
+        column("layer", 3, true, each(&|it| it.layer.clone())),
+        column(
+            "instructions an op",
+            0,
+            false,
+            each(&|it| format!("{:.1}", it.instructions as f64 / ops)),
+        ),
+        column("calls an op", 2, false, each(&|it| format!("{:.2}", it.calls as f64 / ops))),
+        column(
+            "share",
+            1,
+            false,
+            each(&|it| format!("{:.1} %", 100.0 * it.instructions as f64 / all)),
+        ),
+    ]
+}
+
+fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
+    let rows: Vec<Difference> = say::differences(here, there).into_iter().take(SHOWN).collect();
+    let column = |head: &str, drop, left, cell: &dyn Fn(&Difference) -> String| Column {
+        head: head.into(),
+        drop,
+        left,
+        cells: rows.iter().map(cell).collect(),
+    };
+    vec![
+        column("function", 0, true, &|it| it.function.clone()),
+        column("layer", 3, true, &|it| it.layer.clone()),
+        column("instructions an op", 1, false, &|it| format!("{:.1}", it.here)),
+        column("of the other", 2, false, &|it| format!("{:.1}", it.there)),
+        column("difference", 0, false, &|it| format!("{:+.1}", it.more())),
+    ]
+}

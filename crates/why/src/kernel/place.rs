@@ -1,0 +1,156 @@
+//! Where modules were loaded, out of the calls that were seen.
+//!
+//! A module's address is a multiple of a page; it is the one at which calls that were seen go to where
+//! functions begin, and at which the first bytes of what was called are the module's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::module::Module;
+
+const PAGE: u64 = 4096;
+
+/// So many bytes that are alike are no chance: a function begins with a few that many have (pushes).
+const SURE: usize = 8;
+
+/// What was called outside the kernel proper.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// All addresses.
+    pub all: BTreeSet<u64>,
+    /// Those that were called after all modules had started; each lies in one of them.
+    pub late: BTreeSet<u64>,
+    /// The first bytes of what was called, where they are known.
+    pub codes: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Calls {
+    /// How many bytes say that a call goes to this place of a module; none where one speaks against it.
+    fn alike(&self, call: u64, module: &Module, place: u64) -> Option<usize> {
+        self.codes.get(&call).map_or(Some(0), |code| module.alike(place, code))
+    }
+}
+
+/// Where modules were loaded: for each that can be told, its index and its address.
+pub fn place(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
+    let mut left = calls.all.clone();
+    let mut found = BTreeMap::new();
+    // The larger a module is, the surer it is.
+    let mut order: Vec<usize> = (0..modules.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(modules[*at].functions.len()));
+    for at in order {
+        if let Some(address) = place_one(&modules[at], &left, calls) {
+            left.retain(|call| !(address..address + modules[at].size).contains(call));
+            found.insert(at, address);
+        }
+    }
+    place_the_rest(modules, &left, calls, &mut found);
+    found
+}
+
+/// One call alone places a module, where it fits one function of one module alone: of a late one that is
+/// enough, for it goes into one of these modules; its bytes settle which of several.
+fn place_the_rest(
+    modules: &[Module],
+    left: &BTreeSet<u64>,
+    calls: &Calls,
+    found: &mut BTreeMap<usize, u64>,
+) {
+    let mut told: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for call in calls.late.intersection(left) {
+        let mut fits: Vec<(usize, u64, usize)> = Vec::new();
+        for (at, module) in modules.iter().enumerate().filter(|(at, _)| !found.contains_key(at)) {
+            let places = module.functions.iter().map(|(place, _)| *place);
+            let places = places.filter(|place| place % PAGE == call % PAGE && place <= call);
+            fits.extend(
+                places.filter_map(|place| {
+                    Some((at, call - place, calls.alike(*call, module, place)?))
+                }),
+            );
+        }
+        let sure = fits.iter().filter(|(.., alike)| *alike >= SURE).count();
+        if sure == 1 {
+            fits.retain(|(.., alike)| *alike >= SURE);
+        }
+        if let [(at, address, _)] = fits[..] {
+            told.entry(at).or_default().insert(address);
+        }
+    }
+    for (at, addresses) in told {
+        if let (Some(address), 1) = (addresses.first(), addresses.len()) {
+            found.insert(at, *address);
+        }
+    }
+}
+
+fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64> {
+    let mut by_offset: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (place, _) in &module.functions {
+        by_offset.entry(place % PAGE).or_default().push(*place);
+    }
+    let mut votes: BTreeMap<u64, u64> = BTreeMap::new();
+    for call in left {
+        for place in by_offset.get(&(call % PAGE)).into_iter().flatten() {
+            let address = call.checked_sub(*place);
+            if let Some(address) = address.filter(|_| calls.alike(*call, module, *place).is_some())
+            {
+                *votes.entry(address).or_default() += 1;
+            }
+        }
+    }
+    let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
+    let as_good = votes.values().filter(|votes| **votes == best).count();
+    // All that was called within it has to be the start of a function, but for what is reached by a
+    // jump from elsewhere.
+    let within = left.range(address..address + module.size).count() as u64;
+    (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(name: &str, places: &[u64], size: u64) -> Module {
+        let functions = places.iter().map(|at| (*at, format!("{name}_{at:x}"))).collect();
+        Module { name: name.into(), functions, size, ..Module::default() }
+    }
+
+    fn calls(all: &[u64], late: &[u64]) -> Calls {
+        let (all, late) = (all.iter().copied().collect(), late.iter().copied().collect());
+        Calls { all, late, ..Calls::default() }
+    }
+
+    #[test]
+    fn modules_are_placed_by_the_calls_into_them() {
+        let one = module("one", &[0, 0x40, 0x123, 0x1050, 0x2220], 0x3000);
+        let two = module("two", &[0, 0x10, 0x777], 0x1000);
+        let none = module("never", &[0, 0x8, 0x999], 0x1000);
+        let seen = [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777];
+        let modules = [two, one, none];
+        let found = place(&modules, &calls(&seen, &[]));
+        assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
+        // One call alone places a module if it was made when nothing but these modules ran, and fits no
+        // other.
+        let seen = [&seen[..], &[0xe6999, 0xe7008]].concat();
+        assert_eq!(place(&modules, &calls(&seen, &[0xe6999]))[&2], 0xe6000);
+        assert_eq!(place(&modules, &calls(&seen, &[])).get(&2), None);
+    }
+
+    #[test]
+    fn what_calls_alone_leave_open_the_code_settles() {
+        let code = |bytes: &[u8]| bytes.iter().copied().map(Some).collect::<Vec<_>>();
+        let crc = Module { code: code(b"crc of 16 bits"), ..module("crc16", &[0], 14) };
+        let other = Module { code: code(b"something else"), ..module("other", &[0], 14) };
+        let modules = [crc, other];
+        let mut seen = calls(&[0xc0000], &[0xc0000]);
+        assert!(place(&modules, &seen).is_empty(), "it may be either");
+        seen.codes.insert(0xc0000, b"crc of 16".to_vec());
+        assert_eq!(place(&modules, &seen), BTreeMap::from([(0, 0xc0000)]));
+        // A module at two addresses, by calls alone.
+        let twice =
+            Module { code: code(b"a long begin......another"), ..module("m", &[0, 18], 25) };
+        let mut seen = calls(&[0xc0000, 0xc0012, 0xd0000, 0xd0012], &[]);
+        assert!(place(&[twice.clone()], &seen).is_empty());
+        seen.codes.insert(0xd0000, b"a long xegin".to_vec());
+        assert_eq!(place(&[twice], &seen), BTreeMap::from([(0, 0xc0000)]));
+    }
+}
