@@ -80,7 +80,9 @@ pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
     };
     trials.sort_by_cached_key(|trial| {
         let plan = &trial.plan;
-        (place(plan), listed(plan), plan.label.clone(), trial.seed)
+        // A fresh file system before its aged ones, in whatever order they ran.
+        let age = plan.age().map(|age| (age.fill, age.churn));
+        (place(plan), listed(plan), plan.label.clone(), age, trial.seed)
     });
 }
 
