@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use fsdyno_engine::{Crew, Failure, Issuer, Meter, Recorder, run_phase, run_threads, verify};
+use fsdyno_engine::{
+    Cause, Crew, Errno, Failure, Issuer, Meter, Recorder, run_phase, run_threads, verify,
+};
 use fsdyno_record::plan::{IssuerPlan, VerifyMode};
 use fsdyno_record::{Nanos, OpKind};
-use fsdyno_workload::{Call, Contents, DirSlot, Op, OpSource, Setting, Workload, workloads};
+use fsdyno_workload::{Call, Contents, DirSlot, Op, OpSource, Setting, Share, Workload, workloads};
 
 const CHURN: usize = 1;
 
@@ -149,4 +151,37 @@ fn what_waits_for_a_slow_op_is_as_late_as_its_caller_finds_it() {
     assert!(outcome.returned.since(outcome.started) >= Nanos(100_000_000));
     assert!(took(OpKind::Symlink) < Nanos(90_000_000), "not counted while it was waited for");
     assert!(outcome.thought > Nanos(0), "the wait is no work");
+}
+
+/// A file system without fallocate; everything else succeeds.
+struct NoFallocate;
+
+impl Issuer for NoFallocate {
+    fn issue(&mut self, op: &Op) -> i64 {
+        match op.call {
+            Call::Fallocate { .. } => -i64::from(libc::EOPNOTSUPP),
+            Call::Write { payload, .. } => i64::from(payload.length),
+            _ => 0,
+        }
+    }
+
+    fn expand(&mut self, _: &Op, _: &mut Meter<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_knows_another_way_goes_on_where_a_call_is_unknown_and_the_rest_fails() {
+    let kind = workloads::find("bigfile").unwrap();
+    let build =
+        |set: &[(&str, &str)]| kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
+    let offline = build(&[("built", "offline"), ("size", "2500000")]);
+    let (mut ops, mut recorder) = (offline.beforehand().unwrap().ops, Recorder::new());
+    run_phase(ops.as_mut(), &mut NoFallocate, &mut recorder, &mut |_| {}).unwrap();
+    let right = [(OpKind::Create, 1), (OpKind::Write, 3), (OpKind::Close, 1)];
+    assert_eq!(recorder.counts(), right.into(), "the call that failed is not counted");
+    let timed = build(&[("preallocate", "yes")]);
+    let (mut ops, mut recorder) = (timed.ops(0, Share::WHOLE), Recorder::new());
+    let failed = run_phase(ops.as_mut(), &mut NoFallocate, &mut recorder, &mut |_| {}).unwrap_err();
+    assert_eq!(failed.cause, Cause::Errno(Errno(libc::EOPNOTSUPP)));
 }
