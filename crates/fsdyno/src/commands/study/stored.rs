@@ -133,12 +133,20 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         // One kernel is no timeline.
         results.iter_mut().for_each(|result| result.kernel = None);
     }
+    // A timeline goes from the oldest on, whatever was run first.
+    results.sort_by_key(|result| result.kernel.as_deref().map(numbers));
     Ok(results)
 }
 
 /// The kernel that a trial of the lab was planned for.
 fn kernel(trial: &Trial) -> Option<String> {
     Some(trial.plan.lab()?.kernel.clone())
+}
+
+/// The numbers in a kernel's release, in which 5.10 comes before 6.1.
+fn numbers(release: &str) -> Vec<u64> {
+    let parts = release.split(|letter: char| !letter.is_ascii_digit());
+    parts.filter_map(|part| part.parse().ok()).collect()
 }
 
 /// All that decides what a run's trials are.
@@ -188,6 +196,13 @@ fn is_scale(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_are_put_in_order_by_their_numbers() {
+        let mut releases = ["6.12.117+deb12-amd64", "5.10.0-32-amd64", "6.1.0-56-amd64"];
+        releases.sort_by_key(|release| numbers(release));
+        assert_eq!(releases.map(|release| &release[..4]), ["5.10", "6.1.", "6.12"]);
+    }
 
     #[test]
     fn the_scale_stands_in_the_stored_file_once() {
