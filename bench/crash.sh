@@ -5,6 +5,7 @@
 # Usage: bench/crash.sh [CUTS] [FILES] [SPEC...]
 # FSDYNO_BENCH_OUT=DIR keeps the results; without it they are kept only where something went wrong.
 set -eu -o pipefail
+# shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 cuts=${1:-1000}
 files=${2:-2000}
