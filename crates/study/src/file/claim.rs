@@ -27,6 +27,7 @@ pub const USUAL_LEAST: f64 = 0.05;
 
 /// How a claim is decided.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a study has some dozen claims")]
 pub enum Test {
     /// By a check.
     Check(Check),
