@@ -38,8 +38,11 @@ pub struct DiskGrid {
     /// The lowest byte that a request begins at, and the highest.
     pub bytes: (u64, u64),
     /// The cells by structure (none: it cannot be told), column and row, from the left and from below.
-    pub cells: Vec<(Option<Structure>, Vec<(u16, u16)>)>,
+    pub cells: Vec<(Option<Structure>, Vec<Place>)>,
 }
+
+/// A cell's column and row.
+pub type Place = (u16, u16);
 
 impl Grid {
     /// The grid of a phase's requests; none where there are none.
@@ -66,7 +69,7 @@ impl Grid {
             let row = cell(dot.byte, (low, high), ROWS);
             *cells.entry((column, row)).or_default().entry(dot.structure).or_default() += 1;
         }
-        let mut shown: BTreeMap<Option<Structure>, Vec<(u16, u16)>> = BTreeMap::new();
+        let mut shown: BTreeMap<Option<Structure>, Vec<Place>> = BTreeMap::new();
         for (at, held) in cells {
             let most = held.iter().max_by_key(|(structure, count)| (**count, **structure));
             let Some((structure, count)) = most else { continue };

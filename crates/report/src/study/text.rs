@@ -114,8 +114,8 @@ impl Writer {
             for line in &all {
                 let pad = |at: usize| " ".repeat(width(at) - line[at].width());
                 let mut out = format!("  {}{}  {}{}", line[0], pad(0), line[1], pad(1));
-                for at in from..to {
-                    out.push_str(&format!("  {}{}", pad(at), line[at]));
+                for (at, cell) in line.iter().enumerate().take(to).skip(from) {
+                    out.push_str(&format!("  {}{cell}", pad(at)));
                 }
                 self.line(&out);
             }

@@ -20,8 +20,9 @@ pub fn keep(why: &Why, told: Vec<Told>) -> Result<(), Failure> {
         false => why.result.parent().map(Path::to_path_buf).unwrap_or_default(),
     };
     let results = [&why.result];
-    let mut trials = fsdyno_report::load(results)?.trials;
-    fsdyno_study::drop_superseded(&mut trials);
+    let loaded = fsdyno_report::load(results)?;
+    let mut trials = loaded.trials;
+    fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
     report::in_order(&mut trials, &[]);
     let (mut all, _) = load_why(results, &trials)?;
     all.retain(|old| !told.iter().any(|new| new.replaces(old)));
@@ -35,7 +36,7 @@ pub fn keep(why: &Why, told: Vec<Told>) -> Result<(), Failure> {
         return Ok(());
     }
     let html = folder.join("report.html");
-    let series = report::over_time(&results, &trials)?;
+    let series = report::drawn(&results, &trials)?;
     report::write_html_with(&html, &trials, (&series, &all), why.baseline.as_deref())?;
     say(&format!("report: {}", html.display()));
     Ok(())
