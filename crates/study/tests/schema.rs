@@ -1,5 +1,7 @@
 //! The published schema of study files, docs/schema/study.schema.json, held against all of them and the reader.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::OpKind;
