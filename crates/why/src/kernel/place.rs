@@ -147,10 +147,10 @@ mod tests {
         assert_eq!(place(&modules, &seen), BTreeMap::from([(0, 0xc0000)]));
         // A module at two addresses, by calls alone.
         let twice =
-            Module { code: code(b"a long begin......another"), ..module("m", &[0, 18], 25) };
+            [Module { code: code(b"a long begin......another"), ..module("m", &[0, 18], 25) }];
         let mut seen = calls(&[0xc0000, 0xc0012, 0xd0000, 0xd0012], &[]);
-        assert!(place(&[twice.clone()], &seen).is_empty());
+        assert!(place(&twice, &seen).is_empty());
         seen.codes.insert(0xd0000, b"a long xegin".to_vec());
-        assert_eq!(place(&[twice], &seen), BTreeMap::from([(0, 0xc0000)]));
+        assert_eq!(place(&twice, &seen), BTreeMap::from([(0, 0xc0000)]));
     }
 }
