@@ -2,7 +2,8 @@
 
 use fsdyno_record::suggest;
 
-/// Every study in the order of `fsdyno list studies`: by the year of what was published. Adding one is adding
+/// Every study in the order of `fsdyno list studies`: by the year of what was published; what readers wished for
+/// comes last. Adding one is adding
 /// its file and its row here.
 const FILES: &[(&str, &str)] = &[
     ("phillips-2001", include_str!("../../../../studies/phillips-2001.toml")),
@@ -10,6 +11,7 @@ const FILES: &[(&str, &str)] = &[
     ("linuxinsight-2006", include_str!("../../../../studies/linuxinsight-2006.toml")),
     ("guenter-2008", include_str!("../../../../studies/guenter-2008.toml")),
     ("layton-journal-size", include_str!("../../../../studies/layton-journal-size.toml")),
+    ("wishes", include_str!("../../../../studies/wishes.toml")),
 ];
 
 /// The names, in the order of the table.
