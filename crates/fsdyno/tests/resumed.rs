@@ -41,6 +41,12 @@ fn lines(folder: &Path, out: &str) -> Vec<String> {
     text.lines().map(upto).collect()
 }
 
+/// Each line of what was recorded over time.
+fn series(folder: &Path, out: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.join(out).join("series.ndjson")).unwrap();
+    text.lines().map(str::to_string).collect()
+}
+
 /// Starts a run so often, and kills it each time, within so many milliseconds.
 fn kill(folder: &Path, words: &str, out: &str, kills: u32, most: u64, dice: &mut SplitMix64) {
     for _ in 0..kills {
@@ -60,15 +66,16 @@ fn compare(words: &str, trials: u32, kills: u32, dice: &mut SplitMix64) {
     kill(folder.path(), words, "killed", kills, most, dice);
     to_the_end(folder.path(), words, "killed");
     let [mut through, mut killed] = ["through", "killed"].map(|out| lines(folder.path(), out));
+    let [mut through_time, mut killed_time] =
+        ["through", "killed"].map(|out| series(folder.path(), out));
     if words.contains("--jobs") {
         // Two that run side by side end in any order.
-        through.sort();
-        killed.sort();
+        for stored in [&mut through, &mut killed, &mut through_time, &mut killed_time] {
+            stored.sort();
+        }
     }
     assert_eq!(through.len(), trials as usize);
     assert_eq!(through, killed);
-    let series = |out: &str| std::fs::read_to_string(folder.path().join(out).join("series.ndjson"));
-    let (through_time, killed_time) = (series("through").unwrap(), series("killed").unwrap());
     assert!(!through_time.is_empty());
     assert_eq!(through_time, killed_time);
     assert!(through.iter().all(|line| line.contains("\"outcome\":\"ok\"")), "{through:?}");
