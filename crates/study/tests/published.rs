@@ -12,7 +12,8 @@ fn studies() -> Vec<StudyFile> {
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        // What readers wished for was published by nobody.
+        .filter(|path| path.file_stem().is_some_and(|name| name != "wishes"))
         .collect();
     paths.sort();
     let read = |path: &std::path::PathBuf| {
