@@ -258,6 +258,12 @@ impl Scaler<'_> {
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
         self.at_least(LEAST_CACHEABLE.0, full.0, (spot, &name));
         put(scaled, "cacheable", format!("{}K", full.0 / self.by / 1024), spot);
+        // What the guest takes beside it stays as it is. Were the rest of a large guest's memory locked, its
+        // kernel would have set aside more for itself than is then left.
+        if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
+            let less = (full.0 - full.0 / self.by).min(ram.0);
+            put(scaled, "ram", format!("{}K", (ram.0 - less) / 1024), spot);
+        }
     }
 
     /// The file system, or the part of the disk that it has.
@@ -414,6 +420,15 @@ more_than = 1
             .replace("-J size=64", "-J device={journal}");
         let words = words(&scaled(&text, "1/8").unwrap());
         for word in ["--cacheable=131072K", "--size=4096M", "--journal-size=32M"] {
+            assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
+        }
+    }
+
+    #[test]
+    fn the_guest_keeps_what_it_takes_beside_the_memory_that_caches_files() {
+        let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
+        let words = words(&scaled(&text, "1/10").unwrap());
+        for word in ["--cacheable=65536K", "--ram=458752K"] {
             assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
         }
     }
