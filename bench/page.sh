@@ -25,7 +25,11 @@ copies() {
         END {
             for (i = 0; i < number; i++) {
                 out = line[i % NR + 1]
-                seed = int(i / NR) + 1
+                # Of each plan and label by itself: equal seeds would be one trial.
+                match(out, /"trial_id":"[0-9a-f]+/)
+                row = substr(out, RSTART, RLENGTH)
+                match(out, /"label":"[^"]*"/)
+                seed = ++seeds[row, substr(out, RSTART, RLENGTH)]
                 sub(/"seed":[0-9]+,/, "\"seed\":" seed ",", out)
                 sub(/-[0-9]+","lab_id"/, "-" seed "\",\"lab_id\"", out)
                 print out
@@ -39,7 +43,11 @@ over_time() {
         END {
             for (i = 0; i < number && NR > 0; i++) {
                 out = line[i % NR + 1]
-                sub(/-[0-9]+","label"/, "-" (int(i / NR) + 1) "\",\"label\"", out)
+                match(out, /"trial_id":"[0-9a-f]+/)
+                row = substr(out, RSTART, RLENGTH)
+                match(out, /"label":"[^"]*"/)
+                seed = ++seeds[row, substr(out, RSTART, RLENGTH)]
+                sub(/-[0-9]+","label"/, "-" seed "\",\"label\"", out)
                 print out
             }
         }' "$work/one/series.ndjson" >"$2/series.ndjson"

@@ -18,7 +18,7 @@ set -eu
 engine=$(realpath "$1")
 rounds=${2:-7}
 files=50000
-folder=$(mktemp -d "${TMPDIR:-/dev/shm}/fsdyno-tools-XXXXXX")
+folder=$(mktemp -d /dev/shm/fsdyno-tools-XXXXXX)
 trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$folder"' EXIT INT TERM
 data=$folder/data
 

@@ -4,11 +4,12 @@
 # On an idle machine. why.sh FSDYNO [FILES]
 set -eu
 here=$(dirname "$0")
+# shellcheck source=bench/lib.sh
 . "$here/lib.sh"
 fsdyno=$1
 files=${2:-5000}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$folder"' EXIT INT TERM
 for work in dirops tarball; do
     "$fsdyno" run "$work" --set files="$files" --fs ext2 --fs ext3 --fs ext4 --fs xfs --out "$folder/$work" >/dev/null
     "$fsdyno" why "$folder/$work" --out "$folder/why" >/dev/null
@@ -18,7 +19,9 @@ for explained in "$folder"/why/*-why.json; do
         { of[$1] = $2 }
         END { print of["workload"], of["label"], of["host.second_pass_ns"] / of["host.first_pass_ns"],
             of["attributed.requests"] * 100, of["attributed.time"] * 100 }'
-done | tee "$folder/rows"
+done >"$folder/rows"
+cat "$folder/rows"
+[ "$(wc -l <"$folder/rows")" -eq 8 ] || { echo "why.sh: not all of the eight were explained" >&2; exit 1; }
 worst() { sort -n -k "$1,$1" ${2:+-r} "$folder/rows" | awk -v column="$1" 'NR == 1 { print $column }'; }
 report "why: second pass over the first, host time" "$(worst 3 most)" times at-most 2
 report "why: requests attributed" "$(worst 4)" % at-least 99

@@ -107,7 +107,7 @@ struct Stay<F> {
 }
 
 /// Starts a process that runs `work` in this process's own memory, with `kept` alone of its descriptors, which are a
-/// copy; and without a thread of ours, as [`beside`] needs one. For that `work` may not touch what belongs to the
+/// copy, beside the standard streams; and without a thread of ours, as [`beside`] needs one. For that `work` may not touch what belongs to the
 /// calling thread, which has it for itself: no allocation, no panic, no libc that may fail. What rustix calls without
 /// libc may be called.
 ///
@@ -128,13 +128,19 @@ where
         // SAFETY: ends this process at once; exit handlers belong to the one whose memory it is.
         unsafe { libc::_exit(0) }
     }
+    // Asked here, where it may fail, of nothing: the lodger itself may not come to touch our errno.
+    // SAFETY: takes numbers; there is no descriptor of that one.
+    if unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     let mut stack = vec![0u128; LODGING / size_of::<u128>()];
     // SAFETY: one past the end of the stack, which grows down.
     let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
     // A few bytes for each that are never given back: it may begin after we are gone.
     let stay = Box::into_raw(Box::new(Stay { work, kept: kept.as_raw_fd() }));
     // SAFETY: `enter` is given what it takes, and a stack that is kept until the process has ended. It shares the
-    // caller's thread-local storage and touches none of it.
+    // caller's thread-local storage and touches none of it: close_range(2), which alone could set errno, has just
+    // been found to work.
     let pid =
         unsafe { libc::clone(enter::<F>, top.cast(), libc::CLONE_VM | libc::SIGCHLD, stay.cast()) };
     match Pid::from_raw(pid.max(0)) {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Now, as RFC 3339 in UTC with whole seconds: `2026-01-31T12:00:00Z`.
+/// Now, as RFC 3339 in UTC with microseconds: `2026-01-31T12:00:00.000000Z`. Two hosts that are started together
+/// are told apart by it.
 pub fn now() -> String {
     format(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }
@@ -12,7 +13,8 @@ fn format(since_epoch: Duration) -> String {
     let (year, month, day) = civil(seconds / 86_400);
     let rest = seconds % 86_400;
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let micros = since_epoch.subsec_micros();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
 /// Year, month and day of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`
@@ -38,13 +40,13 @@ mod tests {
     #[test]
     fn known_seconds_have_their_dates() {
         for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_582_934_400, "2020-02-29T00:00:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
+            (0, "1970-01-01T00:00:00.000250Z"),
+            (951_782_399, "2000-02-28T23:59:59.000250Z"),
+            (951_782_400, "2000-02-29T00:00:00.000250Z"),
+            (1_582_934_400, "2020-02-29T00:00:00.000250Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000250Z"),
         ] {
-            assert_eq!(format(Duration::from_secs(seconds)), text);
+            assert_eq!(format(Duration::from_secs(seconds) + Duration::from_micros(250)), text);
         }
     }
 }

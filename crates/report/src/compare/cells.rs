@@ -107,7 +107,7 @@ const PASSES: &[fn(&Cell<'_>) -> String] = &[
 
 fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
-    let mut places: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
+    let mut places: BTreeMap<_, usize> = BTreeMap::new();
     let mut homeless = Vec::new();
     for trial in trials {
         let plan = &trial.plan;
@@ -116,7 +116,9 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
             homeless.push(trial);
             continue;
         }
-        let place = (plan.hash.as_str(), plan.label.as_str(), trial.lab_id.as_deref());
+        // Two hosts are two cells, as they are two rows of a table.
+        let host = trial.lab_id.is_none().then_some((&trial.conditions.kernel, &trial.conditions.cpu));
+        let place = (plan.hash.as_str(), plan.label.as_str(), trial.lab_id.as_deref(), host);
         let at = *places.entry(place).or_insert(cells.len());
         put(&mut cells, at, trial);
     }

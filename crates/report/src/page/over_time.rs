@@ -31,7 +31,8 @@ const STEPS: usize = 120;
 pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
     let mut firsts: BTreeMap<_, &Trial> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
-        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, &trial.conditions.kernel);
+        let found = (&trial.conditions.kernel, &trial.conditions.cpu);
+        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, found);
         let first = firsts.entry(row).or_insert(trial);
         if trial.seed < first.seed {
             *first = trial;
