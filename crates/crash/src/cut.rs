@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The power is cut at a moment, and of what the disk's cache held then something survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored")]
 pub struct Cut {
     /// Its number in its series, from 0.
     pub number: u32,
@@ -22,8 +23,26 @@ pub struct Cut {
     /// What survives of what was in the cache.
     pub choice: Choice,
     /// Drawn for this cut: what a disk that lies does with what it held back.
-    #[serde(default)]
     pub draw: u64,
+}
+
+/// A cut as it is read.
+#[derive(Deserialize)]
+struct Stored {
+    number: u32,
+    after: u32,
+    at: Nanos,
+    moment: Moment,
+    choice: Choice,
+    /// Older ones have none; what a disk did was drawn from their number.
+    draw: Option<u64>,
+}
+
+impl From<Stored> for Cut {
+    fn from(stored: Stored) -> Cut {
+        let Stored { number, after, at, moment, choice, draw } = stored;
+        Cut { number, after, at, moment, choice, draw: draw.unwrap_or(number.into()) }
+    }
 }
 
 /// What a moment is.
@@ -244,6 +263,16 @@ mod tests {
     fn acks(marks: &[(Did, u64)]) -> Acks {
         let mark = |(what, at): &(Did, u64)| Mark { what: *what, phase: 0, at: Nanos(*at) };
         Acks { marks: marks.iter().map(mark).collect(), returned: Vec::new() }
+    }
+
+    #[test]
+    fn a_cut_from_before_draws_is_that_of_its_number() {
+        let old = r#"{"number":7,"after":3,"at":9,"moment":"between","choice":"all"}"#;
+        let cut: Cut = serde_json::from_str(old).unwrap();
+        assert_eq!((cut.number, cut.draw), (7, 7));
+        let new = Cut { draw: 5, ..cut };
+        let text = serde_json::to_string(&new).unwrap();
+        assert_eq!(serde_json::from_str::<Cut>(&text).unwrap(), new);
     }
 
     #[test]

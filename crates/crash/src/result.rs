@@ -71,6 +71,9 @@ pub struct Row {
     pub rate: Rate,
     /// What was tried.
     pub tried: Vec<Tried>,
+    /// Why it could not run at all, where it could not: then nothing was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
 }
 
 /// How fast a phase was.
@@ -105,7 +108,23 @@ impl Row {
     /// A file system with all its cuts.
     pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
         let (label, plan) = (plan.label.clone(), plan.clone());
-        Row { crash: VERSION, label, plan, seed, disk, lab_id: None, rate, tried }
+        Row { crash: VERSION, label, plan, seed, disk, lab_id: None, rate, tried, skipped: None }
+    }
+
+    /// A file system that cannot run here, with the reason.
+    pub fn skipped(plan: &Plan, seed: u64, disk: Disk, reason: String) -> Row {
+        let row = Row::new(plan, seed, disk, Rate::default(), Vec::new());
+        Row { skipped: Some(reason), ..row }
+    }
+
+    /// After how many cuts nobody could look at what was left, so that nothing could be judged.
+    pub fn unmountable(&self) -> usize {
+        self.count(|tried| tried.recovery.lost.is_some())
+    }
+
+    /// Whether something that was acknowledged is gone, or may be: nobody could look.
+    pub fn is_bad(&self) -> bool {
+        self.violations() > 0 || self.unmountable() > 0
     }
 
     fn each<T>(&self, of: impl Fn(&Tried) -> T) -> impl Iterator<Item = T> {
