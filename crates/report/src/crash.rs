@@ -2,6 +2,7 @@
 
 use fsdyno_crash::{Disk, Row, Tried};
 use fsdyno_record::Nanos;
+use fsdyno_record::naming::{Names, Subject};
 use unicode_width::UnicodeWidthStr;
 
 use crate::table::{Format, MAIL_WIDTH, Style};
@@ -81,7 +82,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         head: "unmountable",
-        cell: |row| row.count(|tried| tried.recovery.lost.is_some()).to_string(),
+        cell: |row| row.unmountable().to_string(),
         meaning: "cuts after which nobody could look at it, hung and panicked ones among them",
     },
 ];
@@ -102,23 +103,68 @@ pub fn mount(tried: &Tried) -> u64 {
 /// The table in a format, with what its columns mean; none where there is no such form of it. JSON is the
 /// rows themselves, and the caller's affair.
 pub fn table(rows: &[Row], format: Format, style: Style) -> Option<String> {
+    let rows = told_apart(rows);
     match format {
-        Format::Text => Some(in_columns(rows, style.width)),
-        Format::Mail => Some(text::plain(&in_columns(rows, MAIL_WIDTH))),
-        Format::Csv => Some(data(rows)),
-        Format::Markdown => Some(pipes(rows)),
+        Format::Text => Some(in_columns(&rows, style.width)),
+        Format::Mail => Some(text::plain(&in_columns(&rows, MAIL_WIDTH))),
+        Format::Csv => Some(data(&rows)),
+        Format::Markdown => Some(pipes(&rows)),
         Format::Json | Format::Statistics | Format::StatisticsCsv | Format::Original => None,
     }
 }
 
-/// What was found, in sentences: whether anything acknowledged was lost, and by whom.
+/// The rows, each with a name of its own: where two have one label, as those of two results may, it gets what
+/// differs among them.
+pub fn told_apart(rows: &[Row]) -> Vec<Row> {
+    let names = Names::of(rows.iter().map(subject));
+    let mut new: Vec<Row> = Vec::new();
+    for row in rows {
+        let namesakes = || rows.iter().filter(|other| other.label == row.label);
+        let mut label = row.label.clone();
+        if namesakes().nth(1).is_some() {
+            label += &names.variant(subject(row));
+            let workload = names.workload(subject(row));
+            if workload != row.plan.workload.name
+                || namesakes().any(|other| other.plan.workload.name != row.plan.workload.name)
+            {
+                label += &format!(", {workload}");
+            }
+            if namesakes().any(|other| other.seed != row.seed) {
+                label += &format!(", seed {}", row.seed);
+            }
+            if namesakes().any(|other| other.disk != row.disk) {
+                label += &lying(row.disk);
+            }
+            // The same again.
+            let numbered = (2..).map(|number| format!("{label} ({number})"));
+            let free = |name: &String| new.iter().all(|other| other.label != *name);
+            label = std::iter::once(label.clone()).chain(numbered).find(free).unwrap_or_default();
+        }
+        new.push(Row { label, ..row.clone() });
+    }
+    new
+}
+
+/// What a row is named after.
+fn subject(row: &Row) -> Subject<'_> {
+    Subject { lab_id: row.lab_id.as_deref(), ..Subject::from(&row.plan) }
+}
+
+/// Those whose power was cut, and not those that could not run.
+pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    rows.iter().filter(|row| row.skipped.is_none())
+}
+
+/// What was found, in sentences: whether anything acknowledged was lost, and by whom; after which cuts nobody could
+/// look, or only after a repair; and what could not run.
 pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut said = Vec::new();
+    let judged = |row: &Row| row.tried.len() - row.unmountable();
     let kept: Vec<&Row> =
-        rows.iter().filter(|row| row.violations() == 0 && !row.tried.is_empty()).collect();
+        rows.iter().filter(|row| row.violations() == 0 && judged(row) > 0).collect();
     if !kept.is_empty() {
         let names: Vec<String> = kept.iter().map(|row| named(row)).collect();
-        let cuts: usize = kept.iter().map(|row| row.tried.len()).sum();
+        let cuts: usize = kept.iter().map(|row| judged(row)).sum();
         let cuts = number::count(cuts as u64);
         said.push(format!(
             "No acknowledged byte or name was lost in {cuts} cuts of {}.",
@@ -134,23 +180,52 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
             number::count(row.violations())
         ));
     }
-    for row in rows.iter().filter(|row| row.tried.is_empty()) {
+    for row in rows.iter().filter(|row| row.unmountable() > 0) {
+        said.push(format!(
+            "{}: nobody could look at what {} of {} cuts left (it could not be mounted, hung or panicked), so all \
+             that was acknowledged counts as lost there.",
+            named(row),
+            row.unmountable(),
+            row.tried.len()
+        ));
+    }
+    for row in rows {
+        let repaired =
+            row.count(|tried| tried.recovery.repair.is_some() && tried.recovery.lost.is_none());
+        if repaired > 0 {
+            said.push(format!(
+                "{}: {repaired} of {} cuts needed a repair, and what it left is what was judged.",
+                named(row),
+                row.tried.len()
+            ));
+        }
+    }
+    for row in ran(rows).filter(|row| row.tried.is_empty()) {
         said.push(format!("{}: its power was never cut, for nothing of it was timed.", named(row)));
+    }
+    for row in rows {
+        if let Some(reason) = &row.skipped {
+            let reason = number::clean(reason);
+            said.push(format!("{} is skipped: {}.", named(row), reason.trim_end_matches('.')));
+        }
     }
     said
 }
 
 /// A row's name, with the disk where that did not keep its word.
 pub fn named(row: &Row) -> String {
-    let label = number::clean(&row.label);
-    let disk = Disk::ALL.iter().find(|(_, _, disk)| *disk == row.disk && *disk != Disk::Honest);
-    disk.map_or(label.clone(), |(name, ..)| {
-        format!("{label} on a disk that {}", name.replace('-', " "))
-    })
+    let (label, disk) = (number::clean(&row.label), lying(row.disk));
+    if label.ends_with(&disk) { label } else { label + &disk }
+}
+
+/// What a row's name has of a disk that does not keep its word.
+fn lying(disk: Disk) -> String {
+    let disk = Disk::ALL.iter().find(|(_, _, other)| *other == disk && disk != Disk::Honest);
+    disk.map_or(String::new(), |(name, ..)| format!(" on a disk that {}", name.replace('-', " ")))
 }
 
 fn cells(rows: &[Row]) -> Vec<Vec<String>> {
-    rows.iter().map(|row| COLUMNS.iter().map(|column| (column.cell)(row)).collect()).collect()
+    ran(rows).map(|row| COLUMNS.iter().map(|column| (column.cell)(row)).collect()).collect()
 }
 
 /// A line a file system where that fits, and a column a file system where it does not.
@@ -246,6 +321,9 @@ fn pipes(rows: &[Row]) -> String {
     out
 }
 
+/// How many columns of the data say what was run; the others are what came of it.
+const CONDITIONS: usize = 9;
+
 /// A figure of each cut, with the name of its columns.
 type Figure = (&'static str, fn(&Tried) -> u64);
 
@@ -287,6 +365,7 @@ fn data(rows: &[Row]) -> String {
     for (name, _) in FIGURES {
         heads.extend(["middle", "most", "sum"].map(|which| format!("{name}_{which}")));
     }
+    heads.push("skipped".into());
     let mut out = String::new();
     csv::push_line(&mut out, heads.iter());
     for row in rows {
@@ -327,6 +406,11 @@ fn fields(row: &Row) -> Vec<String> {
         let (middle, most) = row.middle_and_most(of);
         fields.extend([middle, most, row.sum(of)].map(|value| value.to_string()));
     }
+    if row.skipped.is_some() {
+        // Nothing was measured, which is not 0.
+        fields.iter_mut().skip(CONDITIONS).for_each(String::clear);
+    }
+    fields.push(row.skipped.clone().unwrap_or_default());
     fields
 }
 
@@ -368,6 +452,60 @@ mod tests {
         }
         let mail = shown(&rows, Format::Mail, 0);
         assert!(mail.is_ascii() && mail.lines().all(|line| line.len() <= MAIL_WIDTH), "{mail}");
+    }
+
+    #[test]
+    fn two_rows_of_one_label_are_told_apart_and_others_keep_theirs() {
+        let mut rows = crash_fixture::crashed();
+        rows.extend(crash_fixture::crashed());
+        rows[2].seed = 7;
+        rows[3].disk = Disk::Honest;
+        rows.push(Row { label: "alone".into(), ..rows[0].clone() });
+        rows.push(rows[2].clone());
+        let labels: Vec<String> = told_apart(&rows).into_iter().map(|row| row.label).collect();
+        assert_eq!(
+            labels,
+            [
+                "ext4, seed 1",
+                "off on a disk that drops flushes",
+                "ext4, seed 7",
+                "off",
+                "alone",
+                "ext4, seed 7 (2)"
+            ]
+        );
+        assert_eq!(named(&told_apart(&rows)[1]), "off on a disk that drops flushes");
+    }
+
+    #[test]
+    fn what_could_not_run_and_what_nobody_could_look_at_is_said() {
+        let mut rows = crash_fixture::crashed();
+        let plan = rows[0].plan.clone();
+        rows.push(Row {
+            label: "old".into(),
+            ..Row::skipped(&plan, 1, Disk::Honest, "no such driver".into())
+        });
+        rows[1].tried.retain(|tried| tried.recovery.lost.is_some());
+        let said = sentences(&rows).join(" ");
+        for told in [
+            "lost in 3 cuts of ext4.",
+            "nobody could look at what 1 of 1 cuts left",
+            "old is skipped: no such driver.",
+        ] {
+            assert!(said.contains(told), "{told}: {said}");
+        }
+        assert!(rows[1].is_bad() && !rows[0].is_bad() && !rows[2].is_bad());
+        assert!(!said.contains("never cut"), "{said}");
+        for format in [Format::Text, Format::Markdown, Format::Csv] {
+            let text = shown(&rows, format, 200);
+            assert!(text.contains("no such driver"), "{text}");
+            assert!(!text.lines().any(|line| line.starts_with("old  ")), "{text}");
+        }
+        let csv = shown(&rows, Format::Csv, 0);
+        let columns = |line: &str| line.matches(',').count();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{csv}");
+        assert!(lines[3].ends_with(",,,no such driver"), "{csv}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::room::{self, Room};
 use super::scale::Unit;
 use super::table::Table;
 use super::{FigureView, Part, figure_view, listed, style};
-use crate::crash::{COLUMNS, Column, PAIRS, lost, mount, named, sentences};
+use crate::crash::{COLUMNS, Column, PAIRS, lost, mount, named, ran, sentences, told_apart};
 use crate::error::ReportError;
 use crate::number;
 
@@ -45,6 +45,9 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     environment.add_template("page", include_str!("page.html"))?;
     let mut room = Room::of(1);
     room.next_part();
+    let all = told_apart(rows);
+    let rows: Vec<Row> = ran(&all).cloned().collect();
+    let rows = rows.as_slice();
     let looks = looks(rows);
     let mut drawn = figures(rows, &looks).into_iter();
     let mut view = |figure| figure_view(figure, "crash", &mut room);
@@ -68,7 +71,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
         style => Value::from_safe_string(style()),
         patterns => Value::from_safe_string(colour::patterns()),
         compared => compared(rows),
-        answer => room::lines(sentences(rows)),
+        answer => room::lines(sentences(&all)),
         parts => [part],
         left_out => room.left_out(),
         legend => told.map(meaning).collect::<Vec<_>>(),
@@ -88,14 +91,20 @@ fn looks(rows: &[Row]) -> Vec<Look> {
 
 /// `maildir on ext4, xfs: power cuts`.
 fn title(rows: &[Row]) -> String {
-    let workload = rows.first().map_or("nothing", |row| row.plan.workload.name.as_str());
-    let mut names: Vec<&str> = Vec::new();
+    let (mut workloads, mut names): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for row in rows {
+        if !workloads.contains(&row.plan.workload.name.as_str()) {
+            workloads.push(&row.plan.workload.name);
+        }
         if !names.contains(&row.label.as_str()) {
             names.push(&row.label);
         }
     }
-    number::clean(&format!("Power cuts: {workload} on {}", listed(&names, 6)))
+    if workloads.is_empty() {
+        workloads.push("nothing");
+    }
+    let (workloads, names) = (listed(&workloads, 3), listed(&names, 6));
+    number::clean(&format!("Power cuts: {workloads} on {names}"))
 }
 
 fn compared(rows: &[Row]) -> String {
@@ -306,6 +315,18 @@ mod tests {
         assert_eq!(page.matches("<svg class=\"chart").count(), 4);
         assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
         insta::assert_binary_snapshot!("crash.html", page.into_bytes());
+    }
+
+    #[test]
+    fn what_could_not_run_is_said_and_drawn_nowhere_and_the_title_has_every_workload() {
+        let mut rows = crash_fixture::crashed();
+        let plan = rows[0].plan.clone();
+        let skipped = Row::skipped(&plan, 1, rows[0].disk, "no such driver".into());
+        rows.push(Row { label: "old".into(), ..skipped });
+        rows[1].plan.workload.name = "maildir".into();
+        let page = html(&rows).unwrap();
+        assert!(page.contains("Power cuts: dirops, maildir on ext4, off<"), "{page}");
+        assert_eq!(page.matches("old is skipped: no such driver").count(), 1);
     }
 
     #[test]
