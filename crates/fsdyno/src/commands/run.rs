@@ -12,7 +12,7 @@ use fsdyno_study::{Cell, Place, Share, Slot, Store, Summary};
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
-use crate::commands::{clean, dry_run, repeats, report};
+use crate::commands::{clean, crash, dry_run, repeats, report};
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 use crate::place::{Asked, Mode};
@@ -24,6 +24,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let rule = repeats::rule(run)?;
     let (asked, mut cells) = meant(run)?;
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
+    crash::refuse(&folder)?;
     if run.dry_run {
         return dry(run, rule.as_ref(), asked, cells, &folder);
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
 use fsdyno_record::Nanos;
+use fsdyno_record::lines::FILE as TRIALS;
 
 use crate::exit::Failure;
 use crate::output::say;
@@ -22,8 +23,14 @@ const MOST_FINDINGS: usize = 100;
 /// The most letters that a label has in a file's name, so that the name fits into a directory.
 const LONGEST: usize = 60;
 
-/// Refuses a folder that another run's results are in.
+/// Refuses a folder that another run's results are in, of `fsdyno run` too.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
+    if folder.join(TRIALS).exists() {
+        return Err(Failure::wrong(format!(
+            "'{}' has what fsdyno run wrote ({TRIALS}); give --out a new folder",
+            folder.display()
+        )));
+    }
     let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| folder.join(taken).exists());
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
@@ -31,6 +38,17 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
             "'{folder}' has a {taken} of another run; give --out a new folder"
         )))
     })
+}
+
+/// Refuses a folder of `fsdyno crash` for the trials of `fsdyno run`, whose page would take the place of its own.
+pub fn refuse(folder: &Path) -> Result<(), Failure> {
+    if folder.join(FILE).exists() && !folder.join(TRIALS).exists() {
+        return Err(Failure::wrong(format!(
+            "'{}' has what fsdyno crash wrote ({FILE}); give --out a new folder",
+            folder.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Keeps the rows that there are so far, and the page that shows them.
@@ -124,5 +142,18 @@ mod tests {
         }
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         assert!(check_folder(folder.path()).unwrap_err().message.contains("findings of another"));
+    }
+
+    #[test]
+    fn neither_command_takes_a_folder_of_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_folder(folder.path()).is_ok() && refuse(folder.path()).is_ok());
+        fs::write(folder.path().join(FILE), "[]").unwrap();
+        let refused = refuse(folder.path()).unwrap_err();
+        assert!(refused.message.contains("what fsdyno crash wrote"), "{refused}");
+        fs::write(folder.path().join(TRIALS), "").unwrap();
+        let refused = check_folder(folder.path()).unwrap_err();
+        assert!(refused.message.contains("what fsdyno run wrote"), "{refused}");
+        assert_eq!(refused.exit, crate::exit::Exit::WrongUse);
     }
 }

@@ -19,6 +19,7 @@ use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 pub use args::Crash;
 use args::Format;
+pub use keep::refuse;
 pub use show::{report, stored};
 
 use crate::exit::{Exit, Failure};
@@ -40,15 +41,15 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     for cell in &cells {
         check(&cell.plan)?;
     }
+    let folder = crash.out.clone().unwrap_or_else(|| default_folder(crash));
+    keep::check_folder(&folder)?;
     if crash.dry_run {
         return dry(crash, &cells);
     }
     let stop = stop::flag()?;
-    let folder = crash.out.clone().unwrap_or_else(|| default_folder(crash));
     let (venue, known) = place::lab_venue(&run, &folder, &stop)?;
     asked.iter_mut().for_each(|asked| asked.place = known.clone());
     let cells = place::cells(&asked)?;
-    keep::check_folder(&folder)?;
     let names = keep::file_names(cells.iter().map(|cell| cell.plan.label.as_str()));
     let mut skipped: Option<Failure> = None;
     let mut failed: Option<Failure> = None;
@@ -64,7 +65,12 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         };
         if let Some(failure) = missing {
             say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
+            let reason = failure.message.clone();
+            rows.push(Row::skipped(&cell.plan, crash.seed, crash.misbehave, reason));
             skipped.get_or_insert(failure);
+            if !none_ran(&rows) {
+                keep::rows(&folder, &rows)?;
+            }
             continue;
         }
         let one = One { crash, venue: &venue, stop: &stop };
@@ -79,10 +85,10 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         }
         keep::rows(&folder, &rows)?;
     }
-    if let Some(failure) = failed.take_if(|_| rows.is_empty()) {
+    if let Some(failure) = failed.take_if(|_| none_ran(&rows)) {
         return Err(failure);
     }
-    if let Some(failure) = skipped.filter(|_| rows.is_empty()) {
+    if let Some(failure) = skipped.filter(|_| none_ran(&rows)) {
         return Err(failure);
     }
     show::print(&rows, crash.format.into())?;
@@ -90,12 +96,16 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     say(&format!("report: {}", folder.join(keep::PAGE).display()));
     match failed {
         Some(failure) => Err(failure),
-        None => Ok(verdict(rows.iter().map(Row::violations).sum())),
+        None => Ok(verdict(rows.iter().any(Row::is_bad))),
     }
 }
 
-fn verdict(violations: u64) -> Exit {
-    if violations > 0 { Exit::VerdictNo } else { Exit::Good }
+fn none_ran(rows: &[Row]) -> bool {
+    rows.iter().all(|row| row.skipped.is_some())
+}
+
+fn verdict(is_bad: bool) -> Exit {
+    if is_bad { Exit::VerdictNo } else { Exit::Good }
 }
 
 /// Why a plan's power cannot be cut, before any work.
@@ -269,7 +279,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         true => "fsdyno: it is the same as when it was found",
         false => "fsdyno: it is not what it was when it was found",
     });
-    Ok(verdict(tried.findings.violations()))
+    Ok(verdict(tried.findings.violations() > 0 || tried.recovery.lost.is_some()))
 }
 
 /// A cut in words.
