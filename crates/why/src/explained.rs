@@ -23,6 +23,9 @@ pub struct Phase {
     pub took_ns: Nanos,
     /// CPU time of the threads that issue ops, as the trial measured it.
     pub cpu_ns: Nanos,
+    /// Where it asked several disks: time in which any of them had a request of it to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any_busy_ns: Option<Nanos>,
     /// Its timed requests as a picture shows them.
     pub requests: Option<Grid>,
     /// Each function, exactly.

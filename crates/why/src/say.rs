@@ -51,6 +51,11 @@ impl Side<'_> {
         }
         sums
     }
+
+    /// What is busy: of several disks the times are added.
+    fn disks(&self) -> &'static str {
+        if self.phase.any_busy_ns.is_some() { "the disks together are" } else { "the disk is" }
+    }
 }
 
 fn busy(sums: &Sums) -> Nanos {
@@ -114,7 +119,15 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     let took = here.phase.took_ns;
     let part = match took.0 {
         0 => String::new(),
-        _ => format!("; it is busy for {all} of the phase's {took} ({})", percent(all, took)),
+        _ => match here.phase.any_busy_ns {
+            Some(any) => format!(
+                "; at least one of its disks is busy for {any} of the phase's {took} ({})",
+                percent(any, took)
+            ),
+            None => {
+                format!("; it is busy for {all} of the phase's {took} ({})", percent(all, took))
+            }
+        },
     };
     Some(format!("{}: {what}{}{part}.", here.phase.name, against.unwrap_or_default()))
 }
@@ -138,8 +151,9 @@ fn difference(here: &Side<'_>, there: &Side<'_>, label: &str) -> Option<String> 
         here.phase.name, here.phase.took_ns, there.phase.took_ns
     );
     let more = one.0 as f64 - other.0 as f64;
+    let are = if there.phase.any_busy_ns.is_some() { there.disks() } else { here.disks() };
     if more.abs() < ALIKE * one.0.max(other.0) as f64 {
-        return Some(format!("{begin}; the disk is busy about as long ({one} against {other})."));
+        return Some(format!("{begin}; {are} busy about as long ({one} against {other})."));
     }
     let none = Sum::default();
     let structures: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
@@ -172,7 +186,7 @@ fn difference(here: &Side<'_>, there: &Side<'_>, label: &str) -> Option<String> 
         true => String::new(),
         false => format!(": {}", named.join(", ")),
     };
-    Some(format!("{begin}; the disk is busy for {one} against {other} ({}){of_it}.", signed(more)))
+    Some(format!("{begin}; {are} busy for {one} against {other} ({}){of_it}.", signed(more)))
 }
 
 /// A time with its sign.

@@ -60,9 +60,12 @@ fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
 /// Time in which a disk had a request to answer, by the plain definition: the length of the union of all
 /// intervals from arrival to answer. What [`own_parts`] sums up to.
 pub fn busy(entries: &[Entry], disk: u8) -> Nanos {
+    union(entries.iter().filter(|entry| entry.disk == disk))
+}
+
+/// Time in which any disk had one of these requests to answer: the length of the union of their intervals.
+pub fn union<'a>(entries: impl Iterator<Item = &'a Entry>) -> Nanos {
     let mut spans: Vec<(u64, u64)> = entries
-        .iter()
-        .filter(|entry| entry.disk == disk)
         .map(|entry| (entry.arrived.0, entry.arrived.0.saturating_add(entry.response.0)))
         .collect();
     spans.sort_unstable();
@@ -114,6 +117,12 @@ pub(crate) mod tests {
         assert_eq!(parts(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
         // Nothing in between, and nothing for what took none.
         assert_eq!(parts(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
+    }
+
+    #[test]
+    fn disks_that_are_busy_at_once_count_once() {
+        let entries = [request(0, 10), Entry { disk: 1, ..request(5, 10) }];
+        assert_eq!(union(entries.iter()), Nanos(15));
     }
 
     proptest! {

@@ -25,17 +25,7 @@ pub fn load_why<P: AsRef<Path>>(
     for path in paths {
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-        let file = folder.join(FILE);
-        let bytes = match fs::read(&file) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(source) => return Err(LoadError::Unreadable { file, source }),
-        };
-        let lines: LinesOf<Told> =
-            lines::read(&bytes).map_err(|BadLine { line, fault }| match fault {
-                Fault::Newer(found) => LoadError::Newer { file: file.clone(), line, found },
-                Fault::Broken(message) => LoadError::BadLine { file: file.clone(), line, message },
-            })?;
+        let (told, line) = read_why(folder)?;
         let known = |told: &Told| {
             let it = &told.it;
             trials.iter().any(|trial| {
@@ -43,8 +33,27 @@ pub fn load_why<P: AsRef<Path>>(
                     && trial.plan.label == it.plan_label
             })
         };
-        all.extend(lines.records.into_iter().filter(known));
-        torn.extend(lines.torn.map(|line| Torn { file, line }));
+        all.extend(told.into_iter().filter(known));
+        torn.extend(line);
     }
     Ok((all, torn))
+}
+
+/// Reads all explanations that a folder keeps, of whatever trials.
+///
+/// # Errors
+/// As [`load_why`].
+pub fn read_why(folder: &Path) -> Result<(Vec<Told>, Option<Torn>), LoadError> {
+    let file = folder.join(FILE);
+    let bytes = match fs::read(&file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
+        Err(source) => return Err(LoadError::Unreadable { file, source }),
+    };
+    let lines: LinesOf<Told> =
+        lines::read(&bytes).map_err(|BadLine { line, fault }| match fault {
+            Fault::Newer(found) => LoadError::Newer { file: file.clone(), line, found },
+            Fault::Broken(message) => LoadError::BadLine { file: file.clone(), line, message },
+        })?;
+    Ok((lines.records, lines.torn.map(|line| Torn { file, line })))
 }

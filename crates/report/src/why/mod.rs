@@ -9,7 +9,7 @@ use fsdyno_why::Explained;
 
 use crate::table::Style;
 
-pub use load::load_why;
+pub use load::{load_why, read_why};
 
 /// How an explanation is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -329,6 +329,10 @@ fn account(
         let of_phase = |dot: &&Dot| dot.place == (Stage::Running, at);
         let dots: Vec<Dot> = account.dots.iter().filter(of_phase).copied().collect();
         phase.requests = Grid::of(&dots);
+        let entries =
+            || log.entries.iter().filter(|it| (it.stage, it.phase) == (Stage::Running, at));
+        let disks: BTreeSet<u8> = entries().map(|entry| entry.disk).collect();
+        phase.any_busy_ns = (disks.len() > 1).then(|| time::union(entries()));
     }
     it.account = Some(account);
 }

@@ -5,7 +5,7 @@ mod keep;
 mod look;
 mod show;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::{SCHEMA, Trial, naming};
 use fsdyno_why::{Explained, Told};
@@ -15,6 +15,7 @@ use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::stop;
 use chosen::{check_phase, chosen, pairs};
+use keep::Kept;
 use look::Looker;
 
 /// Explains what is in a result, against another where one is named.
@@ -27,14 +28,15 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
     report::check_baseline(why.baseline.as_deref(), all.iter().map(|it| it.plan.label.as_str()))?;
+    let mut kept = Kept::of(&why.result)?;
     let stop = stop::flag()?;
     let all = trials.iter().chain(others.iter().flatten());
     let looker = Looker::new(all, &why.kernels, &stop)?;
     let (names, their_names) =
         (naming::Names::of(&trials), naming::Names::of(others.iter().flatten()));
     let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
-    let mut told = Vec::new();
-    for (at, other) in pairs {
+    let mut written = BTreeSet::new();
+    let mut one = |(at, other): (usize, Option<usize>)| -> Result<(), Failure> {
         let mut of = |is_other: bool, at: usize, trial: &Trial| -> Result<Explained, Failure> {
             if let Some(known) = explained.get(&(is_other, at)) {
                 return Ok(known.clone());
@@ -48,13 +50,17 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
         let mut here = of(false, at, &trials[at])?;
         let other = other.zip(others.as_ref());
         let mut there = other.map(|(at, others)| of(true, at, &others[at])).transpose()?;
-        told.push(Told { schema: SCHEMA, it: here.clone(), against: there.clone() });
+        if let Some(kept) = &mut kept {
+            kept.add(Told { schema: SCHEMA, it: here.clone(), against: there.clone() })?;
+        }
         if let Some(phase) = &why.phase {
             here = here.only(phase);
             there = there.map(|there| there.only(phase));
         }
-        show::show(why, &here, there.as_ref())?;
-    }
-    keep::keep(why, told)?;
-    Ok(Exit::Good)
+        show::show(why, &here, there.as_ref(), &mut written)
+    };
+    let done = pairs.into_iter().try_for_each(&mut one);
+    // Those before one that failed stand in the page too; why it ended is what is told.
+    let page = kept.map_or(Ok(()), |kept| kept.page(why));
+    done.and(page).map(|()| Exit::Good)
 }

@@ -1,5 +1,6 @@
 //! What `fsdyno why` shows: sentences and tables on stdout, pictures in files.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -10,23 +11,34 @@ use crate::cli::Why;
 use crate::exit::Failure;
 use crate::output::{self, data, say};
 
-/// Shows one trial, against another where there is one.
-pub fn show(why: &Why, it: &Explained, other: Option<&Explained>) -> Result<(), Failure> {
+/// Shows one trial, against another where there is one. `written` are the names of files that this command has
+/// written.
+pub fn show(
+    why: &Why,
+    it: &Explained,
+    other: Option<&Explained>,
+    written: &mut BTreeSet<String>,
+) -> Result<(), Failure> {
     let style = Style { color: output::colour(), width: output::width() };
     data(&fsdyno_report::why::write(it, other, why.format, style))?;
     match &why.out {
-        Some(folder) => files(folder, it, other),
+        Some(folder) => files(folder, it, other, written),
         None => Ok(()),
     }
 }
 
 /// Writes the pictures (the requests of each phase, and a flame graph of each), and everything as JSON.
-fn files(folder: &Path, it: &Explained, other: Option<&Explained>) -> Result<(), Failure> {
+fn files(
+    folder: &Path,
+    it: &Explained,
+    other: Option<&Explained>,
+    written: &mut BTreeSet<String>,
+) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::wrong(format!("failed to create '{}': {error}", folder.display()))
     })?;
-    let add = |name: &str, text: &str| -> Result<(), Failure> {
-        let path = folder.join(name);
+    let mut add = |name: &str, text: &str| -> Result<(), Failure> {
+        let path = folder.join(another(name, written));
         fsdyno_media::file::create(&path)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(|error| {
@@ -45,4 +57,30 @@ fn files(folder: &Path, it: &Explained, other: Option<&Explained>) -> Result<(),
     add(&name, &fsdyno_report::why::write(it, other, json, Style::default()))?;
     say(&format!("files: {} in {}", pictures.len() + 1, folder.display()));
     Ok(())
+}
+
+/// The name, with a number before its ending where this command has a file of that name already: two rows may
+/// differ in letters that no file's name has.
+fn another(name: &str, written: &mut BTreeSet<String>) -> String {
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    let mut free = name.to_string();
+    let mut number = 1;
+    while !written.insert(free.clone()) {
+        number += 1;
+        free = format!("{stem}-{number}.{ending}");
+    }
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_files_never_have_one_name() {
+        let mut written = BTreeSet::new();
+        let names = ["a.svg", "b.svg", "a.svg", "a-2.svg", "a.svg"];
+        let names = names.map(|name| another(name, &mut written));
+        assert_eq!(names, ["a.svg", "b.svg", "a-2.svg", "a-2-2.svg", "a-3.svg"]);
+    }
 }
