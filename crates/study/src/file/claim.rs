@@ -148,14 +148,38 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
             ));
         }
     };
+    let least = node.get("least").map_or(Ok(USUAL_LEAST), |item| percent(&item))?;
+    if let (Test::Check(check), Some(item)) = (&test, node.get("check"))
+        && !leaves_room(check, least)
+    {
+        let (part, problem) = (least * 100.0, format!("no single seed can meet claim '{id}'"));
+        let right = format!(
+            "a margin of {part} % of each bound leaves nothing; write a wider bound or a smaller least = \"1%\""
+        );
+        return Err(item.at_key(problem, right));
+    }
     Ok(Claim {
         published: node.get("published").map(|item| item.number()).transpose()?,
-        least: node.get("least").map_or(Ok(USUAL_LEAST), |item| percent(&item))?,
+        least,
         spot: named.spot(),
         id,
         text,
         test,
     })
+}
+
+/// Whether some number lies within the bounds by the margin of a single seed.
+fn leaves_room(check: &Check, least: f64) -> bool {
+    let up = |bound: f64| bound + bound.abs() * least;
+    let down = |bound: f64| bound - bound.abs() * least;
+    match check {
+        Check::Within { at_most, .. } => down(*at_most) > 1.0,
+        Check::Ratio { bound: Bound::LessThan(at), .. } => down(*at) > 0.0,
+        Check::Ratio { bound: Bound::Between(low, high), .. }
+        | Check::Value { bound: Bound::Between(low, high), .. } => up(*low) < down(*high),
+        // An exponent of one seed has its points, and no margin.
+        _ => true,
+    }
 }
 
 /// A part of a whole, as `5%`.
@@ -202,7 +226,14 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
             if of == over {
                 return Err(table.error("'of' and 'over' are one cell", "name two"));
             }
-            Ok(Check::Ratio { of, over, bound: bound(node)? })
+            let bound = bound(node)?;
+            let (Bound::MoreThan(least) | Bound::LessThan(least) | Bound::Between(least, _)) =
+                bound;
+            if least <= 0.0 {
+                let problem = format!("{} has the bound {least}", node.what);
+                return Err(node.error(problem, "a ratio is above 0, and so is its bound"));
+            }
+            Ok(Check::Ratio { of, over, bound })
         }
         "order" => {
             table.keys(&with(&["rows"]))?;

@@ -19,7 +19,8 @@ pub enum Figure {
     System,
     /// CPU time of kernel threads: of all, or of those with this name (`jbd2`).
     KernelCpu(Option<String>),
-    /// CPU time of the threads that issue ops, as a part of the time until the last call came back.
+    /// CPU time of the threads that issue ops, as a part of the time until the work was durable (else
+    /// synced, else until the last call came back): CPU is counted as long.
     CpuShare,
     /// So many a second, by the time until the last call came back: of the op that the cell names, else of what
     /// stands for the phase, its own unit (transactions) or its main op.

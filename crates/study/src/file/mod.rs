@@ -22,7 +22,7 @@ pub use error::{FileError, Spot};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
 pub use run::{Run, Variant};
-pub use scale::Scale;
+pub use scale::{Scale, with_scale};
 pub use table::{Column, Doubt, Published, PublishedRow, Value};
 
 use read::{Node, Source};

@@ -10,6 +10,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::plan::RaidPlan;
 use fsdyno_workload::params::Domain;
 use fsdyno_workload::{Curve, workloads};
+use toml::de::DeTable;
 
 use super::StudyFile;
 use super::cell::Cell;
@@ -357,6 +358,28 @@ fn journal_size(mkfs: &[String]) -> Option<(usize, u64)> {
     })
 }
 
+/// The text of a study with this scale in it, at the top, and with no other; 1 is left out.
+///
+/// What does not parse is left as it is.
+pub fn with_scale(text: &str, scale: Scale) -> String {
+    let Ok(document) = DeTable::parse(text) else { return text.to_string() };
+    let mut out = text.to_string();
+    if let Some((key, value)) = document.get_ref().get_key_value("scale") {
+        // The whole of its lines, with a comment behind it.
+        let from = text[..key.span().start].rfind('\n').map_or(0, |at| at + 1);
+        let end = value.span().end;
+        let to = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
+        out.replace_range(from..to, "");
+    }
+    if !scale.is_full() {
+        // A comment at the top, such as the schema's, stays there.
+        let comments = out.split_inclusive('\n').take_while(|line| line.starts_with('#'));
+        let at = comments.map(str::len).sum();
+        out.insert_str(at, &format!("scale = \"{scale}\"\n"));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,5 +477,16 @@ more_than = 1
         assert_eq!(["1", "1/10", "1/1"].map(read), [Some(1), Some(10), Some(1)]);
         assert_eq!(["0.1", "1/0", "2/3", "10", ""].map(read), [None; 5]);
         assert_eq!(Scale::default().to_string(), "1");
+    }
+
+    #[test]
+    fn the_scale_stands_in_a_stored_file_once() {
+        let scale = |text: &str| text.parse::<Scale>().unwrap();
+        let text = "#:schema x\ntitle = \"t\"\nabout = \"\"\"\nscale = 2 is no key\n\"\"\"\n[[run]]\nscales = []\n";
+        let tenth = with_scale(text, scale("1/10"));
+        let (schema, rest) = text.split_once('\n').unwrap();
+        assert_eq!(tenth, format!("{schema}\nscale = \"1/10\"\n{rest}"));
+        assert_eq!(with_scale(&tenth, scale("1/10")), tenth);
+        assert_eq!(with_scale(&tenth, scale("1")), text);
     }
 }

@@ -185,6 +185,13 @@ fn step(item: Item<'_>) -> Result<f64, FileError> {
     (step > 0.0).then_some(step).ok_or_else(wrong)
 }
 
+/// How many a run did: a number above zero.
+fn amount(item: Item<'_>) -> Result<f64, FileError> {
+    let amount = item.number()?;
+    let wrong = || item.error(format!("a rate of {amount} is none"), "write of = 8421");
+    (amount > 0.0).then_some(amount).ok_or_else(wrong)
+}
+
 fn column(
     item: &Item<'_>,
     (table, around, table_unit): (&str, &Said, Option<Unit>),
@@ -214,8 +221,12 @@ fn column(
             Ok(ColumnCell { said: said.cell(&node, runs)? })
         }
     };
-    let of = node.get("of").map(|item| item.number()).transpose()?;
+    let of = node.get("of").map(amount).transpose()?;
     let per = node.get("per").map(|item| item.text()).transpose()?;
+    if let Some(item) = node.get("per").filter(|_| per.as_ref() == Some(&name)) {
+        let problem = format!("column '{name}' is per itself");
+        return Err(item.error(problem, "name the column of the times that its rates are of"));
+    }
     if of.is_some() != per.is_some() {
         return Err(node.error(
             format!("{} has only one of 'of' and 'per'", node.what),
@@ -281,6 +292,9 @@ fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
         }
         _ => return Err(wrong()),
     };
+    if deviation.as_ref().is_some_and(|(number, _)| *number < 0.0) {
+        return Err(wrong());
+    }
     let ((value, text), (deviation, deviation_text)) = (mean, deviation.unzip());
     Ok(Some(Value { value, deviation, text, deviation_text }))
 }

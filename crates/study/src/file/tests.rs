@@ -136,6 +136,12 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
         ("[1.7, 2.3]", "[2.3, 1.7]", "holds nothing", "the smaller one first"),
         ("[1.7, 2.3]", "2", "'between' is a number", "square brackets"),
         ("at_most = 1.2", "at_most = 0.8", "less than 1", "the largest over the smallest"),
+        ("at_most = 1.2", "at_most = 1.05", "no single seed can meet", "a smaller least"),
+        ("more_than = 1.0", "between = [0.98, 1.02]", "no single seed can meet", "a smaller least"),
+        ("more_than = 1.0", "more_than = 0", "has the bound 0", "a ratio is above 0"),
+        ("of = 20000", "of = 0", "a rate of 0 is none", "of = 8421"),
+        ("of = 20000", "of = -1", "a rate of -1 is none", "of = 8421"),
+        ("\"913.9±0.5\"", "\"913.9±-0.5\"", "is no cell", "\"mean±deviation\""),
         ("least = \"10%\"", "least = \"10\"", "'10' is no percentage", "\"5%\""),
         (
             "untestable = \"fun is no figure\"",

@@ -1,5 +1,7 @@
 //! From a check to its parts: what is measured, and what has to hold of it.
 
+use std::collections::BTreeMap;
+
 use fsdyno_report::study::digits;
 use fsdyno_report::{How, Pairing};
 use fsdyno_stats::validity::Flag;
@@ -156,18 +158,24 @@ fn ratio(
     Ok(Estimate::of_ratio(&comparison))
 }
 
-/// The exponent of growth over all points and trials.
+/// The exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size are
+/// no two points.
 fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result<Estimate, String> {
     let found = trials.of(cell, true)?;
     measured.saw(cell, &found);
-    let mut points = Vec::new();
+    let mut sizes: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
     for ((trial, _), value) in found.runs.iter().zip(found.values(cell)?) {
-        let files = trial.plan.workload.params.get(FILES).and_then(|n| n.parse::<f64>().ok());
-        points.push((files.ok_or("its trials do not say how many files")?, value));
+        let files = trial.plan.workload.params.get(FILES).and_then(|n| n.parse::<u64>().ok());
+        let files = files.ok_or("its trials do not say how many files")?;
+        let (logs, trials) = sizes.entry(files).or_default();
+        *logs += value.ln();
+        *trials += 1;
     }
-    let mut sizes: Vec<u64> = points.iter().map(|(files, _)| *files as u64).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let mean = |(files, (logs, trials)): (&u64, &(f64, usize))| {
+        (*files as f64, (logs / *trials as f64).exp())
+    };
+    let points: Vec<(f64, f64)> = sizes.iter().map(mean).collect();
+    let sizes: Vec<u64> = sizes.into_keys().collect();
     let growth = growth::exponent(&points).ok_or_else(|| {
         let few = format!("'{}' has the one point of {} files", cell.row, sizes[0]);
         let what = if sizes.len() < 2 { few } else { "a time of zero has no exponent".into() };
@@ -255,7 +263,7 @@ pub fn words(check: &Check) -> String {
 }
 
 /// The bounds of a number.
-fn edges(bound: Bound) -> (Option<Edge>, Option<Edge>) {
+pub(super) fn edges(bound: Bound) -> (Option<Edge>, Option<Edge>) {
     match bound {
         Bound::MoreThan(at) => (Some(Edge::beyond(at)), None),
         Bound::LessThan(at) => (None, Some(Edge::beyond(at))),

@@ -36,7 +36,8 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         Figure::KernelCpu(Some(thread)) => {
             time(&|phase| phase.kernel_cpu_ns.get(thread).copied().unwrap_or_default())
         }
-        Figure::CpuShare => over(time(&|phase| phase.cpu_ns)?, time(&|phase| phase.returned_ns)?),
+        // CPU is counted to the last stamp, so that is what it is a part of.
+        Figure::CpuShare => over(time(&|phase| phase.cpu_ns)?, time(&last)?),
         Figure::Rate => sum(&|phase| over(done(cell, trial, phase)?, phase.returned_ns.seconds())),
         Figure::Latency(latency) => {
             sum(&|phase| Ok(latency_of(*latency, op(cell, trial, phase)?).seconds()))
@@ -58,6 +59,11 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         // It is that of the end, and no amount that phases add to.
         Figure::SpaceUsed => Ok(phases.last().map_or(0.0, |phase| phase.space_used.0 as f64)),
     }
+}
+
+/// The last stamp of a phase: when it was durable, else synced, else when its last call came back.
+fn last(phase: &Phase) -> Nanos {
+    phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
 
 /// Whether a figure is the same of less work: a rate, a share, a latency.

@@ -12,6 +12,7 @@ use super::*;
 #[path = "../../../report/src/fixture.rs"]
 mod fixture;
 mod layton;
+mod published;
 
 /// A study of one run, `files`: three file systems, as then and as today.
 const HEAD: &str = r#"
@@ -58,6 +59,8 @@ fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
             trial.seed = at as u64 + 1;
             let phase = &mut trial.measured.phases[0];
             phase.returned_ns = Nanos((seconds * 1e9) as u64);
+            // All was durable when the last call came back.
+            (phase.synced_ns, phase.durable_ns) = (None, Some(phase.returned_ns));
             phase.cpu_ns = Nanos((seconds * 1e8) as u64);
             trial.trial_id = trial_id(&trial.plan, trial.seed);
             trials.push(trial);
@@ -193,6 +196,11 @@ fn an_exponent_is_fitted_over_the_points_and_two_of_them_tell_nothing() {
     assert_eq!(line.verdict, Verdict::StillHolds);
     assert_eq!(line.measured.unwrap().n, 4);
     assert!(line.notes.contains(&"4 sizes from 1000 to 8000 files.".to_string()));
+    // Every trial once more is no more points: the interval is what it was.
+    let twice = fixture::curve().into_iter().chain(fixture::curve()).collect();
+    let twice = claims(&file("ext4", "between = [0.8, 1.2]"), twice).remove(0).measured.unwrap();
+    let once = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
+    assert_eq!((twice.n, twice.interval), (4, once.measured.unwrap().interval));
     let parabola = file("linear", "less_than = 1.2");
     assert_eq!(claims(&parabola, fixture::curve())[0].verdict, Verdict::NoLongerHolds);
     let two: Vec<Trial> = fixture::curve()

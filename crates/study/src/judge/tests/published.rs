@@ -1,0 +1,47 @@
+//! What was published of a claim meets it, by the rule of a single seed: else the bound would be one that even
+//! the document cannot meet.
+
+use std::path::Path;
+
+use fsdyno_stats::{Estimate, Summary};
+
+use crate::file::{Check, StudyFile, Test};
+use crate::judge::check::edges;
+use crate::judge::verdict::{Edge, Part, Stand};
+
+/// Claims that their own number does not meet, with the reason.
+const EXCEPT: &[(&str, &str)] = &[];
+
+#[test]
+fn a_published_number_meets_its_own_claim() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut seen = 0;
+    let mut unmet = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let study = StudyFile::parse(&path.display().to_string(), &text).unwrap();
+        for claim in &study.claims {
+            let (Test::Check(check), Some(published)) = (&claim.test, claim.published) else {
+                continue;
+            };
+            let (above, below) = match check {
+                Check::Ratio { bound, .. } | Check::Value { bound, .. } => edges(*bound),
+                Check::Within { at_most, .. } => (None, Some(Edge::upto(*at_most))),
+                Check::Order(_) | Check::Exponent { .. } => continue,
+            };
+            let estimate = Estimate::of_mean(&Summary::of(&[published]).unwrap());
+            let part =
+                Part { what: String::new(), estimate, above, below, ratio: false, lone: true };
+            seen += 1;
+            if part.stand(claim.least) != Stand::Within {
+                let name = path.file_stem().unwrap().to_string_lossy();
+                unmet.push(format!("{name} {}", claim.id));
+            }
+        }
+    }
+    assert!(seen > 40, "only {seen} claims have a number");
+    unmet.sort();
+    let except: Vec<&str> = EXCEPT.iter().map(|(name, _)| *name).collect();
+    assert_eq!(unmet, except);
+}
