@@ -280,6 +280,21 @@ fn a_folder_of_another_scale_or_of_runs_that_were_changed_is_refused() {
 }
 
 #[test]
+fn a_study_toml_of_the_users_own_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::create_dir(path.join("mine")).unwrap();
+    let own = STUDY.replace("It is fun", "It is mine");
+    std::fs::write(path.join("mine/study.toml"), &own).unwrap();
+    let refused = study(path, STUDY, "--out mine --only once");
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains("no results of it"), "{}", stderr(&refused));
+    assert_eq!(std::fs::read_to_string(path.join("mine/study.toml")).unwrap(), own);
+    let same = study(path, &own, "--out mine --only once");
+    assert_eq!(code(&same), 0, "{}", stderr(&same));
+}
+
+#[test]
 fn a_study_that_is_stopped_says_how_to_go_on() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("my.toml"), STUDY).unwrap();

@@ -36,7 +36,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
         .map_err(|error| Failure::wrong(error.to_string()))?;
     let folder = study.out.clone().unwrap_or_else(|| default_folder(&study.study));
     let mut legs = leg::legs(study, &file, &folder)?;
-    stored::check(&folder, &file)?;
+    stored::check(&folder, &text, &file)?;
     if study.dry_run {
         return dry(study, legs);
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::Trial;
-use fsdyno_study::file::{Run, Scale, StudyFile, Variant};
+use fsdyno_study::file::{Run, StudyFile, Variant, with_scale};
 use fsdyno_study::judge::RunResult;
 
 use crate::commands::report;
@@ -19,7 +19,7 @@ pub const FILE: &str = "study.toml";
 /// A folder with other results, or a file that cannot be written.
 pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let path = folder.join(FILE);
-    check(folder, study)?;
+    check(folder, text, study)?;
     let failed = |error: std::io::Error| {
         Failure::wrong(format!("failed to write '{}': {error}", path.display()))
     };
@@ -28,15 +28,30 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     // Another command may be at other runs of it, and reads the file meanwhile.
     match std::fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
         true => Ok(()),
-        false => report::write_file(&path, &text),
+        false => write_whole(&path, &text),
     }
+}
+
+/// Writes a file whole or not at all: under another name first.
+fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let written = report::write_file(&new, text).and_then(|()| {
+        std::fs::rename(&new, path).map_err(|error| {
+            Failure::wrong(format!("failed to write '{}': {error}", path.display()))
+        })
+    });
+    if written.is_err() {
+        // What is left of it is of no use; why it failed is told.
+        let _ = std::fs::remove_file(&new);
+    }
+    written
 }
 
 /// Whether a folder may be that of a study: a new one, or that of the same runs at the same scale.
 ///
 /// # Errors
 /// Why not.
-pub fn check(folder: &Path, study: &StudyFile) -> Result<(), Failure> {
+pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let shown = folder.display();
     if !folder.join(FILE).exists() {
         let taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
@@ -47,12 +62,19 @@ pub fn check(folder: &Path, study: &StudyFile) -> Result<(), Failure> {
             false => Ok(()),
         };
     }
-    let (_, stored) = read(folder)?;
+    let (stored_text, stored) = read(folder)?;
     let new = "; give --out a new folder";
     if stored.scale != study.scale {
         return Err(Failure::wrong(format!(
             "'{shown}' is of scale {}, and this is scale {}{new}",
             stored.scale, study.scale
+        )));
+    }
+    // Without results it may be the user's own file, which nobody else has.
+    let results = stored.runs.iter().any(|run| has_trials(folder, run));
+    if !results && stored_text != with_scale(text, study.scale) {
+        return Err(Failure::wrong(format!(
+            "'{shown}' has another {FILE} and no results of it, so it may be a file of yours{new}"
         )));
     }
     for run in &stored.runs {
@@ -171,28 +193,6 @@ fn has_trials(folder: &Path, run: &Run) -> bool {
         .any(|variant| folder.join(variant.name()).join(&run.name).join("trials.ndjson").exists())
 }
 
-/// The file with the scale in it, so that what is stored says all by itself.
-fn with_scale(text: &str, scale: Scale) -> String {
-    let lines = text.lines().filter(|line| !is_scale(line));
-    let mut out = String::new();
-    let mut said = scale.is_full();
-    for line in lines {
-        // A comment at the top, such as the schema's, stays there.
-        if !said && !line.starts_with('#') {
-            out.push_str(&format!("scale = \"{scale}\"\n"));
-            said = true;
-        }
-        out.push_str(line);
-        out.push('\n');
-    }
-    out
-}
-
-/// Whether a line gives the scale. No run and no table has such a key.
-fn is_scale(line: &str) -> bool {
-    line.strip_prefix("scale").is_some_and(|rest| rest.trim_start().starts_with('='))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,15 +202,5 @@ mod tests {
         let mut releases = ["6.12.117+deb12-amd64", "5.10.0-32-amd64", "6.1.0-56-amd64"];
         releases.sort_by_key(|release| numbers(release));
         assert_eq!(releases.map(|release| &release[..4]), ["5.10", "6.1.", "6.12"]);
-    }
-
-    #[test]
-    fn the_scale_stands_in_the_stored_file_once() {
-        let scale = |text: &str| text.parse::<Scale>().unwrap();
-        let text = "#:schema x\ntitle = \"t\"\n[[run]]\nscales = []\n";
-        let tenth = with_scale(text, scale("1/10"));
-        assert_eq!(tenth, "#:schema x\nscale = \"1/10\"\ntitle = \"t\"\n[[run]]\nscales = []\n");
-        assert_eq!(with_scale(&tenth, scale("1/10")), tenth);
-        assert_eq!(with_scale(&tenth, scale("1")), text);
     }
 }
