@@ -315,9 +315,8 @@ fn pipes(rows: &[Row]) -> String {
         let row: Vec<String> = row.iter().map(|cell| markdown::escape(cell)).collect();
         out.push_str(&format!("| {} |\n", row.join(" | ")));
     }
-    for paragraph in [sentences(rows).join(" "), legend()] {
-        out.push_str(&format!("\n{}\n", markdown::escape(&paragraph)));
-    }
+    // The legend is our own text: its marks are meant.
+    out.push_str(&format!("\n{}\n\n{}\n", markdown::escape(&sentences(rows).join(" ")), legend()));
     out
 }
 
