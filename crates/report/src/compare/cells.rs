@@ -117,7 +117,8 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
             continue;
         }
         // Two hosts are two cells, as they are two rows of a table.
-        let host = trial.lab_id.is_none().then_some((&trial.conditions.kernel, &trial.conditions.cpu));
+        let host =
+            trial.lab_id.is_none().then_some((&trial.conditions.kernel, &trial.conditions.cpu));
         let place = (plan.hash.as_str(), plan.label.as_str(), trial.lab_id.as_deref(), host);
         let at = *places.entry(place).or_insert(cells.len());
         put(&mut cells, at, trial);
