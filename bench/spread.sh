@@ -30,10 +30,11 @@ for disk; do
             date=$(date -u -r "$out/trials.ndjson" +%Y-%m-%d)
             # No field that is read here holds a comma: parameters are parted by spaces.
             "$fsdyno" report "$out" --format csv | awk -F , -v date="$date" '
-                function put(name, s, q, lo, hi,    mean, sd) {
-                    mean = s / n[phase]
-                    sd = n[phase] > 1 ? sqrt((q - s * mean) / (n[phase] - 1)) : 0
-                    printf "%s,%s,%s,%d,%.9g,%.3g,%.9g,%.9g,%s,%s\n", cell, phase, name, n[phase], mean,
+                function put(name, n, s, q, lo, hi,    mean, sd) {
+                    if (!n) return
+                    mean = s / n
+                    sd = n > 1 ? sqrt((q - s * mean) / (n - 1)) : 0
+                    printf "%s,%s,%s,%d,%.9g,%.3g,%.9g,%.9g,%s,%s\n", cell, phase, name, n, mean,
                         100 * sd / mean, lo, hi, date, lab
                 }
                 function end_trial(    rate) {
@@ -41,12 +42,15 @@ for disk; do
                     if (!(phase in n)) order[++phases] = phase
                     rate = calls * 1e9 / returned
                     if (!n[phase]++) { dlo[phase] = rlo[phase] = 1e99 }
-                    ds[phase] += durable; dq[phase] += durable * durable
                     rs[phase] += rate; rq[phase] += rate * rate
-                    if (durable < dlo[phase]) dlo[phase] = durable
-                    if (durable > dhi[phase]) dhi[phase] = durable
                     if (rate < rlo[phase]) rlo[phase] = rate
                     if (rate > rhi[phase]) rhi[phase] = rate
+                    # A phase that was NOT DURABLE has no such time.
+                    if (durable == "") return
+                    dn[phase]++
+                    ds[phase] += durable; dq[phase] += durable * durable
+                    if (durable < dlo[phase]) dlo[phase] = durable
+                    if (durable > dhi[phase]) dhi[phase] = durable
                 }
                 NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
                 $at["outcome"] != "ok" { print "a trial failed: " $0 >"/dev/stderr"; exit 1 }
@@ -56,7 +60,8 @@ for disk; do
                 }
                 {
                     seed = $at["seed"]; phase = $at["phase"]; calls += $at["count"]
-                    returned = $at["returned_ns"]; durable = $at["durable_ns"] / 1e9
+                    returned = $at["returned_ns"]; durable = $at["durable_ns"]
+                    if (durable != "") durable /= 1e9
                     lab = substr($at["lab_id"], 1, 16)
                     cell = $at["workload"] "," $at["parameters"] "," $at["filesystem"] "," $at["disk"]
                 }
@@ -64,8 +69,8 @@ for disk; do
                     end_trial()
                     for (i = 1; i <= phases; i++) {
                         phase = order[i]
-                        put("durable", ds[phase], dq[phase], dlo[phase], dhi[phase])
-                        put("rate", rs[phase], rq[phase], rlo[phase], rhi[phase])
+                        put("durable", dn[phase], ds[phase], dq[phase], dlo[phase], dhi[phase])
+                        put("rate", n[phase], rs[phase], rq[phase], rlo[phase], rhi[phase])
                     }
                 }'
         done
