@@ -22,6 +22,7 @@ pub mod steady;
 pub mod tar;
 mod tenant;
 pub mod weights;
+mod whole_trees;
 pub mod widths;
 pub mod workload;
 pub mod workloads;

@@ -10,6 +10,7 @@ use crate::numbered::Numbered;
 use crate::op::{COPY_BUFFER, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
+use crate::whole_trees::WholeTrees;
 use crate::workload::{
     Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
     Workload,
@@ -297,13 +298,13 @@ impl Workload for Everyday {
             }
             Some(Phase::Copy) => {
                 let copy = Call::CopyTree { dir: ROOT, to: ROOT };
-                Box::new(Whole(vec![(copy, IN, COPY)].into_iter()))
+                Box::new(WholeTrees::new(vec![(copy, IN, COPY)]))
             }
             Some(Phase::Read) => {
                 Box::new(Read { work: self, at: Place::default(), step: ReadStep::Open })
             }
             Some(Phase::Delete) => {
-                Box::new(Whole(vec![(remove, IN, &b""[..]), (remove, COPY, b"")].into_iter()))
+                Box::new(WholeTrees::new(vec![(remove, IN, b""), (remove, COPY, b"")]))
             }
         }
     }
@@ -407,21 +408,6 @@ impl Tree for Left<'_> {
 
     fn directories(&self) -> u64 {
         self.copies * self.work.directories()
-    }
-}
-
-/// Calls on whole trees, one after the other.
-struct Whole(std::vec::IntoIter<(Call, &'static [u8], &'static [u8])>);
-
-impl OpSource for Whole {
-    fn next(&mut self, op: &mut Op) -> bool {
-        let Some((call, name, other)) = self.0.next() else { return false };
-        op.call = call;
-        op.name.clear();
-        op.name.push(name);
-        op.other.clear();
-        op.other.push(other);
-        true
     }
 }
 

@@ -11,6 +11,7 @@ use crate::op::{
     COPY_BUFFER, Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RECORD, RemoveOrder,
 };
 use crate::params::{Domain, Param, ParamError, Values};
+use crate::whole_trees::{WholeTree, WholeTrees};
 use crate::workload::{
     Books, Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share,
     Threads, Tree, Workload,
@@ -281,7 +282,7 @@ impl Workload for SourceTree {
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let tree = |call, name, other| Whole { call, name, other };
+        let tree = |call, name, other| -> WholeTree { (call, name, other) };
         let (gzip, gunzip) = self.per_record;
         let remove = |name| tree(Call::RemoveTree { dir: ROOT, order: self.order }, name, b"");
         let calls = match phase_of(phase).filter(|_| share.rank == 0) {
@@ -304,7 +305,7 @@ impl Workload for SourceTree {
                 tree(Call::Unlink { dir: ROOT }, ARCHIVE, b""),
             ],
         };
-        Box::new(WholeTrees(calls.into_iter()))
+        Box::new(WholeTrees::new(calls))
     }
 
     /// The getdents64(2) calls are left out: how many there are is the file system's affair.
@@ -424,28 +425,6 @@ impl Tree for Trees<'_> {
 
     fn directories(&self) -> u64 {
         self.copies() * self.work.directories() + u64::from(self.after == Phase::Unpack)
-    }
-}
-
-/// A call on a whole tree.
-struct Whole {
-    call: Call,
-    name: &'static [u8],
-    other: &'static [u8],
-}
-
-/// Calls on whole trees, one after the other.
-struct WholeTrees(std::vec::IntoIter<Whole>);
-
-impl OpSource for WholeTrees {
-    fn next(&mut self, op: &mut Op) -> bool {
-        let Some(Whole { call, name, other }) = self.0.next() else { return false };
-        op.call = call;
-        op.name.clear();
-        op.name.push(name);
-        op.other.clear();
-        op.other.push(other);
-        true
     }
 }
 
