@@ -30,6 +30,9 @@ pub struct Recovery {
     /// How the repair went, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<String>,
+    /// How the last resort went, where the repair did not bring it back and there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_resort: Option<String>,
     /// Why it could not be mounted, or looked at, after all: then there is no tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,

@@ -25,6 +25,8 @@ pub struct Order {
     /// How the file system is repaired where its check is not clean or it cannot be mounted; empty
     /// where nothing does that.
     pub repair: Vec<String>,
+    /// What is tried where it cannot be mounted after that either; empty where there is nothing.
+    pub last_resort: Vec<String>,
     /// Virtual nanoseconds after which what a cut left hangs.
     pub deadline: Nanos,
 }

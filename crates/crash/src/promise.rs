@@ -21,6 +21,9 @@ pub struct Promise {
     pub whole: bool,
     /// The command that repairs it without asking; empty where none does so safely.
     pub repair: &'static [&'static str],
+    /// The command that is left where after the repair it cannot be mounted, and that may lose what the journal
+    /// has; empty where the tool names none.
+    pub last_resort: &'static [&'static str],
     /// Where that is said.
     pub source: &'static str,
 }
@@ -37,6 +40,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithDirectory,
         whole: true,
         repair: &["e2fsck", "-f", "-y", "{device}"],
+        last_resort: &[],
         source: "fsync(2)",
     },
     Promise {
@@ -44,6 +48,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &["e2fsck", "-f", "-y", "{device}"],
+        last_resort: &[],
         source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
     },
     Promise {
@@ -51,6 +56,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &["e2fsck", "-f", "-y", "{device}"],
+        last_resort: &[],
         source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
     },
     Promise {
@@ -58,6 +64,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &["xfs_repair", "{device}"],
+        last_resort: &["xfs_repair", "-L", "{device}"],
         source: "fsync forces the log up to the inode's last change; the log is in order (xfs_file.c)",
     },
     Promise {
@@ -65,6 +72,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &[],
+        last_resort: &[],
         source: "fsync logs the names of the inode too (fs/btrfs/tree-log.c)",
     },
     Promise {
@@ -72,6 +80,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &["fsck.f2fs", "-f", "{device}"],
+        last_resort: &[],
         source: "fsync marks the inode so that its name is recovered (fs/f2fs/recovery.c)",
     },
     Promise {
@@ -79,6 +88,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &["reiserfsck", "--fix-fixable", "--yes", "{device}"],
+        last_resort: &[],
         source: "fsync commits the transaction of the inode's last change (fs/reiserfs/file.c)",
     },
     Promise {
@@ -86,6 +96,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &["jfs_fsck", "-f", "{device}"],
+        last_resort: &[],
         source: "fsync flushes the log, which is in order (fs/jfs/file.c)",
     },
     Promise {
@@ -93,6 +104,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithFile,
         whole: true,
         repair: &[],
+        last_resort: &[],
         source: "fsync builds a segment, and the log is in order (fs/nilfs2/file.c)",
     },
     Promise {
@@ -100,6 +112,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithDirectory,
         whole: true,
         repair: &["fsck.vfat", "-a", "{device}"],
+        last_resort: &[],
         source: "fsync(2)",
     },
     // With `volatile` it keeps none of it, and says so (Documentation/filesystems/overlayfs.rst).
@@ -108,6 +121,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithDirectory,
         whole: true,
         repair: &[],
+        last_resort: &[],
         source: "fsync(2), which is handed to the layer above (fs/overlayfs/file.c, readdir.c)",
     },
     Promise {
@@ -115,6 +129,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithDirectory,
         whole: false,
         repair: &["e2fsck", "-f", "-y", "{device}"],
+        last_resort: &[],
         source: "fsync(2)",
     },
     Promise {
@@ -122,6 +137,7 @@ pub const PROMISES: &[Promise] = &[
         names: Names::WithDirectory,
         whole: false,
         repair: &[],
+        last_resort: &[],
         source: "fsync(2)",
     },
 ];

@@ -4,14 +4,21 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use fsdyno_crash::image::Builder;
+use fsdyno_crash::{Cut, Disk};
 use fsdyno_disk::partition;
-use fsdyno_disk::store::{Store, View};
+use fsdyno_disk::store::{Memory, Store, View};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::{Bytes, Job};
 
 use crate::error::VenueError;
 use crate::lab::LabVenue;
+use crate::logged::Logged;
 use crate::region::Region;
+
+/// Bytes that the blocks of a disk may take here. Those that are not written are not held by this host
+/// either.
+const MOST: usize = 8 << 30;
 
 /// What a guest left that was cut.
 #[derive(Debug)]
@@ -57,6 +64,36 @@ impl LabVenue {
     }
 }
 
+impl LabVenue {
+    /// The file system as a cut left it, of a logged trial on a disk of that kind, in a nameless sparse
+    /// file: what [`LabVenue::recover`] mounts, before anything has mounted it.
+    ///
+    /// # Errors
+    /// A log that is damaged; more than 8 GiB of blocks; no room for the image.
+    pub fn image_of_cut(
+        &self,
+        job: &Job,
+        logged: &Logged,
+        cut: &Cut,
+        disk: Disk,
+    ) -> Result<File, VenueError> {
+        let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
+        let spec = crate::lab::disk_of(&lab.disk)?;
+        let died =
+            |error: String| VenueError::Died(format!("failed to lay out the image: {error}"));
+        let part = partition::place(&spec, lab.size, partition::disk_seed(job.seed, 0))
+            .map_err(|error| died(error.to_string()))?;
+        let store =
+            || Store::create(vec![0; MOST], spec.capacity).map_err(|error| died(error.to_string()));
+        let mut left = store()?;
+        Builder::new(logged.bytes()?, store()?, disk)
+            .image(cut, &[], &mut left)
+            .map_err(|error| died(error.to_string()))?;
+        partition_image(&mut left, View::Medium, part.start, part.size, self.workdir())
+            .map_err(VenueError::io("write the image of a cut"))
+    }
+}
+
 /// The store in a region.
 pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
     let region = Region::open(region).map_err(VenueError::io("open the disk's bytes"))?;
@@ -68,8 +105,8 @@ pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
 ///
 /// # Errors
 /// No room for it.
-pub fn partition_image(
-    store: &mut Store<Region>,
+pub fn partition_image<M: Memory>(
+    store: &mut Store<M>,
     view: View,
     Bytes(start): Bytes,
     Bytes(length): Bytes,

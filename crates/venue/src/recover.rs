@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use fsdyno_crash::found::{self, Found, Recovery};
 use fsdyno_crash::order::{self, Order, RECORDS};
-use fsdyno_crash::{Cut, Disk, promise};
+use fsdyno_crash::promise::{self, Promise};
+use fsdyno_crash::{Cut, Disk};
 use fsdyno_disk::store::Memory;
 use fsdyno_lab::{Finished, Guest, Machine, RunError};
 use fsdyno_record::mailbox::Stage;
@@ -41,15 +42,14 @@ const STALL: Duration = Duration::from_secs(600);
 /// Virtual time that a guest may take in all.
 const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 
-/// What a file system's cuts need beside its plan.
-fn tools(job: &Job) -> Result<(Vec<String>, Vec<String>), VenueError> {
+/// What a file system's cuts need beside its plan: programs, and what is promised of it.
+fn tools(job: &Job) -> Result<(Vec<String>, &'static Promise), VenueError> {
     let filesystem = job.plan.filesystem.as_ref().ok_or_else(not_a_lab)?;
     let promise = promise::of(&filesystem.kind).ok_or_else(|| {
         VenueError::Died(format!("a power cut of {} is not known about", filesystem.kind))
     })?;
-    let repair: Vec<String> = promise.repair.iter().map(ToString::to_string).collect();
-    let programs = [repair.first(), filesystem.check.first()];
-    Ok((programs.into_iter().flatten().cloned().collect(), repair))
+    let programs = promise.repair.first().map(ToString::to_string);
+    Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), promise))
 }
 
 /// What the threads of a run share.
@@ -79,7 +79,7 @@ impl LabVenue {
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<Vec<(Cut, Found)>, VenueError> {
-        let (programs, repair) = tools(job)?;
+        let (programs, promise) = tools(job)?;
         let guest = self.guest_with(&job.plan, &programs)?;
         let mut machine = self.machine(&job.plan)?;
         let first = *machine.disks.first().ok_or_else(not_a_lab)?;
@@ -87,7 +87,9 @@ impl LabVenue {
         machine.input = Some(Arc::clone(&logged.region));
         machine.stall = STALL;
         let left = cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
-        let order = Order { cuts: Vec::new(), disk, repair, deadline: DEADLINE };
+        let words = |argv: &[&str]| argv.iter().map(ToString::to_string).collect();
+        let (repair, last_resort) = (words(promise.repair), words(promise.last_resort));
+        let order = Order { cuts: Vec::new(), disk, repair, last_resort, deadline: DEADLINE };
         let work = Work {
             guest,
             machine,

@@ -199,20 +199,39 @@ impl One<'_> {
             recovery.lost = recovery.refused.clone();
             return Ok(());
         }
-        target.set_timed(false);
-        let argv = target.filled(&self.order.repair);
-        let ran = process::run(&argv, &self.filesystem.env)?;
-        recovery.repair = Some(words(&ran));
-        // What the user gets is what is there after the repair.
-        tree.clear();
+        // What the user gets is what is there after the repair, or after the last resort.
         let mut again = Recovery::default();
-        let mut target = self.target(device, shared);
-        let second = self.look(&mut target, &mut again, tree);
-        recovery.lost = second.err().map(|error| error.to_string());
+        recovery.repair =
+            Some(self.repaired(&self.order.repair, device, shared, &mut again, tree)?);
+        if again.lost.is_some() && !self.order.last_resort.is_empty() {
+            let forced =
+                self.repaired(&self.order.last_resort, device, shared, &mut again, tree)?;
+            recovery.last_resort = Some(forced);
+        }
+        recovery.lost = again.lost;
         if recovery.refused.is_some() {
             recovery.mount_ns = again.mount_ns;
         }
         Ok(())
+    }
+
+    /// Runs a repair, untimed, and looks at what it left: its words, the tree, and in `again` the time of
+    /// the mount, or why it could not be mounted even so.
+    fn repaired(
+        &self,
+        argv: &[String],
+        device: &BlockDevice,
+        shared: Shared,
+        again: &mut Recovery,
+        tree: &mut Vec<u8>,
+    ) -> io::Result<String> {
+        let mut target = self.target(device, shared);
+        target.set_timed(false);
+        let ran = process::run(&target.filled(argv), &self.filesystem.env)?;
+        tree.clear();
+        *again = Recovery::default();
+        again.lost = self.look(&mut target, again, tree).err().map(|error| error.to_string());
+        Ok(words(&ran))
     }
 
     fn target(&self, device: &BlockDevice, shared: Shared) -> Formatted {

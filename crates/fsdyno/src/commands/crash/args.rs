@@ -38,6 +38,7 @@ Examples:
   fsdyno crash maildir --set deliverers=1 --set ops=500 --set protocol=qmail --fs ext4 --fs xfs
   fsdyno crash dirops --set files=2000 --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 1000
   fsdyno crash --replay fsdyno-results/RUN/findings/off-0017.json
+  fsdyno crash --replay fsdyno-results/RUN/findings/xfs-0263.json --image broken.img
 
 The workload runs once, in the lab, with a log of every byte that it writes and of when each op
 comes back. Then the power is cut at moments that the seed chooses: of four cuts one right before a
@@ -95,6 +96,10 @@ pub struct Crash {
         "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "ram", "size", "sysctls", "out",
     ])]
     pub replay: Option<PathBuf>,
+    /// With --replay: also keep the file system as the cut left it, before anything mounted it, as
+    /// a sparse file to mount or to hand to its developers
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    pub image: Option<PathBuf>,
     /// Say what would be done, and touch nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -1,12 +1,13 @@
 //! What a run leaves in its folder: the rows, their page, and a file for each finding.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
-use fsdyno_record::Nanos;
 use fsdyno_record::lines::FILE as TRIALS;
+use fsdyno_record::{Bytes, Nanos};
 
 use crate::exit::Failure;
 use crate::output::say;
@@ -80,6 +81,52 @@ pub fn finding(path: &Path) -> Result<Finding, Failure> {
             "failed to read '{path}' as a finding (a file that fsdyno crash wrote into {FINDINGS}/): {error}"
         ))
     })
+}
+
+/// Refuses to write an image where something lies already, before any work.
+pub fn check_image(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    if path.symlink_metadata().is_ok() {
+        return Err(Failure::wrong(format!("'{shown}' exists; give --image a new file")));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.is_none_or(Path::is_dir) {
+        true => Ok(()),
+        false => {
+            Err(Failure::wrong(format!("'{shown}' cannot be written: there is no such folder")))
+        }
+    }
+}
+
+/// Keeps an image, whole or not at all; where it has nothing the file has a hole.
+pub fn image(path: &Path, image: File) -> Result<(), Failure> {
+    let failed =
+        |error: io::Error| Failure::wrong(format!("failed to write '{}': {error}", path.display()));
+    let mut image = image;
+    let length = image.seek(SeekFrom::End(0)).and_then(|length| image.rewind().map(|()| length));
+    let length = length.map_err(failed)?;
+    let file = File::create_new(path).map_err(failed)?;
+    let mut block = vec![0; 1 << 16];
+    let copied = file.set_len(length).and_then(|()| {
+        let mut at = 0;
+        while at < length {
+            let count = image.read(&mut block)?;
+            if count == 0 {
+                break;
+            }
+            if block[..count].iter().any(|byte| *byte != 0) {
+                file.write_all_at(&block[..count], at)?;
+            }
+            at += count as u64;
+        }
+        file.sync_all()
+    });
+    copied.map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed(error)
+    })?;
+    say(&format!("fsdyno: what the cut left is in '{}' ({})", path.display(), Bytes(length)));
+    Ok(())
 }
 
 /// Labels as parts of files' names, each another: what is no letter or digit is a dash, and where two

@@ -240,6 +240,7 @@ impl One<'_> {
 fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let finding = keep::finding(path)?;
     check(&finding.plan)?;
+    crash.image.as_deref().map_or(Ok(()), keep::check_image)?;
     if crash.dry_run {
         let label = &finding.plan.label;
         data(&format!(
@@ -267,6 +268,10 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         );
     }
     let logged = one.logged(&job)?;
+    if let Some(path) = &crash.image {
+        let image = venue.image_of_cut(&job, &logged, &finding.tried.cut, finding.disk)?;
+        keep::image(path, image)?;
+    }
     let tried = one.tried(&job, &logged, &[finding.tried.cut], finding.disk)?;
     let Some(tried) = tried.first() else {
         return Err(Failure::wrong("the cut was not tried"));
@@ -298,6 +303,7 @@ fn told(tried: &Tried) -> String {
         ("the mount was refused", &recovery.refused),
         ("the check", &recovery.unclean),
         ("the repair", &recovery.repair),
+        ("the last resort", &recovery.last_resort),
         ("lost", &recovery.lost),
     ];
     lines.extend(
@@ -324,6 +330,7 @@ fn bare(crash: &Crash) -> Crash {
         sysctls: Vec::new(),
         jobs: crash.jobs,
         replay: None,
+        image: None,
         dry_run: false,
         out: None,
         format: crash.format,
