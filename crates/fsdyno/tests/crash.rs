@@ -7,6 +7,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -83,12 +84,24 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
         assert!(sum(&row, VIOLATIONS) > 0, "{}", row["label"]);
     }
     // A finding's file does it again, but for the time of the mount, which depends on the guest's past.
-    let found =
-        std::fs::read_dir(folder.path().join("liar/findings")).unwrap().next().unwrap().unwrap();
+    let found = std::fs::read_dir(folder.path().join("liar/findings")).unwrap().flatten();
+    let of_ext4 = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("ext4");
+    let found = found.into_iter().find(of_ext4).unwrap();
     let mut finding: Value = serde_json::from_slice(&std::fs::read(found.path()).unwrap()).unwrap();
-    let words = format!("crash --replay {} --format json", found.path().display());
+    let words = format!("crash --replay {} --image left.img --format json", found.path().display());
     let again = fsdyno(ours(), folder.path(), &words).output().unwrap();
     assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
+    // What the cut left is a file system of the size that was asked for, in a file that is mostly holes, and it is
+    // not written over.
+    let image = folder.path().join("left.img");
+    let held = std::fs::metadata(&image).unwrap();
+    assert_eq!(held.len(), finding["plan"]["medium"]["size"].as_u64().unwrap());
+    assert!(held.blocks() * 512 < held.len() / 4, "{} bytes", held.blocks() * 512);
+    let magic = &std::fs::read(&image).unwrap()[1080..1082];
+    assert_eq!(magic, [0x53, 0xef], "no superblock of ext2 or later");
+    let refused = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains("'left.img' exists"), "{}", stderr(&refused));
     let mut again: Value = serde_json::from_str(&stdout(&again)).unwrap();
     for tried in [&mut again, &mut finding["tried"]] {
         tried["recovery"]["mount_ns"] = Value::Null;
@@ -209,6 +222,7 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
         ("maildir --cuts 0", "0 is not in 1..=100000"),
+        ("maildir --image left.img", "--replay <FILE>"),
     ] {
         let output = run(folder.path(), &format!("crash {words}"));
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));

@@ -164,6 +164,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -189,6 +191,25 @@ mod tests {
         }
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         assert!(check_folder(folder.path()).unwrap_err().message.contains("findings of another"));
+    }
+
+    #[test]
+    fn an_image_is_kept_with_its_holes_and_never_over_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("left.img"), folder.path().join("no/left.img"));
+        assert!(check_image(&path).is_ok());
+        assert!(check_image(&other).unwrap_err().message.contains("no such folder"));
+        let from = tempfile::tempfile().unwrap();
+        from.set_len(8 << 20).unwrap();
+        from.write_all_at(b"here", (5 << 20) + 7).unwrap();
+        image(&path, from).unwrap();
+        let kept = fs::read(&path).unwrap();
+        assert_eq!((kept.len(), &kept[(5 << 20) + 7..][..4]), (8 << 20, b"here".as_slice()));
+        assert_eq!(kept.iter().filter(|byte| **byte != 0).count(), 4);
+        assert!(fs::metadata(&path).unwrap().blocks() < 1024);
+        assert!(check_image(&path).unwrap_err().message.contains("exists"));
+        assert!(image(&path, tempfile::tempfile().unwrap()).is_err());
+        assert_eq!(fs::read(&path).unwrap().len(), 8 << 20);
     }
 
     #[test]
