@@ -7,6 +7,7 @@ use fsdyno_record::plan::FeatureWord;
 use fsdyno_record::{Bytes, suggest};
 use serde::{Deserialize, Deserializer};
 
+use crate::journal_size::Sizing;
 use crate::options::Known;
 use crate::{SpecError, version};
 
@@ -200,6 +201,8 @@ pub struct Check {
 pub struct Journal {
     /// Where `{journal}` stands in a spec: an option of mkfs, or option and name such as `-J device`.
     pub at: String,
+    /// How mkfs is told its size, on a second disk or not.
+    pub size: Option<Sizing>,
     /// The command that makes it, before mkfs; none where mkfs does. The options of `shared` come
     /// where `{options}` stands.
     #[serde(default)]
@@ -352,8 +355,14 @@ impl Filesystem {
     }
 }
 
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+pub(crate) fn some_size<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Bytes>, D::Error> {
+    size(deserializer).map(Some)
 }
 
 #[cfg(test)]

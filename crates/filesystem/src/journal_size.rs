@@ -1,0 +1,218 @@
+//! The size of a journal that a spec's options give: read, and written anew.
+
+use fsdyno_record::Bytes;
+use serde::Deserialize;
+
+use crate::catalog::{self, Filesystem, Journal};
+use crate::options::{self, Item};
+use crate::{Spec, SpecError};
+
+/// What may stand behind a number of bytes, as a power of 1,024.
+const BINARY: [char; 8] = ['k', 'm', 'g', 't', 'K', 'M', 'G', 'T'];
+
+/// Where mkfs is told how large the journal is, and how small it takes one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizing {
+    /// An option of mkfs, or option and name such as `-J size`.
+    pub at: String,
+    /// What a number alone counts; a mkfs that counts bytes takes K, M and G behind it too.
+    #[serde(deserialize_with = "catalog::size")]
+    pub unit: Bytes,
+    /// The smallest journal that mkfs takes.
+    #[serde(deserialize_with = "catalog::size")]
+    pub least: Bytes,
+    /// The smallest with the settings of a period, where that is another.
+    #[serde(default, deserialize_with = "catalog::some_size")]
+    pub least_as_then: Option<Bytes>,
+    /// The smallest second disk for it where no size is given, if that is larger than the smallest journal.
+    #[serde(default, deserialize_with = "catalog::some_size")]
+    pub least_disk: Option<Bytes>,
+}
+
+impl Sizing {
+    /// The smallest journal.
+    pub fn least(&self, as_then: bool) -> Bytes {
+        self.least_as_then.filter(|_| as_then).unwrap_or(self.least)
+    }
+
+    /// The smallest disk for a journal to which a spec gives no size.
+    pub fn least_disk(&self, as_then: bool) -> Bytes {
+        self.least_disk.unwrap_or(self.least(as_then))
+    }
+
+    fn read(&self, value: &str) -> Option<Bytes> {
+        match value.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => value.parse::<u64>().ok()?.checked_mul(self.unit.0).map(Bytes),
+            // mkfs.xfs's b and s are blocks and sectors, whose size other options say.
+            false if self.unit == Bytes(1) && value.ends_with(BINARY) => value.parse().ok(),
+            false => None,
+        }
+    }
+
+    /// Whole units, whole MiB where that is a byte.
+    fn write(&self, size: Bytes) -> String {
+        match self.unit {
+            Bytes(1) => format!("{}m", size.0 >> 20),
+            unit => (size.0 / unit.0.max(1)).to_string(),
+        }
+    }
+}
+
+/// Where a size stands among the options that were read.
+struct Place {
+    options: Vec<Item>,
+    option: usize,
+    /// The entry of the option's list, where it has one.
+    entry: Option<usize>,
+}
+
+impl Spec {
+    /// How the journal of the file system that is made is sized; none where it has no journal.
+    pub fn journal_sizing(&self) -> Option<&'static Sizing> {
+        let kind = catalog::get(&self.made().kind).ok()?;
+        let shared = || catalog::get(kind.known_as.as_deref()?).ok()?.journal.as_ref();
+        let journal: &Journal = kind.journal.as_ref().or_else(shared)?;
+        journal.size.as_ref()
+    }
+
+    /// The size of the journal that its options give; none where they say nothing of it.
+    ///
+    /// # Errors
+    /// What cannot be read as a size, with what can.
+    pub fn journal_size(&self) -> Result<Option<Bytes>, SpecError> {
+        let Some((sizing, place)) = self.place()? else { return Ok(None) };
+        let value = place.value();
+        sizing.read(value).map(Some).ok_or_else(|| {
+            let problem = format!("'{} {value}' is no size of a journal", sizing.at);
+            let right = match sizing.unit {
+                Bytes(1) => "give it in bytes, or with k, m or g".to_string(),
+                unit => format!("give a number of {unit} each"),
+            };
+            SpecError::new(problem, right)
+        })
+    }
+
+    /// The same spec with a journal of this size, rounded down to what mkfs can be told; one that gives no
+    /// size stays as it is.
+    ///
+    /// # Errors
+    /// Options that mkfs does not have.
+    pub fn with_journal_size(&self, size: Bytes) -> Result<Spec, SpecError> {
+        let mut spec = self.clone();
+        if let Some((sizing, place)) = self.place()? {
+            made_mut(&mut spec).mkfs = place.with(&sizing.write(size));
+        }
+        Ok(spec)
+    }
+
+    fn place(&self) -> Result<Option<(&'static Sizing, Place)>, SpecError> {
+        let Some(sizing) = self.journal_sizing() else { return Ok(None) };
+        let Ok(kind) = catalog::get(&self.made().kind) else { return Ok(None) };
+        let options = kind.known().read(program(kind), &self.made().mkfs)?;
+        let (name, key) = match sizing.at.split_once(' ') {
+            Some((name, key)) => (name, Some(key)),
+            None => (sizing.at.as_str(), None),
+        };
+        let found = options.iter().enumerate().find_map(|(at, item)| {
+            let value = item.value.as_deref().filter(|_| item.option == name)?;
+            match key {
+                None => Some((at, None)),
+                Some(key) => Some((at, Some(value.split(',').position(|it| key_of(it) == key)?))),
+            }
+        });
+        Ok(found.map(|(option, entry)| (sizing, Place { options, option, entry })))
+    }
+}
+
+impl Place {
+    fn value(&self) -> &str {
+        let value = self.options[self.option].value.as_deref().unwrap_or_default();
+        match self.entry {
+            None => value,
+            Some(at) => {
+                let entry = value.split(',').nth(at).unwrap_or_default();
+                entry.split_once('=').map_or("", |(_, size)| size)
+            }
+        }
+    }
+
+    /// The options with this size in the place.
+    fn with(mut self, size: &str) -> Vec<String> {
+        let value = &mut self.options[self.option].value;
+        let old = value.take().unwrap_or_default();
+        *value = Some(match self.entry {
+            None => size.to_string(),
+            Some(at) => {
+                let new = old.split(',').enumerate().map(|(it, entry)| match it == at {
+                    true => format!("{}={size}", key_of(entry)),
+                    false => entry.to_string(),
+                });
+                new.collect::<Vec<_>>().join(",")
+            }
+        });
+        options::write(self.options)
+    }
+}
+
+/// [`Spec::made`], to change it.
+fn made_mut(spec: &mut Spec) -> &mut Spec {
+    match spec.below {
+        Some(ref mut below) => made_mut(below),
+        None => spec,
+    }
+}
+
+fn key_of(entry: &str) -> &str {
+    entry.split('=').next().unwrap_or_default()
+}
+
+fn program(kind: &Filesystem) -> &str {
+    kind.mkfs.argv.first().map_or("mkfs", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn spec(text: &str) -> Spec {
+        Spec::parse(text).unwrap()
+    }
+
+    #[test]
+    fn every_tools_way_of_saying_it_is_read_and_written() {
+        for (text, size, half) in [
+            ("ext4 -J size=64", 64 * MIB, "ext4 -J size=32"),
+            ("ext3 -Jsize=7,location=0", 7 * MIB, "ext3 -J size=3,location=0"),
+            ("ext2 -J size=16", 16 * MIB, "ext2 -J size=8"),
+            ("xfs -l size=256m", 256 * MIB, "xfs -l size=128m"),
+            ("xfs -l logdev={journal},size=1g", 1024 * MIB, "xfs -l logdev={journal},size=512m"),
+            ("xfs -l size=134217728", 128 * MIB, "xfs -l size=64m"),
+            ("reiserfs --journal-size=8193", 8193 * 4096, "reiserfs -s 4096"),
+            ("reiserfs -j {journal} -s 1026", 1026 * 4096, "reiserfs -j {journal} -s 513"),
+            ("far=jfs -s 8 @ noatime", 8 * MIB, "far=jfs -s 4 @ noatime"),
+            ("overlayfs:ext4 -J size=64", 64 * MIB, "overlayfs:ext4 -J size=32"),
+        ] {
+            let is = spec(text).journal_size().unwrap().unwrap();
+            assert_eq!(is.0, size, "{text}");
+            assert_eq!(spec(text).with_journal_size(Bytes(size / 2)).unwrap(), spec(half));
+        }
+    }
+
+    #[test]
+    fn a_spec_that_says_nothing_of_it_stays_and_what_is_no_size_is_told() {
+        for text in ["ext4", "ext4 -J device={journal}", "xfs -l version=2", "btrfs", "raw"] {
+            assert_eq!(spec(text).journal_size(), Ok(None), "{text}");
+            assert_eq!(spec(text).with_journal_size(Bytes(MIB)).unwrap(), spec(text));
+        }
+        let error = |text: &str| spec(text).journal_size().unwrap_err().to_string();
+        let blocks = error("xfs -l size=16384b");
+        assert_eq!(
+            blocks,
+            "'-l size 16384b' is no size of a journal; give it in bytes, or with k, m or g"
+        );
+        assert!(error("ext4 -J size=64M").ends_with("give a number of 1 MiB each"));
+    }
+}
