@@ -14,6 +14,7 @@ mod read;
 mod run;
 mod scale;
 mod table;
+mod whole;
 
 pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};

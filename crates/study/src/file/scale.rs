@@ -5,11 +5,11 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use fsdyno_filesystem::{Spec, catalog};
+use fsdyno_filesystem::{Spec, SpecError, catalog};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::RaidPlan;
 use fsdyno_workload::params::Domain;
-use fsdyno_workload::{Curve, workloads};
+use fsdyno_workload::{Curve, Widths, workloads};
 use toml::de::DeTable;
 
 use super::StudyFile;
@@ -19,6 +19,7 @@ use super::conditions::{Conditions, Setting, Typed};
 use super::error::{FileError, Spot};
 use super::read::Item;
 use super::run::{Run, Variant};
+use super::whole::{Whole, divided};
 use crate::lab_rows::{LEAST_CACHEABLE, disk, largest};
 use crate::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
 
@@ -72,8 +73,8 @@ pub(super) fn typed(item: &Item<'_>) -> Result<Scale, FileError> {
     text.parse().map_err(|right| item.error(format!("'{text}' is no scale"), right))
 }
 
-/// The least journal that jbd2 takes: 1,024 blocks, here of 4 KiB (mke2fs refuses less).
-const LEAST_JOURNAL: u64 = 4;
+/// No smaller scale than one over this is looked for.
+const FURTHEST: u64 = 1_000_000;
 
 /// The least file system of the model.
 const LEAST_IN_MODEL: Bytes = Bytes(16 << 20);
@@ -84,19 +85,16 @@ impl StudyFile {
     /// The study with everything that a scale divides divided by it, the points that cells name too.
     ///
     /// # Errors
-    /// What becomes too small, with the smallest scale that works.
+    /// What becomes too small, or comes out no whole number, with scales that work.
     pub fn scaled(&self, scale: Scale) -> Result<StudyFile, FileError> {
         let mut scaled = StudyFile { scale, ..self.clone() };
         if scale.is_full() {
             return Ok(scaled);
         }
-        let mut scaler = Scaler { file: self, by: scale.divisor(), most: u64::MAX, first: None };
+        let mut scaler = Scaler::new(self, scale);
         scaled.runs = self.runs.iter().map(|run| scaler.run(run)).collect::<Result<_, _>>()?;
-        if let Some((spot, problem)) = scaler.first {
-            let right = match scaler.most {
-                0 | 1 => "it runs at full scale only".to_string(),
-                most => format!("the smallest scale that works is 1/{most}"),
-            };
+        if let Some((spot, problem)) = scaler.first.clone() {
+            let right = scaler.right();
             return Err(self.error(spot, format!("at scale {scale} {problem}"), right));
         }
         for claim in &mut scaled.claims {
@@ -133,11 +131,6 @@ fn cells_mut(check: &mut Check) -> Vec<&mut Cell> {
     }
 }
 
-/// A number at a scale: the nearest whole one.
-fn divided(number: u64, by: u64) -> u64 {
-    number.saturating_add(by / 2) / by
-}
-
 /// Where a run is done, as far as scaling asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
@@ -147,23 +140,60 @@ enum On {
     Host,
 }
 
-/// Divides runs, and keeps in mind what becomes too small.
+/// Divides runs, and keeps in mind what becomes too small or has to be whole.
 struct Scaler<'a> {
     file: &'a StudyFile,
     by: u64,
     /// The largest divisor that all takes.
     most: u64,
-    /// The first thing that is too small: where, and what.
+    /// What has to be whole.
+    wholes: Vec<Whole>,
+    /// The first thing that is too small or not whole: where, and what.
     first: Option<(Spot, String)>,
 }
 
 impl Scaler<'_> {
+    fn new(file: &StudyFile, scale: Scale) -> Scaler<'_> {
+        Scaler { file, by: scale.divisor(), most: u64::MAX, wholes: Vec::new(), first: None }
+    }
+
     /// Holds a quantity against the least that there may be of it.
     fn at_least(&mut self, least: u64, full: u64, (spot, name): (Spot, &str)) {
         let most = full / least.max(1);
         self.most = self.most.min(most);
         if self.by > most {
             self.first.get_or_insert_with(|| (spot, format!("{name} becomes too small")));
+        }
+    }
+
+    /// Holds what has to be whole against the scale.
+    fn whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
+        if !full.takes(self.by) {
+            self.first.get_or_insert_with(|| (spot, format!("{name} comes out no whole number")));
+        }
+        let over = full.over(self.by);
+        self.wholes.push(full);
+        over
+    }
+
+    /// Whether everything that was looked at works at a scale.
+    fn works(&self, by: u64) -> bool {
+        by <= self.most && self.wholes.iter().all(|whole| whole.takes(by))
+    }
+
+    /// What would work: the smallest scale of all, or those on either side.
+    fn right(&self) -> String {
+        let most = self.most.min(FURTHEST);
+        let larger = (2..self.by.min(most + 1)).rev().find(|by| self.works(*by));
+        let near = self.by.saturating_mul(4).min(most);
+        let smaller = (self.by.saturating_add(1)..=near).find(|by| self.works(*by));
+        match (larger, smaller) {
+            (None, None) => "it runs at full scale only".to_string(),
+            (Some(by), None) if self.by > self.most => {
+                format!("the smallest scale that works is 1/{by}")
+            }
+            (Some(by), None) | (None, Some(by)) => format!("1/{by} works"),
+            (Some(larger), Some(smaller)) => format!("1/{larger} and 1/{smaller} work"),
         }
     }
 
@@ -197,7 +227,7 @@ impl Scaler<'_> {
         }
         if on == On::Lab {
             self.memory(run, &of, &mut scaled);
-            self.journals(run, &mut scaled)?;
+            self.journals(run, &of, &mut scaled)?;
         }
         self.size(run, &of, &mut scaled, on);
         Ok(scaled)
@@ -218,20 +248,21 @@ impl Scaler<'_> {
         let name = format!("parameter {key}={} of run '{}'", setting.value, run.name);
         let mut number = |number: u64, min: u64| {
             self.at_least(min.max(1), number, (setting.spot, &name));
-            divided(number, self.by)
+            self.whole(Whole::Number(number), (setting.spot, &name))
         };
         let value = match domain(&param.domain, &setting.value) {
-            Domain::Whole { min, .. } => {
-                setting.value.parse().ok().map(|n| number(n, min).to_string())
-            }
+            Domain::Whole { min, .. } => setting.value.parse().ok().map(|n| number(n, min)),
             Domain::Size { min, .. } => {
                 let size = setting.value.parse::<Bytes>().ok();
-                size.map(|size| number(size.0, min).to_string())
+                size.map(|size| number(size.0, min))
             }
             Domain::Curve { min, .. } => setting.value.parse::<Curve>().ok().map(|curve| {
-                let points: Vec<u64> = curve.points().iter().map(|n| number(*n, min)).collect();
-                let points: Vec<String> = points.iter().map(u64::to_string).collect();
+                let points: Vec<String> = curve.points().iter().map(|n| number(*n, min)).collect();
                 points.join(",")
+            }),
+            Domain::Widths => setting.value.parse().ok().map(|widths: Widths| {
+                self.at_least(1, widths.leaves(), (setting.spot, &name));
+                self.whole(Whole::Tree(widths), (setting.spot, &name))
             }),
             _ => None,
         };
@@ -240,7 +271,7 @@ impl Scaler<'_> {
             return Err(self.file.error(
                 run.scales_spot,
                 problem,
-                "name a number, a size or a curve",
+                "name a number, a size, a curve or the widths of a tree",
             ));
         };
         scaled.set.retain(|known| known.key != key);
@@ -304,31 +335,45 @@ impl Scaler<'_> {
     }
 
     /// Journals: those that specs give a size, and the one on a second disk.
-    fn journals(&mut self, run: &Run, scaled: &mut Conditions) -> Result<(), FileError> {
-        let mut second = None;
+    fn journals(
+        &mut self,
+        run: &Run,
+        of: &Conditions,
+        scaled: &mut Conditions,
+    ) -> Result<(), FileError> {
+        let as_then = of.option("period").is_some();
+        let (mut second, mut least) = (None, 0);
         for row in scaled.rows.iter_mut().flatten() {
-            let Ok(mut spec) = Spec::parse(&row.spec) else { continue };
+            let Ok(spec) = Spec::parse(&row.spec) else { continue };
+            let Some(sizing) = spec.journal_sizing() else { continue };
+            let refused = |error: SpecError| {
+                let problem = format!("'{}' of run '{}': {}", row.label, run.name, error.problem);
+                self.file.error(row.spot, problem, error.hint)
+            };
+            let size = spec.journal_size().map_err(refused)?;
             if spec.names_second_disk() {
                 second.get_or_insert(row.spot);
+                let alone = sizing.least_disk(as_then).0;
+                // With a size that is divided too, the disk only has to hold the least journal.
+                least = least.max(size.map_or(alone, |_| sizing.least(as_then).0));
             }
-            let Some((at, size)) = journal_size(&spec.mkfs) else { continue };
+            let Some(size) = size else { continue };
             if row.label == row.spec {
                 // A table's row is called as its spec reads, and that changes with the scale.
                 let problem = format!("row '{}' has a journal, which a scale divides", row.label);
                 return Err(self.file.error(row.spot, problem, "give the row a name of its own"));
             }
-            let name = format!("the journal of '{}' of run '{}', {size} MiB,", row.label, run.name);
-            self.at_least(LEAST_JOURNAL, size, (row.spot, &name));
-            let word = &mut spec.mkfs[at];
-            *word = word.replacen(&format!("size={size}"), &format!("size={}", size / self.by), 1);
-            row.spec = spec.to_string();
+            let divided = spec.with_journal_size(Bytes(size.0 / self.by)).map_err(refused)?;
+            let name = format!("the journal of '{}' of run '{}', {size},", row.label, run.name);
+            self.at_least(sizing.least(as_then).0, size.0, (row.spot, &name));
+            row.spec = divided.to_string();
         }
         let Some(spot) = second else { return Ok(()) };
         let typed =
             scaled.option("journal-size").and_then(|typed| typed.value.as_ref()?.parse().ok());
         let full: Bytes = typed.unwrap_or(USUAL_JOURNAL);
         let name = format!("the journal's disk of run '{}', {full},", run.name);
-        self.at_least(LEAST_JOURNAL * MIB, full.0, (spot, &name));
+        self.at_least(least.max(MIB), full.0, (spot, &name));
         put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);
         Ok(())
     }
@@ -346,16 +391,6 @@ fn domain(of: &Domain, value: &str) -> Domain {
 fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
     conditions.options.retain(|typed| typed.option != option);
     conditions.options.push(Typed { option: option.to_string(), value: Some(value), spot });
-}
-
-/// The word of `mke2fs -J size=MEBIBYTES`, and the size.
-fn journal_size(mkfs: &[String]) -> Option<(usize, u64)> {
-    mkfs.iter().enumerate().find_map(|(at, word)| {
-        let after = at > 0 && mkfs[at - 1] == "-J";
-        let items = word.strip_prefix("-J").or(after.then_some(word.as_str()))?;
-        let size = items.split(',').find_map(|item| item.strip_prefix("size="))?;
-        Some((at, size.parse().ok()?))
-    })
 }
 
 /// The text of a study with this scale in it, at the top, and with no other; 1 is left out.
@@ -469,6 +504,52 @@ more_than = 1
         assert!(error.ends_with("it runs at full scale only"), "{error}");
         let error = scaled(&STUDY.replace("[\"curve\"]", "[\"prefix\"]"), "1/2").unwrap_err();
         assert!(error.contains("parameter prefix=") && error.contains("cannot be divided"));
+    }
+
+    #[test]
+    fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_least_that_their_tools_take() {
+        let of = |spec: &str| STUDY.replace("ext3 -J size=64", spec);
+        let disk = "xfs -l logdev={journal}";
+        for (spec, by, is) in [
+            ("xfs -l size=256m", "1/4", "--fs=small=xfs -l size=64m"),
+            ("reiserfs -s 8193", "1/10", "--fs=small=reiserfs -s 819"),
+            ("jfs -s 32", "1/16", "--fs=small=jfs -s 2"),
+            (disk, "1/4", "--journal-size=64M"),
+            ("reiserfs -j {journal}", "1/7", "--journal-size=36M"),
+        ] {
+            let words = words(&scaled(&of(spec), by).unwrap());
+            assert!(words.iter().any(|known| known == is), "{is} in {words:?}");
+        }
+        for (spec, by, most) in [
+            ("xfs -l size=256m", "1/5", "1/4"),
+            ("reiserfs -s 8193", "1/16", "1/15"),
+            ("jfs -s 4", "1/5", "1/4"),
+            (disk, "1/5", "1/4"),
+            ("reiserfs -j {journal}", "1/8", "1/7"),
+        ] {
+            let error = scaled(&of(spec), by).unwrap_err();
+            assert!(
+                error.contains("journal") && error.ends_with(&format!("works is {most}")),
+                "{error}"
+            );
+        }
+        // The settings of a period let mkfs.xfs make smaller ones.
+        let then = of(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
+        assert!(scaled(&then, "1/10").is_ok());
+        let blocks = scaled(&of("xfs -l size=65536b"), "1/2").unwrap_err();
+        assert!(blocks.starts_with("s.toml:13:") && blocks.contains("bytes"), "{blocks}");
+    }
+
+    #[test]
+    fn what_comes_out_no_whole_number_is_refused_with_scales_on_either_side() {
+        let text = STUDY
+            .replace("curve = \"1000..4000x2\"", "files = 15")
+            .replace(", at = { files = 2000 }", "");
+        let text = text.replace("[\"curve\"]", "[\"files\"]");
+        let error = scaled(&text, "1/4").unwrap_err();
+        let is = "at scale 1/4 parameter files=15 of run 'a' comes out no whole number; 1/3 and 1/5 work";
+        assert!(error.ends_with(is), "{error}");
+        assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
     }
 
     #[test]
