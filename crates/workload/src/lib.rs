@@ -21,6 +21,7 @@ pub mod sizes;
 pub mod steady;
 pub mod tar;
 mod tenant;
+mod unlink;
 pub mod weights;
 mod whole_trees;
 pub mod widths;

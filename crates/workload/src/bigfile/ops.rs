@@ -198,21 +198,3 @@ impl OpSource for Reserve<'_> {
         may
     }
 }
-
-/// The file goes.
-pub struct Unlink(bool);
-
-impl Unlink {
-    /// One unlink.
-    pub fn new() -> Unlink {
-        Unlink(true)
-    }
-}
-
-impl OpSource for Unlink {
-    fn next(&mut self, op: &mut Op) -> bool {
-        name(op);
-        op.call = Call::Unlink { dir: ROOT };
-        std::mem::replace(&mut self.0, false)
-    }
-}

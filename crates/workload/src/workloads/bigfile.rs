@@ -2,12 +2,13 @@
 
 use fsdyno_record::{Bytes, OpKind};
 
-use crate::bigfile::ops::{Reserve, Seek, Sweep, Unlink};
+use crate::bigfile::ops::{Reserve, Seek, Sweep};
 use crate::bigfile::places::{NAME, Places, REWRITTEN, SOUGHT, WRITTEN};
 use crate::contents::LONGEST_SLICE;
 use crate::op::Payload;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Permutation;
+use crate::unlink::Unlink;
 use crate::workload::{
     Beforehand, Books, Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource,
     PhaseSpec, Share, Threads, Tree, Workload,
@@ -238,7 +239,7 @@ impl Workload for Big {
             Some(Phase::Rewrite) if first => Box::new(Sweep::new(places, REWRITTEN, false)),
             Some(Phase::RandomRead) => Box::new(Seek::new(places, true, share)),
             Some(Phase::RandomWrite) => Box::new(Seek::new(places, false, share)),
-            Some(Phase::Delete) if first => Box::new(Unlink::new()),
+            Some(Phase::Delete) if first => Box::new(Unlink::of(NAME)),
             _ => Box::new(NoOps),
         }
     }

@@ -6,8 +6,9 @@ use fsdyno_record::{Bytes, OpKind, seed};
 use crate::bonnie::alnum_names::AlnumNames;
 use crate::bonnie::big_file::{BigFile, Pass, PassKind, Seeks, State, UpdateRule, Writer};
 use crate::bonnie::file_set::{FileKind, FileSet, Task};
-use crate::op::{Call, DirSlot, Op, Payload};
+use crate::op::Payload;
 use crate::params::{Domain, Param, ParamError, Values};
+use crate::unlink::Unlink;
 use crate::workload::{
     Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
     Workload,
@@ -467,7 +468,7 @@ impl Workload for Bonnie {
                 Box::new(self.file.seeker(share.rank))
             }
             Some(Phase::Pass(_, pass)) if share.rank == 0 => Box::new(self.file.pass(*pass)),
-            Some(Phase::Unlink(_)) if share.rank == 0 => Box::new(Unlink(true)),
+            Some(Phase::Unlink(_)) if share.rank == 0 => Box::new(Unlink::of(NAME)),
             Some(Phase::Files(_, task, names)) if share.rank == 0 => self.set(*names).ops(*task),
             _ => Box::new(NoOps),
         }
@@ -518,18 +519,6 @@ impl Workload for Bonnie {
             inodes: if self.sequence.files > 0 { small } else { 1 },
             longest_name: AlnumNames::LONGEST,
         }
-    }
-}
-
-/// The large file goes.
-struct Unlink(bool);
-
-impl OpSource for Unlink {
-    fn next(&mut self, op: &mut Op) -> bool {
-        op.name.clear();
-        op.name.push(NAME);
-        op.call = Call::Unlink { dir: DirSlot::ROOT };
-        std::mem::replace(&mut self.0, false)
     }
 }
 
