@@ -399,6 +399,7 @@ proptest! {
         flush in choice(&["auto", "line", "none"]),
         list in choice(&["auto", "each", "once", "none"]),
         (think, size) in (choice(&["off", "original"]), choice(&["mix", "0", "1", "1024", "4096", "30000"])),
+        reads_after in 0u64..30,
         (seed, threads) in (prop::num::u64::ANY, 1u32..4),
     ) {
         let fsync = if protocol == "dovecot" { fsync } else { "optimized" };
@@ -408,6 +409,7 @@ proptest! {
             ("read-store", &read_store.to_string()), ("fill", &fill.min(read_store).to_string()),
             ("protocol", protocol), ("mail-fsync", fsync), ("flush", flush),
             ("list-source", list), ("think", think), ("size", size),
+            ("reads-after", &reads_after.to_string()),
         ], seed, threads);
         let delivered = memory.names.keys().filter(|path| path.contains("/new/")).count() as u64;
         let filled = maildirs * fill.min(read_store);

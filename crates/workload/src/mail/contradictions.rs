@@ -38,6 +38,7 @@ pub fn contradictions(values: &Values) -> Result<(), ParamError> {
         ("think", ["off", "off"]),
         ("writes", ["80", "80"]),
         ("gap", ["sync", "sync"]),
+        ("reads-after", ["0", "0"]),
     ] {
         let value = values.text(key);
         if !right.contains(&value) {

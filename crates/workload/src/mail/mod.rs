@@ -6,5 +6,6 @@ pub mod messages;
 pub mod names;
 pub mod office;
 pub mod protocol;
+pub mod reading;
 pub mod store;
 pub mod tree;

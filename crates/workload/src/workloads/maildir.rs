@@ -14,6 +14,7 @@ use crate::mail::protocol::{
     LIST_READ_STORE, LIST_WRITE_STORE, MAKE_MAILDIR, Protocol, READ_MESSAGE, RETRIEVE,
     RETRIEVE_AND_DELETE,
 };
+use crate::mail::reading::reading;
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{Boxes, MailTree};
 use crate::numbered::Numbered;
@@ -23,6 +24,7 @@ use crate::workload::{
     Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
+use crate::workloads::maildir_read::COMPUTE;
 
 /// The row of the table.
 pub const KIND: Kind = Kind {
@@ -59,6 +61,9 @@ does [RUN], reads it in calls of 4,096 bytes (perl 5.8's buffer [MEM]) until not
 it, and delivers it by `protocol`. A read does the same with a message of read_src (or it was a \
 maildir: the original's output does not tell) and delivers nothing. perl reads and writes by turns \
 [RUN], here the reads come first [OWN]. read_src is listed once, when the phase begins [DER].
+
+Phase `read`, if `reads-after` asks for it, is the script of workload maildir-read after a fresh mount, \
+on write_src. The original's maildirs were there already in five of its seven reading runs [PUB].
 
 Protocols: copy is the script: open in `new`, fstat, a write(2) for every line (printflush [RUN]) or \
 for 4,096 bytes, close, no fsync. qmail [SRC]: enter the maildir (an open and a close stand for \
@@ -174,6 +179,14 @@ const PARAMS: &[Param] = &[
         source: "[PUB] fsbench: 1, then 2, 4, 8, 16",
     },
     Param {
+        name: "reads-after",
+        default: "0",
+        domain: Domain::Whole { min: 0, max: 10_000_000 },
+        about: "How many random messages of the directory that is written from are read at the end, \
+                after a fresh mount: the script of workload maildir-read on what lies there.",
+        source: "[PUB] 10,000, on file systems whose maildirs had been made before",
+    },
+    Param {
         name: "retrieve",
         default: "read",
         domain: Domain::Choice(&["read", "delete"]),
@@ -187,8 +200,6 @@ const PARAMS: &[Param] = &[
 
 /// User time of the script for a write.
 const WRITE_COMPUTE: Nanos = Nanos(46_000_000);
-/// User time of the script for a read.
-const READ_COMPUTE: Nanos = Nanos(150_000);
 
 /// The phases of `deliverers=sweep`.
 const SWEEP: [(u64, &str); 5] =
@@ -199,6 +210,8 @@ enum Phase {
     Unpack,
     Setup,
     Mixed,
+    /// The script that only reads.
+    Read,
     /// So many deliverers; the messages are numbered from `first`.
     Deliver {
         deliverers: u64,
@@ -227,12 +240,14 @@ struct Maildir {
     maildirs: u64,
     /// Messages in each maildir after set-up.
     fill: u64,
+    reads_after: u64,
     listing: Listing,
     /// The script's own computing for a write and for a read.
     compute: (Nanos, Nanos),
     retrieval: &'static [Step],
     gap: GapKind,
     draws: u64,
+    seed: u64,
     /// By phase.
     sums: Vec<OnceLock<Sums>>,
     drawn_writes: OnceLock<u64>,
@@ -267,18 +282,20 @@ impl Maildir {
             writes: values.whole("writes"),
             maildirs,
             fill,
+            reads_after: values.whole("reads-after"),
             listing: match values.text("list-source") {
                 "none" => Listing::Never,
                 "once" => Listing::Once,
                 _ => Listing::Each,
             },
-            compute: if thinks { (WRITE_COMPUTE, READ_COMPUTE) } else { (Nanos(0), Nanos(0)) },
+            compute: if thinks { (WRITE_COMPUTE, COMPUTE) } else { (Nanos(0), Nanos(0)) },
             retrieval: match values.text("retrieve") {
                 "delete" => RETRIEVE_AND_DELETE,
                 _ => RETRIEVE,
             },
             gap: gap(values),
             draws: stream(setting.seed, "maildir").draw(),
+            seed: setting.seed,
         })
     }
 
@@ -357,6 +374,11 @@ impl Maildir {
         begin.into_iter().flatten().chain(ops)
     }
 
+    fn read_jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
+        let of = (self.reads_after, self.office.write_store);
+        reading(self.seed, LIST_WRITE_STORE, of, self.compute.1)
+    }
+
     /// The jobs of one op; the script computes before the first.
     fn mixed_op(&self, number: u64) -> impl Iterator<Item = Job> + Send + use<> {
         let job = self.mixed(number);
@@ -408,6 +430,7 @@ impl Maildir {
             Phase::Unpack => Sums::of(office, unpack(office)),
             Phase::Setup => Sums::of(office, self.setup_jobs()),
             Phase::Mixed => Sums::of(office, self.mixed_jobs()),
+            Phase::Read => Sums::of(office, self.read_jobs()),
             Phase::Deliver { first, .. } => {
                 let deliveries = self.deliverer_jobs(first, 1, 0);
                 let both = |job: Job| [job, Job { steps: self.retrieval, ..job }];
@@ -443,13 +466,15 @@ impl Maildir {
         let (numbers, messages) = match phase {
             Phase::Unpack => return Boxes::none(),
             Phase::Setup => (filled, filled),
-            Phase::Mixed => (filled + self.ops, filled + self.writes()),
+            Phase::Mixed | Phase::Read => (filled + self.ops, filled + self.writes()),
             Phase::Deliver { first, .. } if self.deletes() => (first + self.ops, filled),
             Phase::Deliver { first, .. } => (first + self.ops, first + self.ops),
         };
         let delivered = move |number: u64| match phase {
             _ if number < filled => Some((self.filling(number), Place::New)),
-            Phase::Mixed => self.is_write(number).then(|| (self.mixed(number), Place::New)),
+            Phase::Mixed | Phase::Read => {
+                self.is_write(number).then(|| (self.mixed(number), Place::New))
+            }
             _ if self.deletes() => None,
             _ => Some((self.delivered(number), Place::Seen)),
         };
@@ -461,7 +486,9 @@ impl Maildir {
 fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
     let deliverers = values.text("deliverers");
     if deliverers == "0" {
-        return vec![("unpack", Phase::Unpack), ("setup", Phase::Setup), ("mixed", Phase::Mixed)];
+        let reads = (values.whole("reads-after") > 0).then_some(("read", Phase::Read));
+        let script = [("unpack", Phase::Unpack), ("setup", Phase::Setup), ("mixed", Phase::Mixed)];
+        return script.into_iter().chain(reads).collect();
     }
     let asked = SWEEP
         .into_iter()
@@ -481,9 +508,10 @@ impl Workload for Maildir {
                     (GapKind::Sync, Threads::Exactly(*deliverers as u32 + 1))
                 }
                 Phase::Mixed if self.gap == GapKind::BackToBack => (self.gap, Threads::One),
+                Phase::Read => (GapKind::Remount, Threads::One),
                 _ => (GapKind::None, Threads::One),
             };
-            PhaseSpec { name, gap, verify: true, threads }
+            PhaseSpec { name, gap, verify: *phase != Phase::Read, threads }
         };
         PhaseSpec::chained(self.phases.iter().map(spec).collect())
     }
@@ -495,6 +523,7 @@ impl Workload for Maildir {
             Some(Phase::Unpack) if rank == 0 => Box::new(Runner::new(office, unpack(office))),
             Some(Phase::Setup) if rank == 0 => Box::new(Runner::new(office, self.setup_jobs())),
             Some(Phase::Mixed) if rank == 0 => Box::new(Runner::new(office, self.mixed_jobs())),
+            Some(Phase::Read) if rank == 0 => Box::new(Runner::new(office, self.read_jobs())),
             Some(Phase::Deliver { deliverers, first }) if rank < deliverers => {
                 Box::new(Runner::new(office, self.deliverer_jobs(first, deliverers, rank)))
             }
@@ -525,6 +554,7 @@ impl Workload for Maildir {
                 let reads = self.ops - writes;
                 sums.books([("operations", self.ops), ("writes", writes), ("reads", reads)])
             }
+            Phase::Read => sums.books([("reads", self.reads_after)]),
             Phase::Deliver { .. } => {
                 sums.books([("deliveries", self.ops), ("retrievals", self.ops)])
             }
@@ -536,6 +566,7 @@ impl Workload for Maildir {
             Phase::Unpack => Some("messages"),
             Phase::Setup => Some("maildirs"),
             Phase::Mixed => Some("operations"),
+            Phase::Read => Some("reads"),
             Phase::Deliver { .. } => Some("deliveries"),
         }
     }

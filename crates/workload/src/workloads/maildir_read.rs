@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
-use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
 use crate::mail::job::{Job, Runner, Sums};
 use crate::mail::names::LONGEST;
 use crate::mail::office::Office;
-use crate::mail::protocol::{COPY, LIST_READ_STORE, READ_MESSAGE};
+use crate::mail::protocol::{COPY, LIST_READ_STORE};
+use crate::mail::reading::reading;
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{Boxes, MailTree};
 use crate::numbered::Numbered;
@@ -117,14 +117,8 @@ impl MaildirRead {
         })
     }
 
-    fn jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
-        let mut draws = stream(self.seed, "maildir-read");
-        let reads = (0..self.reads).map(move |_| Job {
-            message: draws.below(self.office.read_store),
-            compute: self.compute,
-            ..Job::new(READ_MESSAGE)
-        });
-        std::iter::once(Job::new(LIST_READ_STORE)).chain(reads)
+    fn jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
+        reading(self.seed, LIST_READ_STORE, (self.reads, self.office.read_store), self.compute)
     }
 
     /// What a phase comes to: gone through once, then remembered.

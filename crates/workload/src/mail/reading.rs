@@ -1,0 +1,24 @@
+//! The script that only reads: one listing, then random messages.
+
+use fsdyno_record::Nanos;
+use fsdyno_record::seed::stream;
+
+use crate::mail::job::{Job, Step};
+use crate::mail::protocol::READ_MESSAGE;
+
+/// A listing by `list`, then so many `reads` of messages drawn evenly from the first `store`, each after so much
+/// computing.
+pub fn reading(
+    seed: u64,
+    list: &'static [Step],
+    (reads, store): (u64, u64),
+    compute: Nanos,
+) -> impl Iterator<Item = Job> + Send {
+    let mut draws = stream(seed, "maildir-read");
+    let reads = (0..reads).map(move |_| Job {
+        message: draws.below(store),
+        compute,
+        ..Job::new(READ_MESSAGE)
+    });
+    std::iter::once(Job::new(list)).chain(reads)
+}
