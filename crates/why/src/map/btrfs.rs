@@ -24,19 +24,24 @@ struct Chunk {
 pub fn read(image: &File) -> Result<Map, MapError> {
     let size = image.metadata().map_err(|source| MapError::Host { tool: "btrfs", source })?.len();
     let dump = BTRFS.ask(&["inspect-internal", "dump-tree", "{image}"], image, "")?;
-    let chunks = chunks(&dump.text);
-    if chunks.is_empty() {
-        return Err(BTRFS.unreadable(&dump));
-    }
     let node = dump.text.lines().find_map(|line| line.strip_prefix("nodesize "));
     let node = node.and_then(number).or_else(|| node_size(image)).unwrap_or(16 << 10);
+    of(&dump.text, node, size).ok_or_else(|| BTRFS.unreadable(&dump))
+}
+
+/// The map that a dump tells, of blocks of trees of a size on a device of a size; none where it has no chunk.
+fn of(text: &str, node: u64, size: u64) -> Option<Map> {
+    let chunks = chunks(text);
+    if chunks.is_empty() {
+        return None;
+    }
     let mut map = Map::default();
     // A block of a tree that was freed still lies in a chunk that holds nothing else.
     for chunk in chunks.iter().filter(|chunk| chunk.metadata) {
         let kind = if chunk.system { Structure::RootTree } else { Structure::FreedTree };
-        paint(&mut map, &chunks, &chunk.logical, kind);
+        paint(&mut map, &chunks, &chunk.logical, Some(kind));
     }
-    for line in dump.text.lines() {
+    for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["leaf" | "node", address, .., "owner", owner] if words.contains(&"items") => {
@@ -48,7 +53,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
                 if let (Ok(address), Ok(length)) = (address.parse::<u64>(), length.parse::<u64>())
                     && address > 0
                 {
-                    paint(&mut map, &chunks, &(address..address + length), Structure::Data);
+                    paint(&mut map, &chunks, &(address..address + length), Some(Structure::Data));
                 }
             }
             _ => {}
@@ -57,7 +62,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     for at in SUPERBLOCKS.into_iter().filter(|at| at + SUPERBLOCK <= size) {
         map.paint(at..at + SUPERBLOCK, Structure::Superblock);
     }
-    Ok(map)
+    Some(map)
 }
 
 /// The size of a tree's block, from the superblock (offset 0x94 of struct btrfs_super_block).
@@ -69,25 +74,33 @@ fn node_size(image: &File) -> Option<u64> {
     (4096..=65536).contains(&size).then_some(size)
 }
 
-fn tree(owner: &str) -> Structure {
-    match owner {
+/// What a tree is for; none of one that is not known here, which is not guessed.
+fn tree(owner: &str) -> Option<Structure> {
+    Some(match owner {
         "ROOT_TREE" | "CHUNK_TREE" | "DEV_TREE" | "UUID_TREE" => Structure::RootTree,
         "EXTENT_TREE" | "FREE_SPACE_TREE" | "BLOCK_GROUP_TREE" => Structure::ExtentTree,
         "CSUM_TREE" => Structure::ChecksumTree,
         "TREE_LOG" => Structure::LogTree,
-        _ => Structure::FsTree,
-    }
+        "FS_TREE" | "DATA_RELOC_TREE" => Structure::FsTree,
+        // Subvolumes and snapshots have numbers.
+        number if number.bytes().all(|byte| byte.is_ascii_digit()) => Structure::FsTree,
+        _ => return None,
+    })
 }
 
-/// Paints addresses where they lie on the device, each copy.
-fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Structure) {
+/// Paints addresses where they lie on the device, each copy; none takes back what was said of them.
+fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Structure>) {
     for chunk in chunks {
         let (start, end) =
             (logical.start.max(chunk.logical.start), logical.end.min(chunk.logical.end));
         if start < end {
             for copy in &chunk.copies {
                 let at = copy + (start - chunk.logical.start);
-                map.paint(at..at + (end - start), structure);
+                let bytes = at..at + (end - start);
+                match structure {
+                    Some(structure) => map.paint(bytes, structure),
+                    None => map.forget(bytes),
+                }
             }
         }
     }
@@ -122,4 +135,27 @@ fn chunks(text: &str) -> Vec<Chunk> {
         }
     }
     chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_is_not_known_is_not_guessed_and_a_block_of_none_was_freed() {
+        let text = "\
+\titem 0 key (FIRST_CHUNK_TREE CHUNK_ITEM 1048576) itemoff 16105 itemsize 80
+\t\tlength 65536 owner 2 stripe_len 65536 type METADATA|single
+\t\tio_align 65536 io_width 65536 sector_size 4096
+\t\t\tstripe 0 devid 1 offset 2097152
+leaf 1048576 items 3 free space 15000 generation 5 owner FS_TREE
+leaf 1064960 items 3 free space 15000 generation 5 owner 256
+leaf 1081344 items 3 free space 15000 generation 5 owner TREE_OF_TOMORROW
+";
+        let map = of(text, 16 << 10, 16 << 20).unwrap();
+        let at = |block: u64| map.at(2_097_152 + block * (16 << 10)).0;
+        use Structure::*;
+        assert_eq!([0, 1, 2, 3].map(at), [Some(FsTree), Some(FsTree), None, Some(FreedTree)]);
+        assert!(of("no chunk at all", 16 << 10, 16 << 20).is_none());
+    }
 }

@@ -117,19 +117,21 @@ fn inode(about: &str, layout: &Layout, map: &mut Map) {
     let Some(inode) = number(rest) else { return };
     let kind = rest.split_once("Type: ").map_or("", |(_, kind)| kind.trim_start());
     let own = match () {
-        () if Some(inode) == layout.journal => Structure::Journal,
-        () if inode == RESIZE_INODE => Structure::GroupDescriptors,
-        () if Some(inode) == layout.orphans => Structure::InodeTable,
-        () if kind.starts_with("directory") => Structure::Directory,
-        () if kind.starts_with("symlink") => Structure::Attribute,
-        () => Structure::Data,
+        () if Some(inode) == layout.journal => Some(Structure::Journal),
+        () if inode == RESIZE_INODE => Some(Structure::GroupDescriptors),
+        () if Some(inode) == layout.orphans => Some(Structure::InodeTable),
+        () if kind.starts_with("directory") => Some(Structure::Directory),
+        () if kind.starts_with("symlink") => Some(Structure::Attribute),
+        () if kind.starts_with("regular") => Some(Structure::Data),
+        // Bad blocks, and what a later debugfs may say: not guessed.
+        () => None,
     };
     let attributes = rest.split_once("File ACL: ").and_then(|(_, acl)| number(acl));
     if let Some(block) = attributes.filter(|block| *block > 0) {
         map.paint(layout.bytes(&(block..block + 1)), Structure::Attribute);
     }
     let list = rest.split_once("\nBLOCKS:\n").or_else(|| rest.split_once("\nEXTENTS:\n"));
-    let Some((_, list)) = list else { return };
+    let Some((own, (_, list))) = own.zip(list) else { return };
     // `(0-11):524-535, (IND):536, (ETB0):33792`
     let list = list.split_once("\nTOTAL").map_or(list, |(list, _)| list);
     for part in list.split([',', '\n']) {
@@ -142,5 +144,29 @@ fn inode(about: &str, layout: &Layout, map: &mut Map) {
             false => Structure::Extents,
         };
         map.paint(layout.bytes(&blocks), structure);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inode_of_no_known_type_is_not_guessed() {
+        let layout = Layout { block: 4096, inodes_per_group: 100, journal: Some(8), orphans: None };
+        let about = |kind: &str, inode: u64| {
+            let text = format!(
+                "Inode: {inode}   Type: {kind}    Mode:  0644   Flags: 0x80000\nFile ACL: 0\n\
+                 EXTENTS:\n(ETB0):9, (0-2):20-22\n"
+            );
+            let mut map = Map::default();
+            super::inode(&text, &layout, &mut map);
+            map.ranges().map(|(range, is)| (range.start / 4096, is)).collect::<Vec<_>>()
+        };
+        use Structure::*;
+        assert_eq!(about("regular", 12), [(9, Extents), (20, Data)]);
+        assert_eq!(about("directory", 12), [(9, Extents), (20, Directory)]);
+        assert_eq!(about("regular", 8), [(9, Journal), (20, Journal)]);
+        assert_eq!(about("bad type", 1), []);
     }
 }

@@ -135,7 +135,16 @@ impl Map {
         if range.is_empty() {
             return;
         }
+        self.forget(range.clone());
+        self.ranges.insert(range.start, (range.end, structure));
+    }
+
+    /// Takes back what was said of a range: nobody can tell what lies there.
+    pub fn forget(&mut self, range: Range) {
         let Range { start, end } = range;
+        if start >= end {
+            return;
+        }
         // What begins before and reaches into it is cut.
         if let Some((&before, &(until, held))) = self.ranges.range(..start).next_back()
             && until > start
@@ -156,7 +165,6 @@ impl Map {
                 self.ranges.insert(end, (until, held));
             }
         }
-        self.ranges.insert(start, (end, structure));
     }
 
     /// What lies at a byte, and up to where the answer holds.
@@ -204,14 +212,18 @@ mod tests {
         /// Against a table with one row a byte.
         #[test]
         fn what_was_painted_last_is_what_lies_there(
-            strokes in proptest::collection::vec((0u64..60, 0u64..20, 0usize..20), 0..30)
+            strokes in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
         ) {
             let mut map = Map::default();
             let mut table = [None; 100];
             for (start, length, which) in strokes {
-                let structure = Structure::ALL[which].0;
-                map.paint(start..start + length, structure);
-                table[start as usize..(start + length) as usize].fill(Some(structure));
+                // One in so many strokes takes back what was said.
+                let structure = (which < 20).then(|| Structure::ALL[which].0);
+                match structure {
+                    Some(structure) => map.paint(start..start + length, structure),
+                    None => map.forget(start..start + length),
+                }
+                table[start as usize..(start + length) as usize].fill(structure);
             }
             let mut at = 0;
             while at < 100 {

@@ -102,4 +102,12 @@ mod tests {
         let wanted = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
         assert_eq!(together(&wanted, 4096, 100), [0..2, 4..5]);
     }
+
+    #[test]
+    fn a_block_of_no_known_kind_is_not_guessed() {
+        assert_eq!(structure("btcnt"), Some(Structure::FreeSpaceTree));
+        for kind in ["free1", "unknown", "missing", "of_tomorrow", ""] {
+            assert_eq!(structure(kind), None, "{kind}");
+        }
+    }
 }
