@@ -3,7 +3,8 @@
 //! A cell stands for all requests that fall into it and has the structure that most of them touch, so that a
 //! million requests are shown as honestly as ten; how many that hides is counted.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::Nanos;
 use serde::{Deserialize, Serialize};
@@ -37,12 +38,74 @@ pub struct DiskGrid {
     pub disk: u8,
     /// The lowest byte that a request begins at, and the highest.
     pub bytes: (u64, u64),
+    /// The parts of it in which requests lie, rising; what lies between them is in no row. Empty of a grid that
+    /// is one part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<Band>,
     /// The cells by structure (none: it cannot be told), column and row, from the left and from below.
     pub cells: Vec<(Option<Structure>, Vec<Place>)>,
 }
 
 /// A cell's column and row.
 pub type Place = (u16, u16);
+
+/// A part of a disk with a scale of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Band {
+    /// The lowest byte that a request begins at, and the highest.
+    pub bytes: (u64, u64),
+    /// The rows of those two.
+    pub rows: (u16, u16),
+}
+
+/// What is empty of a disk is left out if it is more than one in so many of its bytes, and so many at least.
+const EMPTY: u64 = 10;
+const LEAST_EMPTY: u64 = 16 << 20;
+/// And only the largest ones.
+const MOST_BANDS: usize = 5;
+/// Rows that a band has at least, and rows between two.
+const LEAST: u16 = 10;
+const BETWEEN: u16 = 3;
+
+impl DiskGrid {
+    /// Its parts, of one that is whole too.
+    pub fn parts(&self) -> Vec<Band> {
+        match self.bands.is_empty() {
+            true => vec![Band { bytes: self.bytes, rows: (0, ROWS - 1) }],
+            false => self.bands.clone(),
+        }
+    }
+}
+
+/// The parts in which bytes lie, where large ones without any are between them.
+fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
+    let (Some(&low), Some(&high)) = (bytes.first(), bytes.last()) else { return Vec::new() };
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    let mut gaps: Vec<(u64, u64)> = pairs.map(|(from, to)| (*from, *to)).collect();
+    gaps.retain(|(from, to)| to - from > ((high - low) / EMPTY).max(LEAST_EMPTY));
+    gaps.sort_by_key(|(from, to)| Reverse(to - from));
+    gaps.truncate(MOST_BANDS - 1);
+    gaps.sort_unstable();
+    if gaps.is_empty() {
+        return Vec::new();
+    }
+    let begins = std::iter::once(low).chain(gaps.iter().map(|gap| gap.1));
+    let ends = gaps.iter().map(|gap| gap.0).chain(std::iter::once(high));
+    let parts: Vec<(u64, u64)> = begins.zip(ends).collect();
+    let whole: u128 = parts.iter().map(|(from, to)| u128::from(to - from)).sum();
+    let count = parts.len() as u16;
+    let free = ROWS - count * LEAST - (count - 1) * BETWEEN;
+    let mut row = 0;
+    let mut bands = Vec::new();
+    for bytes in parts {
+        let share = (u128::from(bytes.1 - bytes.0) * u128::from(free)).checked_div(whole);
+        let share = share.map_or(free / count, |rows| rows as u16);
+        let last = row + LEAST + share - 1;
+        bands.push(Band { bytes, rows: (row, last) });
+        row = last + 1 + BETWEEN;
+    }
+    bands
+}
 
 impl Grid {
     /// The grid of a phase's requests; none where there are none.
@@ -61,12 +124,16 @@ impl Grid {
     }
 
     fn one(&mut self, disk: u8, dots: &[&Dot]) -> DiskGrid {
-        let bytes = dots.iter().map(|dot| dot.byte);
-        let (low, high) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
+        let bytes: BTreeSet<u64> = dots.iter().map(|dot| dot.byte).collect();
+        let ends = bytes.first().copied().zip(bytes.last().copied()).unwrap_or_default();
+        let mut disk = DiskGrid { disk, bytes: ends, bands: bands(&bytes), cells: Vec::new() };
+        let parts = disk.parts();
         let mut cells: BTreeMap<(u16, u16), BTreeMap<Option<Structure>, u64>> = BTreeMap::new();
         for dot in dots {
             let column = cell(dot.arrived.0, (self.time.0.0, self.time.1.0), COLUMNS);
-            let row = cell(dot.byte, (low, high), ROWS);
+            let of = |band: &&Band| (band.bytes.0..=band.bytes.1).contains(&dot.byte);
+            let Some(band) = parts.iter().find(of) else { continue };
+            let row = band.rows.0 + cell(dot.byte, band.bytes, band.rows.1 - band.rows.0 + 1);
             *cells.entry((column, row)).or_default().entry(dot.structure).or_default() += 1;
         }
         let mut shown: BTreeMap<Option<Structure>, Vec<Place>> = BTreeMap::new();
@@ -76,7 +143,8 @@ impl Grid {
             self.hidden += held.values().sum::<u64>() - count;
             shown.entry(*structure).or_default().push(at);
         }
-        DiskGrid { disk, bytes: (low, high), cells: shown.into_iter().collect() }
+        disk.cells = shown.into_iter().collect();
+        disk
     }
 }
 
@@ -103,7 +171,7 @@ mod tests {
         dots.push(dot(0, 1_000_000_000, 1 << 30, None));
         let grid = Grid::of(&dots).unwrap();
         assert_eq!((grid.requests, grid.hidden, grid.disks.len()), (5, 1, 1));
-        let corner = vec![(COLUMNS - 1, ROWS - 1)];
+        let corner = vec![(COLUMNS - 1, grid.disks[0].bands[1].rows.0)];
         let data = (Some(Structure::Data), vec![(0, 0)]);
         assert_eq!(grid.disks[0].cells, [(None, corner), data]);
         assert_eq!(Grid::of(&[]), None);
@@ -117,5 +185,29 @@ mod tests {
         let bytes: Vec<_> = grid.disks.iter().map(|disk| (disk.disk, disk.bytes)).collect();
         assert_eq!(bytes, [(0, (1 << 40, 1 << 40)), (1, (0, 4096))]);
         assert_eq!(grid.time, (Nanos(0), Nanos(20)));
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out_and_each_part_has_rows_of_its_own() {
+        const GIB: u64 = 1 << 30;
+        let bytes = [GIB, GIB + 4096, 9 * GIB, 9 * GIB + GIB / 2, 10 * GIB];
+        let dots: Vec<Dot> = bytes.into_iter().map(|byte| dot(0, 0, byte, None)).collect();
+        let grid = Grid::of(&dots).unwrap();
+        let disk = &grid.disks[0];
+        let parts: Vec<_> = disk.bands.iter().map(|band| band.bytes).collect();
+        assert_eq!(parts, [(GIB, GIB + 4096), (9 * GIB, 10 * GIB)]);
+        let [below, above] = [0, 1].map(|at: usize| disk.bands[at].rows);
+        assert_eq!(below, (0, LEAST - 1));
+        assert_eq!(above.0, LEAST + BETWEEN);
+        assert!((90..ROWS).contains(&above.1), "{above:?}");
+        let rows: Vec<u16> = disk.cells[0].1.iter().map(|(_, row)| *row).collect();
+        assert_eq!(rows, [below.0, below.1, above.0, (above.0 + above.1) / 2, above.1]);
+        assert_eq!(grid.hidden, 0);
+        // Bytes that lie evenly are one part, and as many parts as there may be find room.
+        let even: BTreeSet<u64> = (0..50).collect();
+        assert_eq!(bands(&even), []);
+        let far: BTreeSet<u64> = (0..9).map(|at| at * at * GIB).collect();
+        let most = bands(&far);
+        assert!(most.len() <= MOST_BANDS && most.last().unwrap().rows.1 < ROWS, "{most:?}");
     }
 }

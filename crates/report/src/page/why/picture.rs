@@ -12,6 +12,12 @@ use super::super::chart::{Anchor, Chart, Key};
 /// Height of a disk's part, in pixels.
 const HEIGHT: f64 = 200.0;
 
+/// Fewer spots than these are drawn three times as wide and high, so that they are seen.
+const FEW: usize = 1000;
+
+/// Height of a part that has room for two labels, in pixels.
+const ROOM: f64 = 30.0;
+
 /// What is drawn where nobody can tell the structure.
 const UNKNOWN: &str = "ink";
 
@@ -59,8 +65,9 @@ pub fn chart(title: &str, grid: &Grid) -> Chart {
         chart.grow(HEIGHT + 6.0);
     }
     let bottom = chart.height();
-    for (at, time, anchor) in [(0.0, grid.time.0, Anchor::Start), (1.0, grid.time.1, Anchor::End)] {
-        chart.text("tick", at, bottom + 12.0, anchor, &seconds(time));
+    let ends = [(0.0, "first request".into(), Anchor::Start), (1.0, lasts(grid), Anchor::End)];
+    for (at, label, anchor) in ends {
+        chart.text("tick", at, bottom + 12.0, anchor, &label);
     }
     chart.grow(20.0);
     chart
@@ -71,20 +78,33 @@ fn look(structure: Option<Structure>) -> (&'static str, &'static str) {
 }
 
 fn description(grid: &Grid) -> String {
-    format!(
-        "{} requests from {} to {}, by their address",
-        grid.requests,
-        seconds(grid.time.0),
-        seconds(grid.time.1)
-    )
+    format!("{} requests within {}, by their address", grid.requests, took(grid))
+}
+
+/// From the first request to the last.
+fn took(grid: &Grid) -> Nanos {
+    Nanos(grid.time.1.0.saturating_sub(grid.time.0.0))
+}
+
+/// What stands below the last request.
+fn lasts(grid: &Grid) -> String {
+    if took(grid).0 == 0 { String::new() } else { format!("{} later", took(grid)) }
 }
 
 /// What a reader of it has to know.
 pub fn note(grid: &Grid) -> String {
+    let hides = match grid.hidden {
+        0 => String::new(),
+        hidden => format!(", which hides {hidden} of them"),
+    };
+    let parts = match grid.disks.iter().any(|disk| disk.bands.len() > 1) {
+        true => " Where no request lies the disk is left out; each part has a scale of its own.",
+        false => "",
+    };
     format!(
-        "{} requests by their address and the time they arrived at; a spot has the colour of what most of \
-         its requests touch, which hides {} of them.",
-        grid.requests, grid.hidden
+        "{} requests by their address, from below, and the time they arrived at; a spot has the colour of \
+         what most of its requests touch{hides}.{parts}",
+        grid.requests
     )
 }
 
@@ -93,18 +113,28 @@ fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
     chart.put(format_args!(
         r#"<svg y="{top:.1}" width="100%" height="{HEIGHT}" viewBox="0 0 {COLUMNS} {ROWS}" preserveAspectRatio="none">"#
     ));
+    let spots: usize = disk.cells.iter().map(|(_, cells)| cells.len()).sum();
+    let around = u16::from(spots < FEW);
     for (structure, cells) in &disk.cells {
-        let (class, path) = (look(*structure).0, path(cells));
+        let (class, path) = (look(*structure).0, path(cells, around));
         chart.put(format_args!(r#"<path class="{class}" d="{path}"/>"#));
     }
     chart.put(format_args!("</svg>"));
-    chart.level(top + HEIGHT, &gibibytes(disk.bytes.0));
-    chart.level(top, "");
-    chart.text("tick", 0.0, top + 12.0, Anchor::Start, &gibibytes(disk.bytes.1));
+    let row = HEIGHT / f64::from(ROWS);
+    for band in disk.parts() {
+        let (low, high) = (f64::from(band.rows.0), f64::from(band.rows.1 + 1));
+        let (bottom, top) = (top + HEIGHT - low * row, top + HEIGHT - high * row);
+        chart.level(bottom, &gibibytes(band.bytes.0));
+        chart.level(top, "");
+        // Two labels need room, and two numbers.
+        if bottom - top >= ROOM && gibibytes(band.bytes.0) != gibibytes(band.bytes.1) {
+            chart.text("tick", 0.0, top + 12.0, Anchor::Start, &gibibytes(band.bytes.1));
+        }
+    }
 }
 
-/// The cells as boxes; those side by side are one.
-fn path(cells: &[(u16, u16)]) -> String {
+/// The cells as boxes, so many cells larger on each side; those side by side are one.
+fn path(cells: &[(u16, u16)], around: u16) -> String {
     let mut cells: Vec<(u16, u16)> = cells.iter().map(|(column, row)| (*row, *column)).collect();
     cells.sort_unstable();
     let mut out = String::new();
@@ -113,11 +143,14 @@ fn path(cells: &[(u16, u16)]) -> String {
         let follows = |(offset, cell): (usize, &(u16, u16))| {
             *cell == (row, from.saturating_add(u16::try_from(offset).unwrap_or(u16::MAX)))
         };
-        let wide = cells[at..].iter().enumerate().take_while(|it| follows(*it)).count();
-        // Writing to a string cannot fail, so the result carries nothing. Rows count from below.
-        let y = (ROWS - 1).saturating_sub(row);
-        let _ = write!(out, "M{from} {y}h{wide}v1h-{wide}z");
-        at += wide.max(1);
+        let many = cells[at..].iter().enumerate().take_while(|it| follows(*it)).count();
+        // Rows count from below. What reaches over the edge is cut off.
+        let (wide, high) = (many + 2 * usize::from(around), 1 + 2 * around);
+        let (x, y) = (i32::from(from) - i32::from(around), (ROWS - 1).saturating_sub(row));
+        let y = i32::from(y) - i32::from(around);
+        // Writing to a string cannot fail, so the result carries nothing.
+        let _ = write!(out, "M{x} {y}h{wide}v{high}h-{wide}z");
+        at += many.max(1);
     }
     out
 }
@@ -126,13 +159,11 @@ fn gibibytes(bytes: u64) -> String {
     format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-fn seconds(time: Nanos) -> String {
-    format!("{:.3} s", time.0 as f64 / 1e9)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use fsdyno_why::grid::Band;
 
     use super::*;
 
@@ -179,9 +210,10 @@ mod tests {
     #[test]
     fn cells_side_by_side_are_one_box() {
         assert_eq!(
-            path(&[(3, 0), (4, 0), (6, 0), (3, 1)]),
+            path(&[(3, 0), (4, 0), (6, 0), (3, 1)], 0),
             "M3 99h2v1h-2zM6 99h1v1h-1zM3 98h1v1h-1z"
         );
+        assert_eq!(path(&[(0, 0), (1, 0)], 1), "M-1 98h4v3h-4z");
     }
 
     #[test]
@@ -189,6 +221,7 @@ mod tests {
         let disk = |disk, high| DiskGrid {
             disk,
             bytes: (0, high),
+            bands: Vec::new(),
             cells: vec![(Some(Structure::Data), vec![(0, 0)]), (None, vec![(9, 9)])],
         };
         let mut grid = Grid { disks: vec![disk(0, 1 << 30)], requests: 2, ..Grid::default() };
@@ -198,5 +231,23 @@ mod tests {
         grid.disks.push(disk(1, 2 << 30));
         let two = chart("x", &grid).inline("i");
         assert!(two.contains(">disk 0<") && two.contains(">disk 1<") && two.contains(">2.00 GiB<"));
+    }
+
+    #[test]
+    fn parts_of_a_disk_have_their_own_addresses_and_that_is_told() {
+        let band = |low: u64, high: u64, rows| Band { bytes: (low << 30, high << 30), rows };
+        let disk = DiskGrid {
+            disk: 0,
+            bytes: (1 << 30, 9 << 30),
+            bands: vec![band(1, 1, (0, 9)), band(7, 9, (13, 99))],
+            cells: vec![(Some(Structure::Data), vec![(0, 0)])],
+        };
+        let time = (Nanos(5_000_000_000), Nanos(5_030_000_000));
+        let grid = Grid { time, disks: vec![disk], requests: 1, hidden: 0 };
+        let drawn = chart("x", &grid).inline("i");
+        for label in [">1.00 GiB<", ">7.00 GiB<", ">9.00 GiB<", ">30.0 ms later<"] {
+            assert_eq!(drawn.matches(label).count(), 1, "{label}: {drawn}");
+        }
+        assert!(note(&grid).contains("is left out") && !note(&grid).contains("hides"));
     }
 }
