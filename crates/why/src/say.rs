@@ -6,7 +6,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Stage;
 
 use crate::account::Sum;
-use crate::explained::{Explained, Phase};
+use crate::explained::{Explained, Flat, Phase};
 use crate::kernel::tree::SMALLER;
 use crate::kernel::{Frame, Task};
 use crate::map::Structure;
@@ -22,6 +22,9 @@ pub fn sentences(it: &Explained, other: Option<&Explained>) -> Vec<String> {
             Some(Side { it, at, phase })
         });
         out.extend(disk(&here, there.as_ref()));
+        if there.is_none() {
+            out.extend(ran(phase));
+        }
         if let Some(there) = there {
             let label = if it.label == there.it.label { "the other" } else { &there.it.label };
             out.extend(difference(&here, &there, label));
@@ -276,6 +279,27 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
     ))
 }
 
+/// How much of a phase its ops were on the processor, and in which function for longest.
+fn ran(phase: &Phase) -> Option<String> {
+    let each = per_op(phase)?;
+    let of_ops = phase.functions.iter().filter(|it| it.task == Task::Ops);
+    let (all, longest) = of_ops.fold((0, None), |(all, longest): (u64, Option<&Flat>), it| {
+        let longest = longest.filter(|longest| longest.instructions >= it.instructions);
+        (all + it.instructions, longest.or(Some(it)))
+    });
+    let longest = longest.filter(|it| it.instructions > 0)?;
+    let part = 100.0 * longest.instructions as f64 / all.max(1) as f64;
+    Some(format!(
+        "{}: the threads that issue ops run for {} of the phase's {} ({}): {each:.0} instructions an op, \
+         the most of them in {} ({part:.0} %).",
+        phase.name,
+        phase.cpu_ns,
+        phase.took_ns,
+        percent(phase.cpu_ns, phase.took_ns),
+        longest.function,
+    ))
+}
+
 /// Where a difference comes from is named if at least so much of it does.
 const MOST: f64 = 0.5;
 
@@ -372,6 +396,7 @@ mod tests {
         let tree = leaf(0, "", &[("do_syscall_64", leaf(0, "entry", &tree))]);
         let mut phase =
             Phase { name: "unlink".into(), ops: 10, took_ns: Nanos(2_000_000), ..Phase::default() };
+        phase.cpu_ns = Nanos(900_000);
         phase.take(&BTreeMap::from([(Task::Ops, tree)]));
         Explained {
             label: label.into(),
@@ -387,7 +412,9 @@ mod tests {
         let ext4 = explained("ext4", (100, 110_000), 1000);
         let alone = "unlink: 71 % of the disk's time is seeks to inode tables (600 seeks)";
         let part = "it is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
-        assert_eq!(sentences(&ext3, None), [format!("{alone}; {part}")]);
+        let ran = "unlink: the threads that issue ops run for 900 us of the phase's 2.00 ms (45 %): 1280 \
+                   instructions an op, the most of them in vfs_unlink (78 %).";
+        assert_eq!(sentences(&ext3, None), [format!("{alone}; {part}"), ran.to_string()]);
         assert_eq!(
             sentences(&ext3, Some(&ext4)),
             [
