@@ -1,12 +1,13 @@
 //! A flame graph: functions as wide as the instructions in them and below them, callees below their callers;
 //! of two results coloured by the difference.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use fsdyno_why::kernel::{Frame, Task};
 use fsdyno_why::{Explained, Phase};
 
-use super::super::chart::{Chart, percent};
+use super::super::chart::{Chart, Key, percent};
 use crate::markup::escape;
 use crate::number::clean;
 
@@ -49,6 +50,8 @@ struct Graph {
     against: Option<f64>,
     left_out: usize,
     depth: usize,
+    /// The layers that are drawn, by their class.
+    layers: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 /// The graph of what a phase's ops executed, as wide as the whole; against another's it is red where this one
@@ -65,6 +68,7 @@ pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>)
         against: there.map(|(_, phase, _)| phase.ops.max(1) as f64),
         left_out: 0,
         depth: 0,
+        layers: BTreeMap::new(),
     };
     if graph.whole <= 0.0 {
         return None;
@@ -77,7 +81,12 @@ pub fn chart(it: &Explained, phase: &Phase, there: Option<(&Explained, &Phase)>)
         graph.whole, graph.left_out
     );
     let mut chart = Chart::new(clean(&title), description);
-    chart.put(format_args!("{}", graph.body));
+    chart.key(&graph.key());
+    let top = chart.height();
+    chart.put(format_args!(
+        r#"<svg y="{top:.0}" width="100%" overflow="visible">{}</svg>"#,
+        graph.body
+    ));
     chart.grow((graph.depth as f64 + 1.0) * ROW + 4.0);
     Some(chart)
 }
@@ -102,6 +111,19 @@ impl Graph {
         }
     }
 
+    /// What a colour stands for: layers of the kernel, and modules; against another, more and less.
+    fn key(&self) -> Vec<(Key, String)> {
+        let boxed = |class: &str, says: &str| (Key::Box(class.into()), says.to_string());
+        if self.against.is_some() {
+            return vec![boxed("f1", "more than the other"), boxed("f0", "less")];
+        }
+        let key = |(class, layers): (&&'static str, &BTreeSet<String>)| {
+            let names: Vec<String> = layers.iter().map(|layer| clean(layer)).collect();
+            boxed(class, &names.join(", "))
+        };
+        self.layers.iter().map(key).collect()
+    }
+
     fn one(
         &mut self,
         name: &str,
@@ -114,7 +136,11 @@ impl Graph {
         let mut says =
             format!("{name} ({}): {whole:.1} instructions an op, {own:.1} in itself", frame.layer);
         let (class, opacity) = match self.against {
-            None => (class(&frame.layer), 0.4),
+            None => {
+                let class = class(&frame.layer);
+                self.layers.entry(class).or_default().insert(frame.layer.clone());
+                (class, 0.4)
+            }
             Some(ops) => {
                 let more = whole - width(other, ops);
                 let _ = write!(says, ", {more:+.1} against the other");
@@ -154,7 +180,6 @@ pub fn note(against: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
 
