@@ -10,6 +10,7 @@ use fsdyno_why::Explained;
 use crate::table::Style;
 
 pub use load::{load_why, read_why};
+pub(crate) use text::title;
 
 /// How an explanation is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,10 @@ pub(crate) mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.ends_with("Note: something is odd.\n"), "{text}");
+        let mut cut = explained("x");
+        cut.log.lost = 1234;
+        let text = write(&cut, None, Format::Markdown, Style::default());
+        assert!(text.contains("cut short: 1,234 more requests are in none"), "{text}");
         let markdown = write(&explained("x"), None, Format::Markdown, Style::default());
         let row = "| ext4\\_find\\_entry | ext4 | 30.0 | 2.00 | 100.0 % |";
         assert!(markdown.contains(row), "{markdown}");

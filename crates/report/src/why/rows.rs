@@ -88,6 +88,12 @@ pub fn sums(it: &Explained) -> String {
     let (requests, time) = account.attributed();
     // Never rounded up to all.
     let down = |share: f64| (share * 10_000.0).floor() / 100.0;
+    let cut = match it.log.lost {
+        0 => String::new(),
+        lost => {
+            format!(" The log was cut short: {} more requests are in none.", number::count(lost))
+        }
+    };
     format!(
         "All rows: {} requests, {}, {} in which the disk had a request to answer. Attributed of what is \
          timed: {:.2} % of the requests, {:.2} % of the time.",
@@ -96,7 +102,7 @@ pub fn sums(it: &Explained) -> String {
         all.time_ns,
         down(requests),
         down(time),
-    )
+    ) + &cut
 }
 
 /// Instructions of a phase by whose work it was.

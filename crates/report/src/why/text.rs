@@ -16,7 +16,7 @@ const CUT: &str = "…";
 /// For a terminal.
 pub fn text(it: &Explained, other: Option<&Explained>, style: Style) -> String {
     let mut out = Writer { style, out: String::new(), dropped: Vec::new() };
-    out.paragraph(&title(it));
+    out.paragraph(&title(it, other));
     out.line("");
     say::sentences(it, other).iter().for_each(|sentence| out.paragraph(sentence));
     if it.account.is_some() {
@@ -54,7 +54,7 @@ pub fn text(it: &Explained, other: Option<&Explained>, style: Style) -> String {
 
 /// For a page or an issue.
 pub fn markdown(it: &Explained, other: Option<&Explained>) -> String {
-    let mut out = format!("### {}\n\n", escape(&clean(&title(it))));
+    let mut out = format!("### {}\n\n", escape(&clean(&title(it, other))));
     let line = |text: &str| format!("{}\n", escape(&clean(text)));
     for sentence in say::sentences(it, other) {
         out += &format!("- {}", line(&sentence));
@@ -76,8 +76,23 @@ pub fn markdown(it: &Explained, other: Option<&Explained>) -> String {
     out
 }
 
-fn title(it: &Explained) -> String {
-    format!("{} on {}, seed {}", it.workload, it.label, it.seed)
+/// Which trial it is, and which it is held against; pages have it too.
+pub fn title(it: &Explained, other: Option<&Explained>) -> String {
+    let against = other.map(|other| {
+        let workload = match other.workload == it.workload {
+            true => String::new(),
+            false => format!("{} on ", other.workload),
+        };
+        let seed = match other.seed == it.seed {
+            true => String::new(),
+            false => format!(", seed {}", other.seed),
+        };
+        match other.label == it.label && workload.is_empty() && seed.is_empty() {
+            true => ", against the same in the other result".to_string(),
+            false => format!(", against {workload}{}{seed}", other.label),
+        }
+    });
+    format!("{} on {}, seed {}{}", it.workload, it.label, it.seed, against.unwrap_or_default())
 }
 
 /// The phases in which anything was executed, with those of the other trial.

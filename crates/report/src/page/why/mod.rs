@@ -13,7 +13,7 @@ use super::table::Table;
 use super::{FigureView, figure_view};
 use crate::columns::Column;
 use crate::number::clean;
-use crate::why::rows;
+use crate::why::{rows, title};
 
 /// More explained trials than these are left to the file that has them.
 pub const MOST: usize = 24;
@@ -55,14 +55,15 @@ pub fn views(told: &[Told], room: &mut Room) -> Vec<View> {
             room.fit(table(&format!("Requests: {}", place.place), &rows::requests(place)))
         });
         let tables = tables.collect();
-        views.push(View { id, title: title(it, against), lines, figures, tables });
+        views.push(View {
+            id,
+            title: clean(&format!("Why: {}", title(it, against))),
+            lines,
+            figures,
+            tables,
+        });
     }
     views
-}
-
-fn title(it: &Explained, against: Option<&Explained>) -> String {
-    let against = against.map(|other| format!(", against {}", other.label)).unwrap_or_default();
-    clean(&format!("Why: {} on {}, seed {}{against}", it.workload, it.label, it.seed))
 }
 
 /// The figures of a phase: its requests, and the functions that it executed.
