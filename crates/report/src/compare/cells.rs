@@ -98,11 +98,7 @@ const PASSES: &[fn(&Cell<'_>) -> String] = &[
     |cell| cell.plan().hash.clone(),
     |cell| format!("{} {}", cell.key, cell.plan().label),
     |cell| cell.key.to_string(),
-    |cell| {
-        let mut key = cell.key.clone();
-        remove(&mut key, "/filesystem", &["kind", "spec"]);
-        format!("{key} {}", cell.plan().label)
-    },
+    |cell| format!("{} {}", without_spec(cell.key.clone()), cell.plan().label),
 ];
 
 fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
@@ -137,14 +133,17 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
 fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
     match cells.get_mut(at) {
         Some(cell) => cell.trials.push(trial),
-        None => {
-            cells.push(Cell { name: String::new(), trials: vec![trial], key: key(&trial.plan) })
-        }
+        None => cells.push(Cell {
+            name: String::new(),
+            trials: vec![trial],
+            key: conditions(&trial.plan),
+        }),
     }
 }
 
-/// The plan as far as it has to be equal.
-fn key(plan: &Plan) -> Value {
+/// The conditions of a plan: all of it but what a comparison may be about. Two trials are of one kind if these
+/// are equal.
+pub fn conditions(plan: &Plan) -> Value {
     let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
     remove(&mut key, "", &["label", "hash"]);
     remove(&mut key, "/medium", &["kernel", "boot", "path"]);
@@ -161,6 +160,12 @@ fn key(plan: &Plan) -> Value {
         filesystem.retain(|field, _| ["kind", "spec", "age", "period"].contains(&field.as_str()));
     }
     key
+}
+
+/// Conditions without what was typed of the file system: a label may stand for two specs, an old and a new one.
+pub fn without_spec(mut conditions: Value) -> Value {
+    remove(&mut conditions, "/filesystem", &["kind", "spec"]);
+    conditions
 }
 
 fn remove(value: &mut Value, at: &str, fields: &[&str]) {

@@ -15,6 +15,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_stats::compare::Verdict;
 
+pub use cells::{conditions, without_spec};
 pub use differences::Difference;
 pub use rows::{Mark, Metric, Row};
 
