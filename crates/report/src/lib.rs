@@ -12,6 +12,7 @@ mod capacity;
 mod columns;
 mod command;
 pub mod compare;
+pub mod compressed;
 mod crash;
 #[cfg(test)]
 mod crash_fixture;

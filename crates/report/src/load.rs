@@ -1,7 +1,5 @@
-//! Reads trials.ndjson: forgives one torn last line, says so, and refuses all else that is wrong.
+//! Reads trials.ndjson, compressed or not: forgives one torn last line, says so, and refuses all else that is wrong.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
@@ -121,8 +119,8 @@ fn read(
     trials: &mut Vec<Trial>,
     of_records: &mut OfRecords,
 ) -> Result<Option<Torn>, LoadError> {
-    let opened = File::open(file).map_err(|error| LoadError::of(file, ReadError::Io(error)))?;
-    let source = BufReader::new(opened);
+    let opened = crate::compressed::open(file);
+    let source = opened.map_err(|error| LoadError::of(file, ReadError::Io(error)))?;
     let keep = |mut trial: Trial| {
         of_records.share(&mut trial);
         Some(trial)

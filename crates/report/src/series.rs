@@ -1,8 +1,7 @@
 //! Phases over time: read from beside the trials, as CSV, and as lines of text for a terminal.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use fsdyno_record::Bytes;
@@ -50,8 +49,8 @@ pub fn load_series<'t, P: AsRef<Path>>(
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let file = folder.join(FILE);
-        let source = match fs::File::open(&file) {
-            Ok(opened) => BufReader::new(opened),
+        let source = match crate::compressed::open(&file) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(source) => return Err(LoadError::Unreadable { file, source }),
         };
@@ -200,6 +199,8 @@ fn levels(values: &[u64], room: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use fsdyno_record::Nanos;
 
     use super::*;

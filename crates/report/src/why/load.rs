@@ -1,11 +1,10 @@
 //! Reads what result folders keep of explanations.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use fsdyno_record::Trial;
-use fsdyno_record::lines::{self, BadLine, Fault, LinesOf};
+use fsdyno_record::lines::{self, LinesOf};
 use fsdyno_why::Told;
 use fsdyno_why::stored::FILE;
 
@@ -45,15 +44,12 @@ pub fn load_why<P: AsRef<Path>>(
 /// As [`load_why`].
 pub fn read_why(folder: &Path) -> Result<(Vec<Told>, Option<Torn>), LoadError> {
     let file = folder.join(FILE);
-    let bytes = match fs::read(&file) {
-        Ok(bytes) => bytes,
+    let source = match crate::compressed::open(&file) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
         Err(source) => return Err(LoadError::Unreadable { file, source }),
     };
     let lines: LinesOf<Told> =
-        lines::read(&bytes).map_err(|BadLine { line, fault }| match fault {
-            Fault::Newer(found) => LoadError::Newer { file: file.clone(), line, found },
-            Fault::Broken(message) => LoadError::BadLine { file: file.clone(), line, message },
-        })?;
+        lines::read_from(source, Some).map_err(|error| LoadError::of(&file, error))?;
     Ok((lines.records, lines.torn.map(|line| Torn { file, line })))
 }
