@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{
     AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
@@ -21,6 +21,37 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// What was typed.
+///
+/// # Errors
+/// What cannot be parsed, and what asks for help or the version.
+pub fn typed() -> Result<Cli, clap::Error> {
+    let mut matches = command().try_get_matches()?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+}
+
+/// The command line as it is shown: paragraphs of help are written here in lines, and wrapped as wide as the
+/// terminal is.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|sub| match sub.get_after_help().map(ToString::to_string) {
+        Some(help) => sub.after_help(paragraphs(&help)),
+        None => sub,
+    })
+}
+
+/// The text with each paragraph in one line; what is set in, as examples are, stays as it is.
+fn paragraphs(text: &str) -> String {
+    let mut out: Vec<String> = Vec::new();
+    let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    for line in text.lines() {
+        match out.last_mut().filter(|last| prose(last) && prose(line)) {
+            Some(last) => *last = format!("{last} {line}"),
+            None => out.push(line.to_string()),
+        }
+    }
+    out.join("\n")
+}
+
 /// What to type first, and the exit codes.
 fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}", crate::exit::HELP)
@@ -30,7 +61,7 @@ const EXAMPLES: &str = "\
 Examples:
   fsdyno run dirops --fs ext4 --fs xfs --repeat 3     # in the lab, without root
   fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of yours
-  fsdyno list filesystems                             # what can run here, and what brings the rest
+  fsdyno list filesystems                           # what can run here, and what not
   fsdyno show workload tarball                        # what it does, and its parameters
   fsdyno doctor                                       # what works here, and what is missing";
 
@@ -43,7 +74,7 @@ pub fn meant(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    let command = <Cli as clap::CommandFactory>::command();
+    let command = Cli::command();
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
     let names: Vec<&str> = shown.map(|it| it.get_name()).collect();
     fsdyno_record::suggest::nearest(typed, names).map(String::from)
@@ -80,21 +111,27 @@ pub enum Command {
     Agent(Agent),
 }
 
+/// How many trials of each kind there may be.
+pub(crate) const REPEATS: std::ops::RangeInclusive<i64> = 1..=10_000;
+
+/// How many trials may run side by side.
+pub(crate) const JOBS: std::ops::RangeInclusive<i64> = 1..=512;
+
 /// `fsdyno run`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   fsdyno run dirops --fs ext4 --fs xfs --fs btrfs
-  fsdyno run tarball --set files=20000 --fs ext4 --fs 'small=ext4 -I 128' --repeat 5
-  fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback,noatime' --disk hdd-7200 --ram 512M
-  fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --repeat 5 --baseline old
-  fsdyno run tarball --fs ext3 --fs ext4 --period today --period 2008 --disk ide-2008
-  fsdyno run dirops --fs ext4 --fs 'overlayfs:ext4 @ noatime' --fs 'tmpfs @ size=256m' --fs fuse2fs
+  fsdyno run tarball --set files=20000 --fs ext4 --fs 'small=ext4 -I 128'
+  fsdyno run dirops --fs 'ext3 -J size=64 @ data=writeback' --disk hdd-7200
+  fsdyno run dirops --fs old=ext4 --fs 'new=ext4 -O ^has_journal' --baseline old
+  fsdyno run tarball --fs ext3 --period today --period 2008 --disk ide-2008
+  fsdyno run dirops --fs ext4 --fs 'overlayfs:ext4 @ noatime' --fs fuse2fs
   fsdyno run dirops --on /srv/scratch --set files=100000 --repeat 10
   fsdyno run dirops --fs ext4 --fs xfs --width 2% --at-most 50
   sudo fsdyno run dirops --on loop:8G --fs ext4 --fs xfs --repeat 10
   sudo fsdyno run dirops --on loop:2G --on ram:2G --fs ext4 --repeat 10
-  sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --fs ext4 --fs xfs --dry-run
+  sudo fsdyno run dirops --on /dev/disk/by-id/ata-DISK --erase SERIAL --dry-run
   fsdyno run dirops tarball --fs ext4 --dry-run
 
 Ctrl-C kills the running trials, keeps the finished ones and writes the report from them. The same
@@ -147,7 +184,7 @@ pub struct Run {
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub sets: Vec<String>,
     /// How many trials of each kind, each under a seed of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(REPEATS))]
     pub repeat: u32,
     /// In place of --repeat, the number that makes every time known to so much, such as 2%: a pilot of 5
     /// trials of each kind tells how they scatter, and then the number is fixed for all, so that half
@@ -210,7 +247,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// Trials that run side by side (on a directory they disturb each other)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(JOBS))]
     pub jobs: u16,
     /// Seconds that a trial may take, virtual ones in the lab [default: two days]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
@@ -237,10 +274,10 @@ pub struct Run {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  fsdyno run dirops --fs ext4 --fs xfs --repeat 5 --shard 1/2 --out share-1      # on one machine
-  fsdyno run dirops --fs ext4 --fs xfs --repeat 5 --shard 2/2 --out share-2      # on another
+  fsdyno run dirops --fs ext4 --repeat 5 --shard 1/2 --out share-1 # on one machine
+  fsdyno run dirops --fs ext4 --repeat 5 --shard 2/2 --out share-2 # on another
   fsdyno merge whole share-1 share-2
-  fsdyno merge whole share-* --partial                   # what there is now; later, again without it
+  fsdyno merge whole share-* --partial                 # what there is until now
 
 The merged folder is what the same command without --shard leaves, but for what depends on the speed of
 the hosts. Shares of other commands or other labs are refused. A trial that two shares ran has to agree
@@ -270,7 +307,8 @@ Examples:
   fsdyno report fsdyno-results/demo
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
-  fsdyno report fsdyno-results/demo --charts figures              # figures/overview.svg and more")]
+  fsdyno report fsdyno-results/demo --charts figures   # figures/overview.svg ...
+  fsdyno report guenter --archive results/guenter-2008 # a study, to be committed")]
 pub struct Report {
     /// Result folders, or their trials.ndjson; or those of fsdyno crash, or their crash.json; or the folder of one study
     #[arg(required = true, value_name = "RESULT")]
@@ -284,6 +322,10 @@ pub struct Report {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Keep a study in a new folder that can be committed or sent on: its file, its records compressed, its page,
+    /// and a README with the command and what became of the claims; `fsdyno report` of it judges again
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
     /// Write every chart of the report as an SVG file of its own into this folder, named
     /// workload-phase-chart.svg; what is there and no such chart is never overwritten
     #[arg(long, value_name = "DIR")]
@@ -297,7 +339,7 @@ Examples:
   fsdyno compare fsdyno-results/old fsdyno-results/new
   fsdyno compare base new --threshold 1% --format mail
   fsdyno compare base new --format junit > fsdyno.xml
-  fsdyno compare base new --bisect                        # for git bisect run: examples/ci/README.md
+  fsdyno compare base new --bisect    # for git bisect run: examples/ci/README.md
 
 Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
 age and all else that was asked; then by the label of --fs, so that 'x=ext4' of one result meets
@@ -636,6 +678,25 @@ mod tests {
             assert_eq!(meant(typed).as_deref(), Some(right), "{typed}");
         }
         assert_eq!(meant("qwertyuiop"), None);
+    }
+
+    #[test]
+    fn help_is_whole_on_a_terminal_of_eighty_columns() {
+        let command = super::command();
+        let helps = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let all = helps.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
+        for (name, help) in all {
+            for line in help.lines().filter(|line| line.starts_with("  ")) {
+                // A command that is broken in the middle cannot be copied; two of crash are longer.
+                assert!(line.chars().count() <= 80 || name == "crash", "{name}: {line}");
+            }
+            let prose = |line: &str| !line.is_empty() && !line.starts_with("  ");
+            let lines: Vec<&str> = help.lines().collect();
+            for pair in lines.windows(2).filter(|pair| prose(pair[0]) && prose(pair[1])) {
+                // A paragraph is one line, which is wrapped as wide as the terminal is.
+                panic!("{name}: a break within a paragraph, after: {}", pair[0]);
+            }
+        }
     }
 
     #[test]

@@ -13,14 +13,12 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     // In the guest this is PID 1, which has nobody to print a usage to.
     if commands::agent::is_guest() {
         fsdyno_agent::guest();
     }
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::typed() {
         Ok(cli) => cli,
         // A bisection must not take a typing mistake for a bad commit.
         Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--bisect") => {

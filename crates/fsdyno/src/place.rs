@@ -308,6 +308,13 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
     Ok(())
 }
 
+/// Where the results of a command go if nothing is said: `fsdyno-results/<UTC time>-<name>`.
+pub fn default_folder(name: &str) -> PathBuf {
+    let time: String =
+        fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
+    Path::new("fsdyno-results").join(format!("{time}-{name}"))
+}
+
 /// This executable; the kernel's link stays right even if the file is replaced while it runs.
 pub fn executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")

@@ -250,6 +250,131 @@ fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
     assert!(stderr(&beside).contains("is shown alone"), "{}", stderr(&beside));
 }
 
+/// What `fsdyno why` and `fsdyno crash` leave in a study's folder, without the lab that they need.
+fn put_beside(out: &Path) {
+    let text = std::fs::read_to_string(out.join("then/curve/trials.ndjson")).unwrap();
+    let trial: fsdyno_record::Trial = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let it = fsdyno_why::Explained {
+        label: trial.plan.label.clone(),
+        plan_label: trial.plan.label.clone(),
+        workload: "dirops".into(),
+        trial_id: trial.trial_id.clone(),
+        lab_id: trial.lab_id.clone(),
+        seed: trial.seed,
+        notes: vec!["the directory is read from its first block".into()],
+        ..Default::default()
+    };
+    let told = fsdyno_why::Told { schema: fsdyno_record::SCHEMA, it, against: None };
+    let told = serde_json::to_string(&told).unwrap() + "\n";
+    std::fs::write(out.join("then/curve/why.ndjson"), told).unwrap();
+    let (disk, reason) = (fsdyno_crash::Disk::Honest, "a model has no power".to_string());
+    let row = fsdyno_crash::Row::skipped(&trial.plan, 1, disk, reason);
+    std::fs::create_dir_all(out.join("crash/dirops")).unwrap();
+    let rows = serde_json::to_string(&[row]).unwrap();
+    std::fs::write(out.join("crash/dirops/crash.json"), rows).unwrap();
+}
+
+/// All files below a folder, by their names in it.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        match entry.path().is_dir() {
+            true => {
+                found.extend(files(&entry.path()).iter().map(|below| format!("{name}/{below}")))
+            }
+            false => found.push(name),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let good = |words: &str| {
+        let output = run(path, words);
+        assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+        output
+    };
+    let whole = study(path, STUDY, "--out out --repeat 2");
+    assert_eq!(code(&whole), 0, "{}", stderr(&whole));
+    put_beside(&path.join("out"));
+    let told = stderr(&good("report out --archive kept"));
+    assert!(told.contains("archive: kept (") && told.contains(" in 8 files)"), "{told}");
+    assert_eq!(
+        files(&path.join("kept")),
+        [
+            "README.md",
+            "as-it-stands/once/trials.ndjson.zst",
+            "crash/dirops/crash.json.zst",
+            "report.html",
+            "study.toml",
+            "then/curve/trials.ndjson.zst",
+            "then/curve/why.ndjson.zst",
+            "today/curve/trials.ndjson.zst",
+        ]
+    );
+    for words in ["--format json", "--format text", "--format csv"] {
+        let of = |folder: &str| stdout(&good(&format!("report {folder} {words}")));
+        assert_eq!(of("kept"), of("out"), "{words}");
+        let of = |folder: &str| stdout(&good(&format!("report {folder}/then/curve {words}")));
+        assert_eq!(of("kept"), of("out"), "{words}");
+    }
+    let text = stdout(&good("report kept"));
+    assert!(text.contains("Why: dirops on classic, seed 1"), "{text}");
+    assert!(text.contains("classic is skipped: a model has no power"), "{text}");
+    let page = std::fs::read_to_string(path.join("kept/report.html")).unwrap();
+    for part in ["href=\"#w0\"", "read from its first block", "href=\"#crash\"", "id=\"crash\""] {
+        assert!(page.contains(part), "{part}");
+    }
+    let readme = std::fs::read_to_string(path.join("kept/README.md")).unwrap();
+    let again = "fsdyno study ./study.toml --seed 1 --repeat 2 --out again\n";
+    assert!(readme.contains(again) && readme.contains("At 800 files it is faster"), "{readme}");
+    // What is kept is read, and never gone on with or written over.
+    for (words, says) in [
+        ("study ./my.toml --out kept", "what report --archive left, which is only read"),
+        ("report out --archive kept", "'kept' is not empty; give --archive a new folder"),
+        ("report out/then/curve --archive other", "--archive is for the folder of a study"),
+    ] {
+        let output = run(path, words);
+        assert_eq!(code(&output), 2, "{words}");
+        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+    }
+    let cut = path.join("kept/then/curve/trials.ndjson.zst");
+    let bytes = std::fs::read(&cut).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let output = run(path, "report kept");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("kept/then/curve/trials.ndjson"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_kernel_for_runs_of_which_none_is_in_the_lab_is_refused_and_else_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in ["--kernel 6.1 --out results", "--kernel 6.1 --dry-run"] {
+        let output = study(folder.path(), STUDY, words);
+        assert_eq!(code(&output), 2);
+        let says = "--kernel 6.1 is for the lab, and no run that is asked for is in it (curve as then on model, \
+                    curve as today on model, once as it stands on model); leave it out";
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
+    assert!(!folder.path().join("results").exists());
+    let (head, tail) = STUDY.split_once("name = \"once\"").unwrap();
+    let tail = tail.replacen("on = \"model\"\n", "", 1).replacen("classic-ext2", "ext2", 1);
+    let mixed = format!("{head}name = \"once\"{}", tail.replacen("indexed-ext2", "ext4", 1));
+    let output = study(folder.path(), &mixed, "--kernel 6.1 --dry-run");
+    // Where the lab's kernel is not here yet, that is said behind what would be run.
+    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+    let says = "the kernel does not matter to curve as then on model, curve as today on model\n";
+    assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    let here = run(folder.path(), "run dirops --on . --kernel 6.1");
+    assert_eq!(code(&here), 2);
+    assert!(stderr(&here).contains("--kernel is for the lab"), "{}", stderr(&here));
+}
+
 #[test]
 fn a_folder_of_another_scale_or_of_runs_that_were_changed_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -182,6 +182,23 @@ pub fn join<'a>(
     line.trim_end().to_string()
 }
 
+/// Lines of a table, its heads the first of them: each column as wide as its widest cell, the first `left` columns
+/// words. A column with nothing in it is left out.
+pub fn aligned(table: &[Vec<String>], left: usize) -> Vec<String> {
+    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        table.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0)
+    };
+    let shown: Vec<usize> = (0..columns).filter(|at| width(*at) > 0).collect();
+    let widths: Vec<usize> = shown.iter().map(|at| width(*at)).collect();
+    let slots: Vec<usize> = (0..shown.len()).collect();
+    let line = |row: &Vec<String>| {
+        let cell = |at: &usize| (row.get(*at).map_or("", String::as_str), *at < left);
+        join(shown.iter().map(cell), &slots, &widths, "")
+    };
+    table.iter().map(line).collect()
+}
+
 /// Text cut to a width in columns, with a mark where it was cut: one that stands for nothing else
 /// in a table.
 pub fn cut(text: &str, width: usize, mark: &str) -> String {
@@ -242,6 +259,14 @@ mod tests {
         assert_eq!(broken(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
         assert_eq!(broken(name, 80), [name]);
         assert_eq!(broken("", 80), [""; 0]);
+    }
+
+    #[test]
+    fn lines_of_a_table_are_aligned_and_an_empty_column_takes_no_room() {
+        let table = [["", "", "n"], ["比較", "", "12"], ["a", "", "3"]];
+        let table = table.map(|row| row.map(String::from).to_vec());
+        assert_eq!(aligned(&table, 2), ["       n", "比較  12", "a      3"]);
+        assert_eq!(aligned(&[], 1), [""; 0]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::table::{Format, MAIL_WIDTH, Style};
 use crate::wrap::{cut, wrap};
-use crate::{csv, markdown, number, text};
+use crate::{columns, csv, markdown, number, text};
 
 /// A column: its head, its cell of a row, and what it means.
 pub struct Column {
@@ -255,24 +255,11 @@ fn legend() -> String {
     format!("{PAIRS} {}", told.join(" "))
 }
 
-/// Lines of columns with two blanks between them; none where one is too long.
+/// The table in lines; none where one is too long.
 fn aligned(table: &[Vec<String>], width: usize) -> Option<String> {
-    let columns = table.first().map_or(0, Vec::len);
-    let widest = |at: usize| table.iter().map(|row| row[at].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(widest).collect();
-    if widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1) > width {
-        return None;
-    }
-    let mut out = String::new();
-    for row in table {
-        let line = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| {
-            let pad = " ".repeat(width - cell.width());
-            if at == 0 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
-        });
-        out.push_str(line.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
-    Some(out)
+    let lines = columns::aligned(table, 1);
+    let fit = lines.iter().all(|line| line.width() <= width);
+    fit.then(|| lines.iter().map(|line| format!("{line}\n")).collect())
 }
 
 /// The table on its side, as many file systems beside each other as fit; what is longer than a line is cut.

@@ -17,6 +17,11 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(folder) = study::folder_of(&report.results)? {
         return study::report(report, folder);
     }
+    if report.archive.is_some() {
+        let what =
+            "--archive is for the folder of a study (what fsdyno study wrote, with its study.toml)";
+        return Err(Failure::wrong(what));
+    }
     if let Some(rows) = super::crash::stored(&report.results)? {
         return super::crash::report(report, &rows);
     }
@@ -140,9 +145,9 @@ pub fn write_html_with(
 }
 
 /// Writes a file that the user named, or one of ours in a folder of results.
-pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     fsdyno_media::file::create(path)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .and_then(|mut file| std::io::Write::write_all(&mut file, bytes.as_ref()))
         .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
 }
 

@@ -331,13 +331,10 @@ fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `fsdyno-results/<UTC time>-<workloads>`, and which share: two begin in the same second.
+/// The workloads, and which share: two begin in the same second.
 fn default_folder(run: &Run) -> PathBuf {
-    let time: String =
-        fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
     let share = run.shard.map(|shard| format!("-share-{}-of-{}", shard.index, shard.of));
-    let name = format!("{time}-{}{}", run.workloads.join("-"), share.unwrap_or_default());
-    Path::new("fsdyno-results").join(name)
+    place::default_folder(&format!("{}{}", run.workloads.join("-"), share.unwrap_or_default()))
 }
 
 /// This command as it was typed, each word as a shell takes it.

@@ -44,25 +44,11 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
     let mut room = Room::of(1);
-    room.next_part();
     let all = told_apart(rows);
+    let part = page_part(&all, &mut room);
     let rows: Vec<Row> = ran(&all).cloned().collect();
     let rows = rows.as_slice();
-    let looks = looks(rows);
-    let mut drawn = figures(rows, &looks).into_iter();
-    let mut view = |figure| figure_view(figure, "crash", &mut room);
-    let first: Option<FigureView> = drawn.next().and_then(&mut view);
-    let figures: Vec<FigureView> = drawn.filter_map(&mut view).collect();
-    let lines = room::lines(examples(rows));
     let title = title(rows);
-    let part = Part {
-        id: "crash".into(),
-        title: "What a power cut costs".into(),
-        first,
-        figures,
-        lines,
-        calls: None,
-    };
     let meaning = |column: &Column| (column.head.to_string(), column.meaning.to_string());
     let told = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
     let conditions = rows.iter().map(conditions).collect();
@@ -72,13 +58,35 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
         patterns => Value::from_safe_string(colour::patterns()),
         compared => compared(rows),
         answer => room::lines(sentences(&all)),
-        parts => [part],
+        parts => part.into_iter().collect::<Vec<_>>(),
         left_out => room.left_out(),
         legend => told.map(meaning).collect::<Vec<_>>(),
         instrument => context! {},
         subject => room::lines(conditions),
     })?;
     Ok(page)
+}
+
+/// The part of a page that shows them; none where it has room for no more parts.
+pub fn page_part(all: &[Row], room: &mut Room) -> Option<Part> {
+    if !room.next_part() {
+        return None;
+    }
+    let rows: Vec<Row> = ran(all).cloned().collect();
+    let rows = rows.as_slice();
+    let looks = looks(rows);
+    let mut drawn = figures(rows, &looks).into_iter();
+    let mut view = |figure| figure_view(figure, "crash", room);
+    let first: Option<FigureView> = drawn.next().and_then(&mut view);
+    let figures: Vec<FigureView> = drawn.filter_map(&mut view).collect();
+    Some(Part {
+        id: "crash".into(),
+        title: "What a power cut costs".into(),
+        first,
+        figures,
+        lines: room::lines(examples(rows)),
+        calls: None,
+    })
 }
 
 fn kind(row: &Row) -> &str {

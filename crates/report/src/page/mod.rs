@@ -39,7 +39,7 @@ use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::series::Index;
-use crate::study::Judged;
+use crate::study::{Beside, Judged};
 use crate::unfinished::Unfinished;
 use crate::view::{self, Row, Section};
 use crate::{
@@ -54,7 +54,7 @@ use table::Table;
 pub use crash::html as crash_html;
 pub use files::{ChartFile, charts, is_chart};
 pub use over_time::drawn_trials;
-pub use why::why_charts;
+pub use why::{title_of as why_title, why_charts};
 
 /// The page, with what was recorded over time, and with ratios to the label of the baseline or to the
 /// best. It needs no network, no script and no font of its own; all foreign text is escaped.
@@ -79,27 +79,27 @@ pub fn html_with(
     told: &[Told],
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
-    page_of(None, trials, (series, told), baseline)
+    page_of(None, trials, Beside { series, told, crashed: &[] }, baseline)
 }
 
 /// The page of a study: its claims with their verdicts and its published tables beside the measured ones
-/// come first, and then all that [`html`] has.
+/// come first, and then all that [`html_with`] has, and what power cuts cost.
 ///
 /// # Errors
 /// As [`html`].
 pub fn study_page(
     judged: &Judged,
     trials: &[Trial],
-    series: &[Series],
+    beside: Beside<'_>,
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
-    page_of(Some(judged), trials, (series, &[]), baseline)
+    page_of(Some(judged), trials, beside, baseline)
 }
 
 fn page_of(
     judged: Option<&Judged>,
     trials: &[Trial],
-    (series, told): (&[Series], &[Told]),
+    Beside { series, told, crashed }: Beside<'_>,
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
     let sections = view::sections(trials, baseline);
@@ -118,13 +118,16 @@ fn page_of(
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_template("page", include_str!("page.html"))?;
-    let mut room = Room::of(sections.len() + curves.len() + told.len().min(why::MOST));
+    let more = told.len().min(why::MOST) + usize::from(!crashed.is_empty());
+    let mut room = Room::of(sections.len() + curves.len() + more);
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
-    let parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
+    let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
     let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
-    let study = judged.map(|judged| study::section(judged, &mut environment)).transpose()?;
+    parts.extend(power_cuts(crashed, &mut room));
     let explained = why::views(told, &mut room);
+    let leads = study::Leads::of(&explained, crashed);
+    let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     let page = environment.get_template("page")?.render(context! {
         title => judged.map_or_else(measured, |judged| number::clean(&judged.title)),
         style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
@@ -154,6 +157,12 @@ fn page_of(
         command => room::text(command::of(trials, baseline)),
     })?;
     Ok(page)
+}
+
+/// What power cuts cost, where there were any.
+fn power_cuts(crashed: &[fsdyno_crash::Row], room: &mut Room) -> Option<Part> {
+    let rows = crate::crash::told_apart(crashed);
+    (!rows.is_empty()).then(|| crash::page_part(&rows, room)).flatten()
 }
 
 /// The page's style: the palette, what charts look like, and the rest.

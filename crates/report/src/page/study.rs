@@ -5,17 +5,24 @@ use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::room;
+use super::why::View;
+use crate::crash;
 use crate::error::ReportError;
 use crate::number::clean;
 use crate::study::{
-    Claim, Judged, Table, Variant, Verdict, claim_facts, count, grids, notes_of_table, subject,
+    CHANGES_MEAN, Claim, Judged, Table, Timeline, Variant, Verdict, changes, claim_facts, count,
+    digits, grids, notes_of_table, subject, timelines,
 };
 
 /// What only this section needs of style.
 pub const STYLE: &str = include_str!("study.css");
 
 /// The section in HTML, all foreign text escaped.
-pub fn section(judged: &Judged, environment: &mut Environment<'_>) -> Result<String, ReportError> {
+pub fn section(
+    judged: &Judged,
+    leads: Leads,
+    environment: &mut Environment<'_>,
+) -> Result<String, ReportError> {
     environment.add_template("study", include_str!("study.html"))?;
     let found = |verdict: &Verdict| {
         judged.variants.iter().flat_map(|v| &v.claims).any(|claim| claim.verdict == *verdict)
@@ -25,9 +32,35 @@ pub fn section(judged: &Judged, environment: &mut Environment<'_>) -> Result<Str
     Ok(environment.get_template("study")?.render(context! {
         question => clean(&judged.question),
         source => clean(&judged.source),
+        timelines => timelines(judged).iter().map(ShownTimeline::of).collect::<Vec<_>>(),
+        changes_mean => CHANGES_MEAN,
         variants => judged.variants.iter().map(Shown::of).collect::<Vec<_>>(),
+        leads,
         meanings,
     })?)
+}
+
+/// What leads to the parts of the page that say why, and what a power cut costs.
+#[derive(Default, Serialize)]
+pub struct Leads {
+    /// Where it is, its title, its first sentence.
+    why: Vec<[String; 3]>,
+    /// What power cuts cost, in sentences.
+    cost: Vec<String>,
+}
+
+impl Leads {
+    /// Of explained trials, and of power cuts.
+    pub fn of(explained: &[View], crashed: &[fsdyno_crash::Row]) -> Leads {
+        let lead = |view: &View| {
+            let (id, title, sentence) = view.lead();
+            [id, title, sentence.unwrap_or_default()].map(String::from)
+        };
+        Leads {
+            why: explained.iter().map(lead).collect(),
+            cost: room::lines(crash::sentences(&crash::told_apart(crashed))),
+        }
+    }
 }
 
 /// A verdict as it is shown: a sign and a word, and a class for the colour that only repeats them.
@@ -48,6 +81,46 @@ impl Word {
             Verdict::NotTestable => ("untested", "–"),
         };
         Word { class, sign, text: verdict.word() }
+    }
+}
+
+/// The kernels beside each other.
+#[derive(Serialize)]
+struct ShownTimeline {
+    title: String,
+    kernels: Vec<String>,
+    claims: Vec<ShownPoint>,
+    tables: Vec<(String, Vec<Vec<Vec<String>>>)>,
+}
+
+/// A claim over the kernels.
+#[derive(Serialize)]
+struct ShownPoint {
+    id: String,
+    text: String,
+    changes: bool,
+    /// The verdict, what was measured, and why, on each.
+    at: Vec<(Word, String, String)>,
+}
+
+impl ShownTimeline {
+    fn of(timeline: &Timeline<'_>) -> ShownTimeline {
+        let point = |claim: &&Claim| {
+            let value = claim.measured.map_or_else(String::new, |number| digits(number.value));
+            (Word::of(claim.verdict), value, room::text(clean(&claim.why)))
+        };
+        let claims = timeline.claims().into_iter().map(|(claim, at)| ShownPoint {
+            id: clean(&claim.id),
+            text: room::text(clean(&claim.text)),
+            changes: changes(&at),
+            at: at.iter().map(point).collect(),
+        });
+        ShownTimeline {
+            title: timeline.title(),
+            kernels: timeline.kernels(),
+            claims: claims.collect(),
+            tables: timeline.tables().into_iter().map(|(title, grid)| (title, grid.rows)).collect(),
+        }
     }
 }
 
@@ -124,12 +197,13 @@ impl ShownTable {
 
 #[cfg(test)]
 mod tests {
-    use crate::study::sample;
+    use crate::study::{Beside, sample};
     use crate::{fixture, page};
 
     #[test]
     fn verdicts_stand_in_front_of_all_charts_with_a_sign_and_a_word() {
-        let html = page::study_page(&sample::judged(), &fixture::trials(), &[], None).unwrap();
+        let html = page::study_page(&sample::judged(), &fixture::trials(), Beside::default(), None)
+            .unwrap();
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is not there"));
         assert!(
             at("id=\"study\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"s0\"")
@@ -165,13 +239,27 @@ mod tests {
                 table.rows.iter_mut().for_each(|row| row.label.push_str(hostile));
             });
         }
-        let html = page::study_page(&judged, &fixture::trials(), &[], None).unwrap();
+        let html = page::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
         assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
     }
 
     #[test]
+    fn a_timeline_has_its_kernels_side_by_side_before_each_by_itself() {
+        let judged = sample::on_kernels();
+        let html = page::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is not there"));
+        assert!(at("as then, kernel by kernel") < at("as then, kernel 5.10.0-32-amd64: kernel"));
+        let head = "<th scope=\"col\" class=\"left\">5.10.0-32-amd64</th>\
+                    <th scope=\"col\" class=\"left\">6.12.38-amd64</th>";
+        assert!(at(head) < at("<td>402.1 ±1.0 %</td><td>300 ±1.0 %</td>"));
+        assert!(!html.contains("as today, kernel by kernel"));
+    }
+
+    #[test]
     fn the_tables_of_a_study_can_be_heard() {
-        let html = page::study_page(&sample::judged(), &fixture::trials(), &[], None).unwrap();
+        let html =
+            page::study_page(&sample::on_kernels(), &fixture::trials(), Beside::default(), None)
+                .unwrap();
         assert_eq!(html.matches("<table>").count(), html.matches("<caption>").count());
         assert_eq!(
             html.matches("<th").count() - html.matches("<thead").count(),

@@ -92,14 +92,8 @@ pub struct Grid {
 
 /// The grid of a table.
 pub fn grids(table: &Table) -> Grid {
-    let units: Vec<&str> = table.columns.iter().map(|column| column.unit.as_str()).collect();
-    let head = |(name, unit): (&str, &str)| match unit {
-        "count" => clean(name),
-        unit => clean(&format!("{name} {unit}")),
-    };
-    let names = table.columns.iter().map(|column| column.name.as_str());
     let mut heads = vec![String::new(), String::new()];
-    heads.extend(names.zip(units).map(head));
+    heads.extend(table.columns.iter().map(head));
     let ratios = table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ratio.is_some());
     let rows = table.rows.iter().map(|row| {
         let line = |label: &str, kind: &str, of: &dyn Fn(&super::Cell) -> String| {
@@ -122,8 +116,16 @@ pub fn grids(table: &Table) -> Grid {
     Grid { heads, rows: rows.collect() }
 }
 
+/// `extract s`.
+pub fn head(column: &super::Column) -> String {
+    match column.unit.as_str() {
+        "count" => clean(&column.name),
+        unit => clean(&format!("{} {unit}", column.name)),
+    }
+}
+
 /// `402.1 ±0.4 %`.
-fn measured(number: &Number) -> String {
+pub fn measured(number: &Number) -> String {
     let value = digits(number.value);
     let half = number.interval.map(|(low, high)| (high - low) / 2.0);
     match half.filter(|_| number.value != 0.0) {

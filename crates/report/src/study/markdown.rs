@@ -1,6 +1,7 @@
 //! A study's end as Markdown, for an issue tracker or a page of docs.
 
-use super::lines::{claim_facts, counts, grids, notes_of_table, subject};
+use super::lines::{Grid, claim_facts, counts, grids, notes_of_table, subject};
+use super::timeline::{CHANGES_MEAN, timelines};
 use super::{Judged, Verdict};
 use crate::markdown::escape;
 use crate::number::clean;
@@ -14,6 +15,15 @@ pub fn markdown(judged: &Judged) -> String {
     let [title, question, source] =
         [&judged.title, &judged.question, &judged.source].map(|text| escape(&clean(text)));
     out.push_str(&format!("\n**{title}** {question}\n\nPublished: {source}\n"));
+    for timeline in timelines(judged) {
+        out.push_str(&format!("\n### {}\n", escape(&timeline.title())));
+        if let Some(claims) = timeline.claims_grid() {
+            out.push_str(&format!("\n{}\n{}\n", pipes(&claims), escape(CHANGES_MEAN)));
+        }
+        for (title, grid) in timeline.tables() {
+            out.push_str(&format!("\n**{}**\n\n{}", escape(&title), pipes(&grid)));
+        }
+    }
     for variant in &judged.variants {
         out.push_str(&format!("\n### {}\n", escape(&subject(variant))));
         if !variant.claims.is_empty() {
@@ -40,21 +50,25 @@ pub fn markdown(judged: &Judged) -> String {
             let [name, caption, source] =
                 [&table.name, &table.caption, &table.source].map(|text| escape(&clean(text)));
             out.push_str(&format!("\n**{name}**: {caption} ({source})\n\n"));
-            let grid = grids(table);
-            let line = |cells: &[String]| {
-                let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
-                format!("| {} |\n", cells.join(" | "))
-            };
-            out.push_str(&line(&grid.heads));
-            let rule: Vec<&str> =
-                (0..grid.heads.len()).map(|at| if at < 2 { "---" } else { "---:" }).collect();
-            out.push_str(&format!("| {} |\n", rule.join(" | ")));
-            grid.rows.iter().flatten().for_each(|cells| out.push_str(&line(cells)));
+            out.push_str(&pipes(&grids(table)));
             out.push('\n');
             for note in notes_of_table(table, variant) {
                 out.push_str(&format!("- {}\n", escape(note.trim_start_matches("- "))));
             }
         }
     }
+    out
+}
+
+/// A grid as a pipe table.
+fn pipes(grid: &Grid) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule: Vec<&str> =
+        (0..grid.heads.len()).map(|at| if at < 2 { "---" } else { "---:" }).collect();
+    let mut out = format!("{}| {} |\n", line(&grid.heads), rule.join(" | "));
+    grid.rows.iter().flatten().for_each(|cells| out.push_str(&line(cells)));
     out
 }

@@ -3,16 +3,20 @@
 //! These are the plain results; who judges them stands above this crate. [`text`], [`mail`],
 //! [`markdown`] and [`json`] print them, and [`crate::study_page`] puts them in front of the page.
 
+mod beside;
 mod lines;
 mod markdown;
 mod text;
+mod timeline;
 
 use serde::Serialize;
 
+pub use beside::Beside;
 pub(crate) use lines::{claim_facts, count, grids, notes_of_table, subject};
 pub use lines::{counts, digits};
 pub use markdown::markdown;
 pub use text::{mail, text};
+pub(crate) use timeline::{CHANGES_MEAN, Timeline, changes, timelines};
 
 /// A study's end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +36,11 @@ pub struct Judged {
 pub struct Variant {
     /// `as then`, `as today`, with what else tells it from others: `as today, kernel 5.10`.
     pub name: String,
+    /// `as then`, `as today`, `as it stands`: alike for all kernels of a timeline.
+    pub conditions: String,
+    /// Its kernel, where the study is a timeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// What sizes were divided by; 1 at full scale.
     pub scale: u64,
     /// The kernels that it ran on, each once; empty of what ran in a model alone.
@@ -109,15 +118,16 @@ impl Verdict {
                  one of then, so nothing is called reproduced."
             }
             Verdict::NoLongerHolds => {
-                "What was measured lies beyond doubt outside of the bounds of the claim."
+                "What was measured lies beyond doubt outside of the bounds of the claim, or in one part of it, \
+                 or the difference that it tells of is none that counts."
             }
             Verdict::Reversed => {
                 "The difference goes the other way, by more than the least that counts: what was claimed \
-                 to be the faster is the slower."
+                 to be the faster is the slower. Of a claim of several parts all of them do."
             }
             Verdict::Undecided => {
-                "The interval of what was measured holds the bound, or with one seed the number is too \
-                 near to it: nothing is claimed."
+                "The interval of what was measured holds the bound, or the number is nearer to it than counts \
+                 (5 % unless the claim says otherwise): nothing is claimed."
             }
             Verdict::NotTestable => {
                 "The claim needs a file system, a kernel or a number that is not there; the reason stands \

@@ -29,6 +29,25 @@ fn cell(published: Option<&str>, measured: Option<f64>, ratio: Option<f64>) -> C
     }
 }
 
+/// The sample on two kernels as then, and on one as today: on the later one the first claim is reversed, and the first
+/// time is 300 s.
+pub fn on_kernels() -> Judged {
+    let mut judged = judged();
+    let on = |variant: &Variant, kernel: &str| Variant {
+        name: format!("{}, kernel {kernel}", variant.name),
+        kernel: Some(kernel.into()),
+        kernels: vec![kernel.into()],
+        ..variant.clone()
+    };
+    let old = on(&judged.variants[0], "5.10.0-32-amd64");
+    let mut new = on(&judged.variants[0], "6.12.38-amd64");
+    new.claims[0] = Claim { id: "C1".into(), ..new.claims[2].clone() };
+    new.tables[0].rows[0].cells[0] = cell(Some("618.991"), Some(300.0), None);
+    let today = on(&judged.variants[1], "6.12.38-amd64");
+    judged.variants = vec![old, new, today];
+    judged
+}
+
 /// The sample.
 pub fn judged() -> Judged {
     let claims = vec![
@@ -87,12 +106,19 @@ pub fn judged() -> Judged {
     };
     let then = Variant {
         name: "as then".into(),
+        conditions: "as then".into(),
+        kernel: None,
         scale: 1,
         kernels: vec!["6.1.0-44-amd64".into()],
         claims: claims.clone(),
         tables: vec![table.clone()],
     };
-    let mut today = Variant { name: "as today".into(), scale: 10, ..then.clone() };
+    let mut today = Variant {
+        name: "as today".into(),
+        conditions: "as today".into(),
+        scale: 10,
+        ..then.clone()
+    };
     today.claims.truncate(1);
     today.tables[0].rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|c| c.ratio = None);
     Judged {

@@ -3,7 +3,9 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::lines::{Grid, claim_facts, counts, grids, notes_of_table, subject};
+use super::timeline::{CHANGES_MEAN, Timeline, timelines};
 use super::{Claim, Judged, Variant, Verdict};
+use crate::columns::aligned;
 use crate::number::clean;
 use crate::table::{MAIL_WIDTH, Style};
 use crate::text::plain;
@@ -11,21 +13,43 @@ use crate::wrap::wrap;
 
 /// For a terminal; the counts of verdicts first.
 pub fn text(judged: &Judged, style: Style) -> String {
-    Writer { style, ascii: false, out: String::new() }.write(judged)
+    Writer { paper: Paper { style, ascii: false }, out: String::new() }.write(judged)
 }
 
 /// For a mailing list: 72 columns of ASCII.
 pub fn mail(judged: &Judged) -> String {
-    let style = Style { color: false, width: MAIL_WIDTH };
-    Writer { style, ascii: true, out: String::new() }.write(judged)
+    Writer { paper: MAIL, out: String::new() }.write(judged)
+}
+
+/// What is written on: how wide it is, and whether it takes ASCII alone.
+#[derive(Clone, Copy)]
+pub struct Paper {
+    /// Width and colour.
+    pub style: Style,
+    /// ASCII alone.
+    pub ascii: bool,
+}
+
+/// A mail.
+pub const MAIL: Paper = Paper { style: Style { color: false, width: MAIL_WIDTH }, ascii: true };
+
+impl Paper {
+    /// The text in lines, set in from the second on.
+    pub fn paragraph(&self, text: &str, indent: &str) -> String {
+        let lines = wrap(&self.spelled(text), indent, self.style.width);
+        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    fn spelled(&self, text: &str) -> String {
+        if self.ascii { plain(text) } else { text.to_string() }
+    }
 }
 
 /// Before what belongs to a claim.
 const INDENT: &str = "      ";
 
 struct Writer {
-    style: Style,
-    ascii: bool,
+    paper: Paper,
     out: String,
 }
 
@@ -38,6 +62,9 @@ impl Writer {
         self.paragraph(&clean(&judged.title), "");
         self.paragraph(&clean(&judged.question), "");
         self.paragraph(&clean(&format!("Published: {}", judged.source)), "");
+        for timeline in timelines(judged) {
+            self.timeline(&timeline);
+        }
         for variant in &judged.variants {
             self.line("");
             self.paragraph(&subject(variant), "  ");
@@ -45,6 +72,21 @@ impl Writer {
             self.tables(variant);
         }
         self.out
+    }
+
+    fn timeline(&mut self, timeline: &Timeline<'_>) {
+        self.line("");
+        self.paragraph(&timeline.title(), "  ");
+        if let Some(claims) = timeline.claims_grid() {
+            self.line("");
+            self.grid(&claims);
+            self.paragraph(&format!("  {CHANGES_MEAN}"), "    ");
+        }
+        for (title, grid) in timeline.tables() {
+            self.line("");
+            self.paragraph(&title, "  ");
+            self.grid(&grid);
+        }
     }
 
     fn claims(&mut self, variant: &Variant) {
@@ -59,9 +101,10 @@ impl Writer {
     fn claim(&mut self, claim: &Claim) {
         let word = claim.verdict.word();
         let head = format!("  {} {word}: {}", clean(&claim.id), clean(&claim.text));
-        let mut lines = wrap(&self.spelled(&head), INDENT, self.style.width);
+        let style = self.paper.style;
+        let mut lines = wrap(&self.paper.spelled(&head), INDENT, style.width);
         // The verdict is a word; its colour only repeats it.
-        if let Some(first) = lines.first_mut().filter(|_| self.style.color) {
+        if let Some(first) = lines.first_mut().filter(|_| style.color) {
             let code = match claim.verdict {
                 Verdict::Reproduced | Verdict::StillHolds => "32",
                 Verdict::NoLongerHolds | Verdict::Reversed => "31",
@@ -98,7 +141,8 @@ impl Writer {
 
     /// The grid, in as many blocks of columns as its width needs; each begins with the labels.
     fn grid(&mut self, grid: &Grid) {
-        let spell = |line: &Vec<String>| line.iter().map(|c| self.spelled(c)).collect();
+        let paper = self.paper;
+        let spell = |line: &Vec<String>| line.iter().map(|c| paper.spelled(c)).collect();
         let mut all: Vec<Vec<String>> = vec![spell(&grid.heads)];
         all.extend(grid.rows.iter().flatten().map(spell));
         let width = |at: usize| all.iter().map(|line| line[at].width()).max().unwrap_or(0);
@@ -106,28 +150,21 @@ impl Writer {
         let mut from = 2;
         while from < grid.heads.len() {
             let (mut to, mut used) = (from, labels);
-            while to < grid.heads.len() && (to == from || used + 2 + width(to) <= self.style.width)
+            while to < grid.heads.len() && (to == from || used + 2 + width(to) <= paper.style.width)
             {
                 used += 2 + width(to);
                 to += 1;
             }
-            for line in &all {
-                let pad = |at: usize| " ".repeat(width(at) - line[at].width());
-                let mut out = format!("  {}{}  {}{}", line[0], pad(0), line[1], pad(1));
-                for (at, cell) in line.iter().enumerate().take(to).skip(from) {
-                    out.push_str(&format!("  {}{cell}", pad(at)));
-                }
-                self.line(&out);
-            }
+            let block = |line: &Vec<String>| -> Vec<String> {
+                line[..2].iter().chain(&line[from..to]).cloned().collect()
+            };
+            let block: Vec<Vec<String>> = all.iter().map(block).collect();
+            aligned(&block, 2).iter().for_each(|line| self.line(&format!("  {line}")));
             from = to;
             if from < grid.heads.len() {
                 self.line("");
             }
         }
-    }
-
-    fn spelled(&self, text: &str) -> String {
-        if self.ascii { plain(text) } else { text.to_string() }
     }
 
     fn line(&mut self, text: &str) {
@@ -136,6 +173,6 @@ impl Writer {
     }
 
     fn paragraph(&mut self, text: &str, indent: &str) {
-        wrap(&self.spelled(text), indent, self.style.width).iter().for_each(|line| self.line(line));
+        self.out.push_str(&self.paper.paragraph(text, indent));
     }
 }

@@ -120,6 +120,8 @@ fn judged(
     let named = kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
     study::Variant {
         name: format!("{}{named}", variant.words()),
+        conditions: variant.words().to_string(),
+        kernel: kernel.map(String::from),
         scale,
         kernels,
         claims: claims::claims(&trials),

@@ -4,7 +4,7 @@ mod args;
 mod keep;
 mod show;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ use fsdyno_workload::{Contents, Setting, Workload, workloads};
 pub use args::Crash;
 use args::Format;
 pub use keep::refuse;
-pub use show::{report, stored};
+pub use show::{read, report, stored};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{data, json, say};
@@ -41,7 +41,8 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
     for cell in &cells {
         check(&cell.plan)?;
     }
-    let folder = crash.out.clone().unwrap_or_else(|| default_folder(crash));
+    let name = || format!("crash-{}", crash.workload.as_deref().unwrap_or_default());
+    let folder = crash.out.clone().unwrap_or_else(|| place::default_folder(&name()));
     keep::check_folder(&folder)?;
     if crash.dry_run {
         return dry(crash, &cells);
@@ -335,12 +336,4 @@ fn bare(crash: &Crash) -> Crash {
         out: None,
         format: crash.format,
     }
-}
-
-/// `fsdyno-results/<UTC time>-crash-<workload>`.
-fn default_folder(crash: &Crash) -> PathBuf {
-    let time: String =
-        fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
-    let workload = crash.workload.as_deref().unwrap_or_default();
-    Path::new("fsdyno-results").join(format!("{time}-crash-{workload}"))
 }

@@ -1,9 +1,10 @@
 //! What power cuts cost, shown: after a run, and of stored results by `fsdyno report`.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Row};
-use fsdyno_report::{Format, Style};
+use fsdyno_report::{Format, Style, compressed};
 
 use crate::cli::Report;
 use crate::exit::{Exit, Failure};
@@ -24,16 +25,23 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
                 result.display()
             )));
         };
-        let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
-        let read = text.and_then(|text| fsdyno_crash::rows(&text));
-        rows.extend(read.map_err(|error| {
-            Failure::wrong(format!(
-                "failed to read '{}' as what fsdyno crash wrote: {error}",
-                file.display()
-            ))
-        })?);
+        rows.extend(read(file)?);
     }
     Ok(Some(rows))
+}
+
+/// The rows of a file that `fsdyno crash` wrote, or of its compressed form.
+///
+/// # Errors
+/// A file that is none.
+pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
+    let mut text = String::new();
+    let opened = compressed::open(file).and_then(|mut source| source.read_to_string(&mut text));
+    let read = opened.map_err(|error| error.to_string()).and_then(|_| fsdyno_crash::rows(&text));
+    read.map_err(|error| {
+        let file = file.display();
+        Failure::wrong(format!("failed to read '{file}' as what fsdyno crash wrote: {error}"))
+    })
 }
 
 /// The file with the rows: in a folder that has no trials, or named itself.
@@ -41,9 +49,10 @@ fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         let file = result.join(FILE);
         let trials = result.join(fsdyno_record::lines::FILE);
-        return (file.is_file() && !trials.exists()).then_some(file);
+        return compressed::find(&file).filter(|_| !trials.exists());
     }
-    (result.file_name()? == FILE).then(|| result.to_path_buf())
+    let ours = [Path::new(FILE), &compressed::name(Path::new(FILE))];
+    ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
 }
 
 /// `fsdyno report` of such rows.

@@ -6,7 +6,7 @@ use clap::Args;
 use fsdyno_report::Format;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::named;
+use crate::cli::{JOBS, REPEATS, named};
 
 /// The variants that can be asked for.
 const AS: &[(&str, &str, Variant)] = &[
@@ -14,17 +14,31 @@ const AS: &[(&str, &str, Variant)] = &[
     ("today", "Under those of today", Variant::Today),
 ];
 
+/// How the end is written: claims and tables, or the records that they come from.
+const END: &[(&str, &str, Format)] = &[
+    ("text", "Claims and tables for a terminal", Format::Text),
+    ("mail", "The same in 72 columns for a mailing list", Format::Mail),
+    ("markdown", "The same for an issue tracker", Format::Markdown),
+    ("json", "Claims and tables, nothing rounded (docs/schema/judged.schema.json)", Format::Json),
+    ("csv", "The records: one line per trial, phase and op", Format::Csv),
+    ("statistics", "What is computed from the records of all runs (JSON)", Format::Statistics),
+    ("statistics-csv", "The same, one line per row of the tables", Format::StatisticsCsv),
+    ("original", "What the original programs would print", Format::Original),
+];
+
 /// `fsdyno study`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   fsdyno list studies
-  fsdyno show study guenter-2008                          # conditions, published numbers, claims
+  fsdyno show study guenter-2008                         # conditions, claims
   fsdyno study guenter-2008 --scale 1/10 --dry-run
   fsdyno study guenter-2008 --scale 1/10 --jobs 2 --out guenter
-  fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1    # the same on several kernels
+  fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1   # kernel beside kernel
   fsdyno study ./my-study.toml
-  fsdyno report guenter                                   # its end again
+  fsdyno report guenter                                  # its end again
+  fsdyno report guenter --archive results/guenter-2008   # to be committed
+  fsdyno why guenter/then/tarball                        # why, in its page too
 
 Each run of the study is a `fsdyno run`, as then and as today, with a folder of its own below --out. In the
 end stand the published tables beside the measured ones, and each claim with its verdict. What a claim
@@ -42,21 +56,22 @@ pub struct Study {
     /// Only this run of the study; may be repeated
     #[arg(long, value_name = "RUN")]
     pub only: Vec<String>,
-    /// A kernel for its runs in the lab; may be repeated: then each is judged by itself
+    /// A kernel for its runs in the lab, as `fsdyno run` takes it; may be repeated: then each is judged by itself, and
+    /// they stand side by side
     #[arg(long = "kernel", value_name = "WHICH")]
     pub kernels: Vec<String>,
-    /// Divide the work, the cacheable memory, the file systems and their journals by this: another
-    /// regime, and tables say so [default: what the file says, else 1]
+    /// Divide the work, the cacheable memory, the file systems and their journals by N: another regime, and tables
+    /// say so [default: what the file says, else 1]
     #[arg(long, value_name = "1/N")]
     pub scale: Option<Scale>,
     /// How many trials of each kind, each under a seed of its own [default: what the file says, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(REPEATS))]
     pub repeat: Option<u32>,
     /// The first seed; repeats take the next ones [default: what the file says, else 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Trials of a run that run side by side
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(JOBS))]
     pub jobs: u16,
     /// Say what would be run, with exact op counts, and touch nothing
     #[arg(long)]
@@ -66,6 +81,24 @@ pub struct Study {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// How the end is written to standard output
-    #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
+    #[arg(long, default_value = "text", value_parser = named(END))]
     pub format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_study_has_every_format_that_there_is() {
+        let names = |all: &[(&'static str, &str, Format)]| {
+            let mut names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(names(END), names(Format::ALL));
+        for (name, _, format) in END {
+            assert!(Format::ALL.iter().any(|(other, _, same)| other == name && same == format));
+        }
+    }
 }

@@ -2,14 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use fsdyno_crash::Row;
 use fsdyno_record::Trial;
+use fsdyno_report::study::Beside;
 use fsdyno_report::{Format, Style, study};
 use fsdyno_study::file::StudyFile;
 use fsdyno_study::judge::{RunResult, judge};
 
-use super::stored;
+use fsdyno_why::Told;
+
+use super::{archive, stored};
 use crate::cli::Report;
-use crate::commands::{charts, report};
+use crate::commands::{charts, crash, report};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
@@ -35,6 +39,7 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
 /// What cannot be read or written.
 pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
     let (_, file) = stored::read(folder)?;
+    asked.archive.as_deref().map_or(Ok(()), archive::check)?;
     let end = End::of(folder, &file)?;
     if end.trials.is_empty() {
         let shown = folder.display();
@@ -46,10 +51,13 @@ pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
         end.write_html(path, baseline)?;
     }
     if let Some(into) = &asked.charts {
-        let series = report::over_time(&end.folders, &end.trials)?;
+        let series = report::drawn(&end.folders, &end.trials)?;
         let drawn = fsdyno_report::charts(&end.trials, &series, baseline);
         charts::write(into, &drawn)?;
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
+    }
+    if let Some(into) = &asked.archive {
+        archive::write((folder, into), &file, &end.judged, &end.html(baseline)?)?;
     }
     end.print(asked.format, baseline)?;
     Ok(Exit::Good)
@@ -74,6 +82,10 @@ struct End {
     judged: study::Judged,
     trials: Vec<Trial>,
     folders: Vec<PathBuf>,
+    /// What `fsdyno why` has kept beside them.
+    told: Vec<Told>,
+    /// What `fsdyno crash` found, if its folder lies in that of the study.
+    crashed: Vec<Row>,
 }
 
 impl End {
@@ -84,16 +96,24 @@ impl End {
         for result in results {
             trials.extend(result.trials);
         }
-        let folders = stored::folders(folder, file).into_iter().map(|(_, _, path)| path).collect();
-        Ok(End { judged, trials, folders })
+        let folders: Vec<PathBuf> =
+            stored::folders(folder, file).into_iter().map(|(_, _, path)| path).collect();
+        let told = report::told(&folders, &trials)?;
+        let mut crashed = Vec::new();
+        for path in stored::crashes(folder) {
+            crashed.extend(crash::read(&path.join(fsdyno_crash::FILE))?);
+        }
+        Ok(End { judged, trials, folders, told, crashed })
     }
 
     fn print(&self, format: Format, baseline: Option<&str>) -> Result<(), Failure> {
         let style = Style { color: output::colour(), width: output::width() };
+        let beside = Beside { told: &self.told, crashed: &self.crashed, ..Beside::default() };
+        let with = |text: String| output::data(&(text + &beside.text(format, style)));
         match format {
-            Format::Text => output::data(&study::text(&self.judged, style)),
-            Format::Mail => output::data(&study::mail(&self.judged)),
-            Format::Markdown => output::data(&study::markdown(&self.judged)),
+            Format::Text => with(study::text(&self.judged, style)),
+            Format::Mail => with(study::mail(&self.judged)),
+            Format::Markdown => with(study::markdown(&self.judged)),
             Format::Json => output::data(&study::json(&self.judged)?),
             // The forms of records and of other programs have no place for claims.
             _ => report::print(&self.trials, baseline, format),
@@ -101,10 +121,15 @@ impl End {
     }
 
     fn write_html(&self, path: &Path, baseline: Option<&str>) -> Result<(), Failure> {
-        let series = report::over_time(&self.folders, &self.trials)?;
-        let html = fsdyno_report::study_page(&self.judged, &self.trials, &series, baseline)?;
-        report::write_file(path, &html)?;
+        report::write_file(path, self.html(baseline)?)?;
         say(&format!("report: {}", path.display()));
         Ok(())
+    }
+
+    /// The page. Of the phases over time only those that it draws are read into memory.
+    fn html(&self, baseline: Option<&str>) -> Result<String, Failure> {
+        let series = report::drawn(&self.folders, &self.trials)?;
+        let beside = Beside { series: &series, told: &self.told, crashed: &self.crashed };
+        Ok(fsdyno_report::study_page(&self.judged, &self.trials, beside, baseline)?)
     }
 }

@@ -26,6 +26,8 @@ pub struct Leg {
     pub cells: Vec<Cell>,
     /// The folder of its results.
     pub folder: PathBuf,
+    /// Where it runs, if that is not the lab.
+    pub outside: Option<String>,
     origin: Origin,
 }
 
@@ -69,12 +71,31 @@ pub fn legs(study: &Study, file: &StudyFile, folder: &Path) -> Result<Vec<Leg>, 
             }
         }
     }
+    check_kernels(study, &legs)?;
     let planned: Vec<Planned<'_>> = legs
         .iter()
         .map(|leg| Planned { run: &leg.name, variant: leg.variant, cells: &leg.cells })
         .collect();
     file::check_planned(file, &planned).map_err(|error| Failure::wrong(error.to_string()))?;
     Ok(legs)
+}
+
+/// Refuses `--kernel` where no run is in the lab, which alone has kernels to choose from.
+fn check_kernels(study: &Study, legs: &[Leg]) -> Result<(), Failure> {
+    let Some(kernel) = study.kernels.first().filter(|_| !legs.is_empty()) else { return Ok(()) };
+    if legs.iter().any(|leg| leg.outside.is_none()) {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!(
+        "--kernel {kernel} is for the lab, and no run that is asked for is in it ({}); leave it out",
+        outside(legs).join(", ")
+    )))
+}
+
+/// The legs that run outside of the lab, each with its place.
+pub fn outside(legs: &[Leg]) -> Vec<String> {
+    let told = |leg: &Leg| Some(format!("{} on {}", leg.called(), leg.outside.as_ref()?));
+    legs.iter().filter_map(told).collect()
 }
 
 fn leg(
@@ -84,7 +105,8 @@ fn leg(
     folder: &Path,
 ) -> Result<Leg, Failure> {
     let conditions = run.conditions(variant).unwrap_or_default();
-    let in_lab = conditions.option("on").is_none_or(|on| on.value.as_deref() == Some("lab"));
+    let on = conditions.option("on").and_then(|on| on.value.clone());
+    let outside = on.filter(|on| on != "lab");
     let mut words = conditions.words();
     let mut typed = |option: &str, values: Vec<String>| {
         if values.is_empty() {
@@ -99,7 +121,7 @@ fn leg(
     typed("repeat", study.repeat.iter().map(ToString::to_string).collect());
     typed("seed", study.seed.iter().map(ToString::to_string).collect());
     typed("jobs", vec![study.jobs.to_string()]);
-    if in_lab {
+    if outside.is_none() {
         typed("kernel", study.kernels.clone());
     }
     let origin = Origin {
@@ -114,7 +136,7 @@ fn leg(
     let typed = as_run(std::iter::once(run.workload.clone()).chain(all)).map_err(told)?;
     let (asked, cells) = run::meant(&typed).map_err(told)?;
     let folder = folder.join(variant.name()).join(&run.name);
-    Ok(Leg { name: run.name.clone(), variant, run: typed, asked, cells, folder, origin })
+    Ok(Leg { name: run.name.clone(), variant, run: typed, asked, cells, folder, outside, origin })
 }
 
 impl Origin {

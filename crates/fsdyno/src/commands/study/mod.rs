@@ -1,11 +1,12 @@
 //! `fsdyno study`: a study's runs, one after the other, and what came of its claims.
 
+mod archive;
 mod args;
 mod end;
 mod leg;
 mod stored;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,9 +35,16 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     let file = file
         .scaled(study.scale.unwrap_or(file.scale))
         .map_err(|error| Failure::wrong(error.to_string()))?;
-    let folder = study.out.clone().unwrap_or_else(|| default_folder(&study.study));
+    let folder = study.out.clone().unwrap_or_else(|| {
+        let name = Path::new(&study.study).file_stem().unwrap_or_default().to_string_lossy();
+        place::default_folder(&format!("study-{name}"))
+    });
     let mut legs = leg::legs(study, &file, &folder)?;
     stored::check(&folder, &text, &file)?;
+    let outside = leg::outside(&legs);
+    if !study.kernels.is_empty() && !outside.is_empty() {
+        say(&format!("fsdyno: the kernel does not matter to {}", outside.join(", ")));
+    }
     if study.dry_run {
         return dry(study, legs);
     }
@@ -209,12 +217,4 @@ fn check_names(study: &Study, file: &StudyFile) -> Result<(), Failure> {
             Err(Failure::wrong(format!("--as {variant}: no run that is asked for is run so")))
         }
     }
-}
-
-/// `fsdyno-results/<UTC time>-study-<name>`.
-fn default_folder(typed: &str) -> PathBuf {
-    let time: String =
-        fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
-    let name = Path::new(typed).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Path::new("fsdyno-results").join(format!("{time}-study-{name}"))
 }

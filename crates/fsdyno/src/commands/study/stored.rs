@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::Trial;
+use fsdyno_record::lines::FILE as TRIALS;
+use fsdyno_report::compressed;
 use fsdyno_study::file::{Run, StudyFile, Variant, with_scale};
 use fsdyno_study::judge::RunResult;
 
@@ -64,6 +66,11 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     }
     let (stored_text, stored) = read(folder)?;
     let new = "; give --out a new folder";
+    if folders(folder, &stored).iter().any(|(_, _, path)| !path.join(TRIALS).exists()) {
+        return Err(Failure::wrong(format!(
+            "'{shown}' is what report --archive left, which is only read{new}"
+        )));
+    }
     if stored.scale != study.scale {
         return Err(Failure::wrong(format!(
             "'{shown}' is of scale {}, and this is scale {}{new}",
@@ -110,11 +117,21 @@ pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant
     for variant in Variant::ALL {
         for run in study.runs.iter().filter(|run| run.has(variant)) {
             let path = folder.join(variant.name()).join(&run.name);
-            if path.join("trials.ndjson").exists() {
+            if compressed::find(&path.join(TRIALS)).is_some() {
                 found.push((run, variant, path));
             }
         }
     }
+    found
+}
+
+/// All folders below a study's that `fsdyno crash --out` was given: `crash`, or those in it.
+pub fn crashes(folder: &Path) -> Vec<PathBuf> {
+    let above = folder.join("crash");
+    let inside = above.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = inside.chain([above.clone()]).collect();
+    found.retain(|path| compressed::find(&path.join(fsdyno_crash::FILE)).is_some());
+    found.sort();
     found
 }
 
@@ -190,7 +207,7 @@ fn words(run: &Run) -> Vec<String> {
 fn has_trials(folder: &Path, run: &Run) -> bool {
     run.variants()
         .into_iter()
-        .any(|variant| folder.join(variant.name()).join(&run.name).join("trials.ndjson").exists())
+        .any(|variant| folder.join(variant.name()).join(&run.name).join(TRIALS).exists())
 }
 
 #[cfg(test)]

@@ -28,6 +28,18 @@ pub struct View {
     tables: Vec<Table>,
 }
 
+impl View {
+    /// Where it stands in the page, its title, and its first sentence.
+    pub fn lead(&self) -> (&str, &str, Option<&str>) {
+        (&self.id, &self.title, self.lines.first().map(String::as_str))
+    }
+}
+
+/// What an explanation is of, in a line.
+pub fn title_of(told: &Told) -> String {
+    title(&told.it, told.against.as_ref())
+}
+
 /// All that were explained, as far as there is room for them.
 pub fn views(told: &[Told], room: &mut Room) -> Vec<View> {
     let mut views = Vec::new();

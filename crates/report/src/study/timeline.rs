@@ -1,0 +1,148 @@
+//! A study that ran on several kernels, kernel beside kernel: what became of each claim, and each cell of the
+//! published tables.
+
+use super::lines::{Grid, digits, head, measured};
+use super::{Claim, Judged, Variant, Verdict};
+use crate::number::clean;
+
+/// The kernels of one set of conditions, beside each other.
+pub struct Timeline<'a> {
+    /// `as then`.
+    pub conditions: &'a str,
+    /// Its points, from the oldest kernel on.
+    pub points: Vec<&'a Variant>,
+}
+
+/// The timelines of a study: one for each set of conditions that has two kernels or more.
+pub fn timelines(judged: &Judged) -> Vec<Timeline<'_>> {
+    let mut timelines: Vec<Timeline<'_>> = Vec::new();
+    for variant in judged.variants.iter().filter(|variant| variant.kernel.is_some()) {
+        match timelines.iter_mut().find(|it| it.conditions == variant.conditions) {
+            Some(timeline) => timeline.points.push(variant),
+            None => {
+                timelines.push(Timeline { conditions: &variant.conditions, points: vec![variant] })
+            }
+        }
+    }
+    timelines.retain(|timeline| timeline.points.len() > 1);
+    timelines
+}
+
+impl Timeline<'_> {
+    /// `as then, kernel by kernel`.
+    pub fn title(&self) -> String {
+        clean(&format!("{}, kernel by kernel", self.conditions))
+    }
+
+    /// The kernels.
+    pub fn kernels(&self) -> Vec<String> {
+        let kernels = self.points.iter().filter_map(|point| point.kernel.as_deref());
+        kernels.map(clean).collect()
+    }
+
+    /// Each claim with its verdict on each kernel; the file is one for all, and so are its claims.
+    pub fn claims(&self) -> Vec<(&Claim, Vec<&Claim>)> {
+        let first = self.points.first().map_or(&[][..], |point| point.claims.as_slice());
+        let on_each = |id: &str| {
+            let on = self.points.iter().map(|point| point.claims.as_slice());
+            on.filter_map(|claims| claims.iter().find(|claim| claim.id == id)).collect()
+        };
+        first.iter().map(|claim| (claim, on_each(&claim.id))).collect()
+    }
+
+    /// The claims as text; those whose verdict is not the same on all kernels are marked.
+    pub fn claims_grid(&self) -> Option<Grid> {
+        let claims = self.claims();
+        let row = |(claim, at): &(&Claim, Vec<&Claim>)| {
+            let mark = if changes(at) { CHANGES } else { "" };
+            let mut line = vec![clean(&claim.id), mark.to_string()];
+            line.extend(at.iter().map(|claim| told(claim)));
+            vec![line]
+        };
+        let rows: Vec<Vec<Vec<String>>> = claims.iter().map(row).collect();
+        let mut heads = vec!["claim".to_string(), String::new()];
+        heads.extend(self.kernels());
+        (!rows.is_empty()).then_some(Grid { heads, rows })
+    }
+
+    /// Each published table with what was measured on each kernel: its name and caption, and a line for each cell.
+    pub fn tables(&self) -> Vec<(String, Grid)> {
+        let Some(first) = self.points.first() else { return Vec::new() };
+        let mut heads = vec![String::new(), String::new(), "published".to_string()];
+        heads.extend(self.kernels());
+        let grids = first.tables.iter().enumerate().map(|(table_at, table)| {
+            let rows = table.rows.iter().enumerate().map(|(row_at, row)| {
+                let lines = table.columns.iter().enumerate().map(|(at, column)| {
+                    let label = if at == 0 { clean(&row.label) } else { String::new() };
+                    let cell = |variant: &Variant| {
+                        let row = variant.tables.get(table_at)?.rows.get(row_at)?;
+                        row.cells.get(at)?.measured.as_ref().map(measured)
+                    };
+                    let published = row.cells.get(at).and_then(|cell| cell.published.as_deref());
+                    let mut line = vec![label, head(column), clean(published.unwrap_or("-"))];
+                    let dash = || "-".to_string();
+                    line.extend(self.points.iter().map(|it| cell(it).unwrap_or_else(dash)));
+                    line
+                });
+                lines.collect()
+            });
+            let title = clean(&format!("{}: {}", table.name, table.caption));
+            (title, Grid { heads: heads.clone(), rows: rows.collect() })
+        });
+        grids.collect()
+    }
+}
+
+/// What marks a claim whose verdict changes from kernel to kernel, and what that means.
+const CHANGES: &str = "*";
+/// See [`CHANGES`].
+pub const CHANGES_MEAN: &str = "* the verdict is not the same on all kernels.";
+
+/// Whether the verdicts of a claim differ.
+pub fn changes(at: &[&Claim]) -> bool {
+    at.windows(2).any(|pair| pair[0].verdict != pair[1].verdict)
+}
+
+/// `still holds 1.52`.
+pub fn told(claim: &Claim) -> String {
+    let verdict = claim.verdict;
+    let short = if verdict == Verdict::NotTestable { "not testable" } else { verdict.word() };
+    claim.measured.map_or(short.into(), |number| format!("{short} {}", digits(number.value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::sample;
+
+    #[test]
+    fn kernels_stand_side_by_side_and_what_changes_is_marked() {
+        let judged = sample::on_kernels();
+        let timelines = timelines(&judged);
+        assert_eq!(timelines.len(), 1, "what ran on one kernel is none");
+        let timeline = &timelines[0];
+        assert_eq!(timeline.title(), "as then, kernel by kernel");
+        let claims = timeline.claims_grid().unwrap();
+        assert_eq!(claims.heads[2..], ["5.10.0-32-amd64", "6.12.38-amd64"]);
+        assert_eq!(claims.rows[0], [["C1", "*", "still holds 1.72", "reversed 0.61"]]);
+        assert_eq!(claims.rows[4], [["C5", "", "not testable", "not testable"]]);
+        let (title, table) = &timeline.tables()[0];
+        assert_eq!(title, "times: Extract and remove 725,000 files");
+        assert_eq!(
+            table.rows[0][0],
+            ["ext4-128", "extract s", "618.991", "402.1 ±1.0 %", "300 ±1.0 %"]
+        );
+        assert_eq!(table.rows[0][1][..2], ["", "remove s"]);
+        assert_eq!(table.rows[1][0][2..], ["148", "-", "-"]);
+        // In all that is printed, and before the variants by themselves.
+        for text in [
+            crate::study::text(&judged, crate::table::Style::default()),
+            crate::study::mail(&judged),
+            crate::study::markdown(&judged),
+        ] {
+            let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+            assert!(at("kernel by kernel") < at("as then, kernel 5.10.0-32-amd64: kernel"));
+            assert!(text.contains("reversed 0.61"), "{text}");
+        }
+    }
+}
