@@ -14,7 +14,8 @@ pub struct Claim {
     pub text: String,
     /// The number that was published, in the unit of the check, where there is one.
     pub published: Option<f64>,
-    /// The least part of the bound that a single seed has to keep from it, such as 0.05.
+    /// The least part of a bound that a number has to keep from it, however many seeds there are, such as 0.05:
+    /// what differs by less does not count. An exponent has no margin.
     pub least: f64,
     /// How it is decided.
     pub test: Test,
@@ -22,7 +23,7 @@ pub struct Claim {
     pub spot: Spot,
 }
 
-/// Where a claim says nothing of the margin of a single seed.
+/// Where a claim says nothing of its margin.
 pub const USUAL_LEAST: f64 = 0.05;
 
 /// How a claim is decided.
@@ -152,7 +153,7 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     if let (Test::Check(check), Some(item)) = (&test, node.get("check"))
         && !leaves_room(check, least)
     {
-        let (part, problem) = (least * 100.0, format!("no single seed can meet claim '{id}'"));
+        let (part, problem) = (least * 100.0, format!("nothing can meet claim '{id}'"));
         let right = format!(
             "a margin of {part} % of each bound leaves nothing; write a wider bound or a smaller least = \"1%\""
         );
@@ -168,7 +169,7 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     })
 }
 
-/// Whether some number lies within the bounds by the margin of a single seed.
+/// Whether some number lies within the bounds by the margin.
 fn leaves_room(check: &Check, least: f64) -> bool {
     let up = |bound: f64| bound + bound.abs() * least;
     let down = |bound: f64| bound - bound.abs() * least;
@@ -177,7 +178,7 @@ fn leaves_room(check: &Check, least: f64) -> bool {
         Check::Ratio { bound: Bound::LessThan(at), .. } => down(*at) > 0.0,
         Check::Ratio { bound: Bound::Between(low, high), .. }
         | Check::Value { bound: Bound::Between(low, high), .. } => up(*low) < down(*high),
-        // An exponent of one seed has its points, and no margin.
+        // An exponent has its points, and no margin.
         _ => true,
     }
 }

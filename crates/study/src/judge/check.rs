@@ -37,6 +37,17 @@ impl Measured {
         }
     }
 
+    /// Says so where the means, which are shown, stand the other way round than the ratio of two of them.
+    fn compare_means(&mut self, (of, over): (usize, usize), what: &str, ratio: f64) {
+        let (of, over) = (self.means[of].1, self.means[over].1);
+        if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
+            self.note(format!(
+                "The means of {what} stand the other way round; what is judged is the ratio of logarithms, by seed where \
+                 they are pairs."
+            ));
+        }
+    }
+
     /// Takes what is to be told of the trials of a cell.
     fn saw(&mut self, cell: &Cell, found: &Found<'_>) {
         let model = found.runs.iter().all(|(trial, _)| trial.plan.model().is_some());
@@ -68,32 +79,36 @@ pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
             let estimate = ratio(of, over, trials, &mut measured)?;
             let (above, below) = edges(*bound);
             let part =
-                Part { what: String::new(), estimate, above, below, ratio: true, lone: true };
+                Part { what: String::new(), estimate, above, below, ratio: true, fitted: false };
             measured.parts.push(part);
         }
         Check::Order(cells) => {
             measured.means = means(cells, trials)?;
-            for pair in cells.windows(2) {
+            for (at, pair) in cells.windows(2).enumerate() {
                 let estimate = ratio(&pair[1], &pair[0], trials, &mut measured)?;
                 let what = between(&pair[1], &pair[0]);
+                measured.compare_means((at + 1, at), &what, estimate.value);
                 let above = Some(Edge::beyond(1.0));
-                let part = Part { what, estimate, above, below: None, ratio: true, lone: true };
+                let part = Part { what, estimate, above, below: None, ratio: true, fitted: false };
                 measured.parts.push(part);
             }
         }
         Check::Within { cells, at_most } => {
             measured.means = means(cells, trials)?;
             for (at, base) in cells.iter().enumerate() {
-                for new in cells.iter().skip(at + 1) {
-                    // The larger over the smaller.
-                    let mean = |cell: &Cell| mean(cell, trials);
-                    let (new, base) =
-                        if mean(new)? >= mean(base)? { (new, base) } else { (base, new) };
+                for (to, new) in cells.iter().enumerate().skip(at + 1) {
+                    // The larger over the smaller, by the ratio that is judged: it is of pairs of seeds and
+                    // of logarithms, and two means may stand the other way.
                     let estimate = ratio(new, base, trials, &mut measured)?;
+                    let (new, base, places, estimate) = match estimate.value < 1.0 {
+                        true => (base, new, (at, to), ratio(base, new, trials, &mut measured)?),
+                        false => (new, base, (to, at), estimate),
+                    };
                     let (above, below) = (None, Some(Edge::upto(*at_most)));
                     let what = between(new, base);
+                    measured.compare_means(places, &what, estimate.value);
                     // No difference is what is claimed, so nothing can be turned round.
-                    let part = Part { what, estimate, above, below, ratio: false, lone: true };
+                    let part = Part { what, estimate, above, below, ratio: false, fitted: false };
                     measured.parts.push(part);
                 }
             }
@@ -112,14 +127,14 @@ pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
             let (above, below) = edges(*bound);
             let estimate = Estimate::of_mean(&summary);
             let part =
-                Part { what: String::new(), estimate, above, below, ratio: false, lone: true };
+                Part { what: String::new(), estimate, above, below, ratio: false, fitted: false };
             measured.parts.push(part);
         }
         Check::Exponent { cell, bound } => {
             let estimate = exponent(cell, trials, &mut measured)?;
             let (above, below) = edges(*bound);
             let part =
-                Part { what: String::new(), estimate, above, below, ratio: false, lone: false };
+                Part { what: String::new(), estimate, above, below, ratio: false, fitted: true };
             measured.parts.push(part);
         }
     }

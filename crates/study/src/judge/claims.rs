@@ -121,19 +121,7 @@ impl Context<'_> {
     }
 
     fn why(&self, part: &Part) -> String {
-        let what = if part.what.is_empty() { String::new() } else { format!("{}: ", part.what) };
-        let value = digits(part.estimate.value);
-        let told = match self.outcome.stand {
-            Stand::Within => format!("{value} is {}", self.bounds(part)),
-            Stand::Outside if self.outcome.turned => {
-                let value = part.estimate.value;
-                let by = if value < 1.0 { 1.0 - value } else { value - 1.0 };
-                let way = if value < 1.0 { "less" } else { "more" };
-                format!("{} is {way} than 1, by {}", digits(value), percent(by))
-            }
-            Stand::Outside => format!("{value} is not {}: {}", self.bounds(part), short(part)),
-            Stand::Open => format!("{value} leaves it open: {}", self.what_would_decide(part)),
-        };
+        let told = self.told_of_parts(part);
         let order: Vec<String> = self
             .measured
             .means
@@ -141,14 +129,73 @@ impl Context<'_> {
             .map(|(label, mean)| format!("{label} {}", digits(*mean)))
             .collect();
         if order.is_empty() {
-            return sentence(what + &told);
+            return sentence(told);
         }
         let unit = match &self.claim.test {
             Test::Check(check) => check.cells().first().map_or("", |cell| cell.unit.name),
             Test::Untestable(_) => "",
         };
         let unit = if unit == "count" { String::new() } else { format!(" {unit}") };
-        format!("{}{unit}. {}", order.join(", "), sentence(what + &told))
+        format!("{}{unit}. {}", order.join(", "), sentence(told))
+    }
+
+    /// What decides it, in words: of several parts each that is outside or open, by its name.
+    fn told_of_parts(&self, decides: &Part) -> String {
+        let parts = &self.measured.parts;
+        let told = |part: &Part, stand: Stand| match part.what.is_empty() {
+            true => self.told_of(part, stand),
+            false => format!("{}: {}", part.what, self.told_of(part, stand)),
+        };
+        let all = parts.len();
+        let of = |stand: Stand| -> Vec<String> {
+            let stands = parts.iter().zip(&self.outcome.stands);
+            stands.filter(|(_, it)| **it == stand).map(|(part, _)| told(part, stand)).collect()
+        };
+        match self.outcome.stand {
+            stand if all < 2 => told(decides, stand),
+            Stand::Within => {
+                format!(
+                    "all {all} parts hold; nearest to its bound is {}",
+                    told(decides, Stand::Within)
+                )
+            }
+            Stand::Outside => {
+                let fail = of(Stand::Outside);
+                let verb = if fail.len() == 1 { "fails" } else { "fail" };
+                format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
+            }
+            // Each may be told by itself, and not as one of so many claims.
+            Stand::Open if self.outcome.alone => told(decides, Stand::Open),
+            Stand::Open => {
+                let open = of(Stand::Open);
+                let verb = if open.len() == 1 { "is" } else { "are" };
+                format!("{} of {all} parts {verb} open: {}", open.len(), open.join("; "))
+            }
+        }
+    }
+
+    fn told_of(&self, part: &Part, stand: Stand) -> String {
+        let (value, least) = (part.estimate.value, self.claim.least);
+        let shown = digits(value);
+        match stand {
+            Stand::Within => format!("{shown} is {}", self.bounds(part)),
+            Stand::Outside if part.turned(least) => {
+                let (by, way) =
+                    if value < 1.0 { (1.0 - value, "less") } else { (value - 1.0, "more") };
+                format!("{shown} is {way} than 1, by {}", percent(by))
+            }
+            Stand::Outside if part.no_difference(least) => {
+                let (low, high) = part.estimate.interval.unwrap_or((value, value));
+                let (low, high) = (digits(low), digits(high));
+                let way = if part.above.is_some() { "more" } else { "less" };
+                format!(
+                    "{shown} ({low} to {high}) is not {way} than 1 by the {} that count",
+                    percent(least)
+                )
+            }
+            Stand::Outside => format!("{shown} is not {}: {}", self.bounds(part), short(part)),
+            Stand::Open => format!("{shown} leaves it open: {}", self.what_would_decide(part)),
+        }
     }
 
     /// What has to hold, in words.
@@ -167,10 +214,16 @@ impl Context<'_> {
         let bound = part.nearest().unwrap_or(1.0);
         let least = percent(self.claim.least);
         match estimate.interval {
-            None if !part.lone => "two sizes fit every power; three or more would decide".into(),
-            None => {
-                format!("one seed, within {least} of {bound}; more seeds would decide (--repeat 5)")
-            }
+            None if part.fitted => "two sizes fit every power; three or more would decide".into(),
+            None => format!(
+                "one seed, within {least} of {bound}, which does not count; more seeds (--repeat 5) decide only if \
+                 they move it"
+            ),
+            Some((low, high)) if part.too_near(self.claim.least) => format!(
+                "it lies within {least} of {bound}, which does not count however many seeds there are ({} to {})",
+                digits(low),
+                digits(high)
+            ),
             Some(_) if self.outcome.alone => {
                 let p = self.outcome.p.unwrap_or(1.0);
                 format!(
@@ -199,9 +252,10 @@ impl Context<'_> {
             notes.push(format!("One seed, margin {}.", percent(self.claim.least)));
         }
         if estimate.exact && !self.is_exponent() {
-            notes.push(
-                "Exact: no two seeds differed, so it is judged by the difference alone.".into(),
-            );
+            notes.push(format!(
+                "Exact: no two seeds differed, so it is judged by the difference alone, with the margin of {}.",
+                percent(self.claim.least)
+            ));
         }
         if self.measured.in_model == Some(true) {
             notes.push("By the directory model, no kernel.".into());

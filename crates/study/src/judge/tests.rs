@@ -42,6 +42,11 @@ fn claim(id: &str, check: &str) -> String {
     )
 }
 
+/// The same with a margin of its own.
+fn claim_by(least: &str, id: &str, check: &str) -> String {
+    claim(id, check).replace("[claim.check]", &format!("least = \"{least}\"\n[claim.check]"))
+}
+
 fn ratio(of: &str, over: &str, bound: &str) -> String {
     format!(
         "ratio = {{ of = \"{of}\", over = \"{over}\", phase = \"create\", figure = \"returned\" }}\n{bound}"
@@ -130,10 +135,53 @@ fn one_seed_has_to_keep_its_margin_and_says_so() {
     assert_eq!(told(9.6).verdict, Verdict::Undecided);
     assert_eq!(told(9.4).verdict, Verdict::Reversed);
     assert_eq!(told(10.6).notes, ["One seed, margin 5 %."]);
-    assert!(told(10.4).why.contains("more seeds would decide (--repeat 5)"), "{}", told(10.4).why);
-    let wide = "[[claim]]\nid = \"C\"\ntext = \"t\"\nleast = \"10%\"\n[claim.check]\n".to_string();
-    let wide = claims(&study(&(wide + &check)), trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
+    assert!(told(10.4).why.contains("within 5 % of 1, which does not count"), "{}", told(10.4).why);
+    let wide = study(&claim_by("10%", "C", &check));
+    let wide = claims(&wide, trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
     assert_eq!(wide[0].verdict, Verdict::Undecided);
+}
+
+#[test]
+fn the_margin_stays_however_many_seeds_there_are() {
+    let more = ratio("xfs", "ext4", "more_than = 1.3");
+    let told = |of: &[f64]| one(&more, &[("ext4", &[10.0; 20][..of.len()]), ("xfs", of)]);
+    // 2 % beyond the bound, and known to a thousandth: by one seed, by two, by twenty.
+    let scattered: Vec<f64> = (0..20).map(|at| 13.26 + 0.005 * f64::from(at % 3)).collect();
+    for n in [1, 2, 3, 20] {
+        let claim = told(&scattered[..n]);
+        assert_eq!(claim.verdict, Verdict::Undecided, "{n} seeds: {claim:?}");
+        assert!(claim.why.contains("within 5 % of 1.3"), "{}", claim.why);
+        assert_eq!(claim.why.contains("however many seeds"), n > 1, "{}", claim.why);
+    }
+    // Beyond the margin two seeds that scatter still tell nothing, and five decide.
+    let far = [13.0, 16.5, 14.8, 15.2, 15.6];
+    assert_eq!(told(&far[..1]).verdict, Verdict::Undecided);
+    let two = told(&far[..2]);
+    assert!(two.verdict == Verdict::Undecided && two.why.contains("holds 1.3"), "{}", two.why);
+    assert_eq!(told(&[15.0, 15.5, 14.8, 15.2, 15.6]).verdict, Verdict::StillHolds);
+}
+
+#[test]
+fn a_difference_that_is_shown_not_to_count_is_not_there_and_less_is_not_enough() {
+    let more = ratio("xfs", "ext4", "more_than = 1.0");
+    let base = &[10.0; 5];
+    let told = |of: &[f64]| one(&more, &[("ext4", base), ("xfs", of)]);
+    let none = told(&[10.1, 10.0, 9.9, 10.05, 9.95]);
+    assert_eq!(none.verdict, Verdict::NoLongerHolds);
+    assert!(none.p.is_none() && none.why.contains("is not more than 1 by the 5 %"), "{none:?}");
+    // Not by a small p: the second is more than 1 beyond doubt, and not by what counts.
+    assert_eq!(told(&[10.3, 10.31, 10.29, 10.3, 10.3]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(told(&[9.7, 9.6, 9.8, 9.7, 9.65]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(told(&[9.2, 9.1, 9.3, 9.2, 9.15]).verdict, Verdict::Reversed);
+    assert_eq!(told(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
+    let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
+    assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
+    // By as many claims beside it the reversal is not sure any more; that it does not hold is.
+    let turned = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
+    assert_eq!(told(turned).verdict, Verdict::Reversed);
+    let many: String = (0..40).map(|at| claim(&format!("C{at}"), &more)).collect();
+    let of_many = claims(&study(&many), trials(&[("ext4", base), ("xfs", turned)])).remove(0);
+    assert_eq!(of_many.verdict, Verdict::NoLongerHolds, "{of_many:?}");
 }
 
 #[test]
@@ -146,8 +194,23 @@ fn an_order_holds_link_by_link() {
     assert!(holds.why.starts_with("ext4 10, xfs 15, far 20 s. "), "{}", holds.why);
     let broken = told(TEN, twenty, FIFTEEN);
     assert_eq!(broken.verdict, Verdict::NoLongerHolds);
-    assert!(broken.why.contains("far over xfs: 0.75"), "{}", broken.why);
-    assert_eq!(told(twenty, FIFTEEN, TEN).verdict, Verdict::Reversed);
+    let why = &broken.why;
+    assert!(
+        why.contains("1 of 2 parts fails: far over xfs: 0.75 is less than 1, by 25 %"),
+        "{why}"
+    );
+    assert!(holds.why.contains("all 2 parts hold; nearest to its bound is far over xfs: 1.33"));
+    let turned = told(twenty, FIFTEEN, TEN);
+    assert_eq!(turned.verdict, Verdict::Reversed);
+    assert!(turned.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", turned.why);
+    assert!(turned.why.contains("; far over xfs: 0.66"), "{}", turned.why);
+    // One link turned and one alike: it does not hold, and is not the other way round.
+    let partly = told(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
+    assert_eq!(partly.verdict, Verdict::NoLongerHolds);
+    assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);
+    // The surest failure decides: one that never varied is not made doubtful by one that did.
+    let exact = told(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
+    assert_eq!((exact.verdict, exact.p), (Verdict::NoLongerHolds, None), "{exact:?}");
     assert_eq!(told(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
 }
 
@@ -160,6 +223,24 @@ fn within_is_about_the_largest_and_the_smallest() {
     assert!((holds.measured.unwrap().value - 1.5).abs() < 0.01, "the widest gap is shown");
     assert_eq!(told(&[20.0, 20.2, 19.8, 20.1, 19.9]).verdict, Verdict::NoLongerHolds);
     assert_eq!(told(&[16.0, 17.0, 15.0, 16.5, 15.5]).verdict, Verdict::Undecided);
+}
+
+#[test]
+fn which_is_the_larger_is_told_by_the_ratio_that_is_judged() {
+    let within = "within = { rows = [\"ext4\", \"xfs\"], phase = \"create\", figure = \"returned\", at_most = 1.2 }";
+    // One long seed makes the mean of xfs the larger; by its ratios, seed for seed, ext4 is.
+    let (ext4, xfs) = (&[10.0, 10.0, 10.0, 10.0, 10.0][..], &[8.0, 8.0, 8.0, 8.0, 19.0][..]);
+    let told = one(within, &[("ext4", ext4), ("xfs", xfs)]);
+    assert!(told.measured.unwrap().value >= 1.0, "{told:?}");
+    assert!(told.why.contains("ext4 over xfs: 1.05"), "{}", told.why);
+    assert!(
+        told.notes.iter().any(|note| note.starts_with("The means of ext4 over xfs")),
+        "{told:?}"
+    );
+    // However they are named.
+    let other = within.replace("[\"ext4\", \"xfs\"]", "[\"xfs\", \"ext4\"]");
+    let other = one(&other, &[("ext4", ext4), ("xfs", xfs)]);
+    assert_eq!((other.verdict, other.measured), (told.verdict, told.measured));
 }
 
 #[test]
@@ -301,10 +382,13 @@ fn many_claims_are_corrected_for_their_number() {
     // One that holds alone, and not beside two more that are near.
     let near = &[10.6, 10.2, 10.5, 10.4][..];
     let strict = ratio("xfs", "ext4", "more_than = 1.012");
-    let holds = one(&strict, &[("ext4", base), ("xfs", near)]);
+    let strictly = |ids: &[&str]| {
+        let all: String = ids.iter().map(|id| claim_by("0.1%", id, &strict)).collect();
+        claims(&study(&all), trials(&[("ext4", base), ("xfs", near)])).remove(0)
+    };
+    let holds = strictly(&["C1"]);
     assert_eq!(holds.verdict, Verdict::StillHolds, "{holds:?}");
-    let three: String = ["C1", "C2", "C3"].map(|id| claim(id, &strict)).concat();
-    let open = claims(&study(&three), trials(&[("ext4", base), ("xfs", near)])).remove(0);
+    let open = strictly(&["C1", "C2", "C3"]);
     assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
     assert!(open.why.contains("not as one of 3 claims"), "{}", open.why);
 }
@@ -312,7 +396,7 @@ fn many_claims_are_corrected_for_their_number() {
 #[test]
 fn what_never_varied_is_judged_by_the_difference_and_says_so() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let same = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.1, 10.1])]);
+    let same = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.6, 10.6])]);
     assert_eq!(same.verdict, Verdict::StillHolds);
     assert!(same.p.is_none() && same.notes[0].starts_with("Exact: "), "{same:?}");
     let equal = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.0, 10.0])]);
@@ -370,6 +454,15 @@ fn a_timeline_is_judged_kernel_by_kernel() {
         ("as then, kernel 6.12", Verdict::NoLongerHolds),
     ];
     assert_eq!(names, expected);
+    let text = fsdyno_report::study::text(&judged, fsdyno_report::Style::default());
+    assert!(text.contains("as then, kernel by kernel"), "{text}");
+    let line = text.lines().find(|line| line.trim_start().starts_with("C1 ")).unwrap();
+    assert!(line.contains(" * ") && line.contains("still holds 1.5"), "{line}");
+    assert!(line.contains("no longer holds 1"), "{line}");
+    assert!(!text.contains("reproduced"), "{text}");
+    // On one kernel it is none.
+    let one = judge(&file, &[of("6.12", TEN)]);
+    assert!(!fsdyno_report::study::markdown(&one).contains("kernel by kernel"));
     assert!(judged.variants[0].claims[0].notes.contains(&"At scale 1/10.".to_string()));
 }
 

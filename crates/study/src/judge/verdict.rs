@@ -1,9 +1,10 @@
 //! The verdict of a claim, from its parts alone: estimates held against bounds.
 //!
-//! A claim holds if all of its parts lie within their bounds, and does not if one lies outside. With an
-//! interval (two seeds or more, three points of a curve or more) that is read off the 95 % interval, and
-//! the claims of a variant are corrected for their number ([`correct`], Holm 1979). With one seed there is no
-//! interval: the number has to keep a margin from the bound, 5 % of it unless the claim says otherwise.
+//! A claim holds if all of its parts lie within their bounds, and does not if one lies outside; it is reversed
+//! only if all of them are turned round. A number has to keep a margin from its bounds, 5 % of them unless the
+//! claim says otherwise, however many seeds there are: what differs by less does not count. With two seeds or more
+//! its whole 95 % interval has to be on the same side too, and the claims of a variant are corrected for their
+//! number ([`correct`], Holm 1979). An exponent has its points, and no margin.
 
 use fsdyno_stats::Estimate;
 use fsdyno_stats::holm::holm;
@@ -22,8 +23,9 @@ pub struct Part {
     pub below: Option<Edge>,
     /// Whether it compares two sides, so that 1 is no difference and beyond 1 the claim is turned round.
     pub ratio: bool,
-    /// Whether a lone number may be judged by a margin; not an exponent of two points, which every power fits.
-    pub lone: bool,
+    /// Whether it is fitted over points: then its interval is all that tells, and of two points, which every power
+    /// fits, there is none.
+    pub fitted: bool,
 }
 
 /// A bound.
@@ -45,6 +47,14 @@ impl Edge {
     pub fn upto(at: f64) -> Edge {
         Edge { at, included: true }
     }
+
+    fn is_below(self, value: f64) -> bool {
+        value > self.at || (self.included && value == self.at)
+    }
+
+    fn is_above(self, value: f64) -> bool {
+        value < self.at || (self.included && value == self.at)
+    }
 }
 
 /// Where an estimate lies.
@@ -59,34 +69,50 @@ pub enum Stand {
 }
 
 /// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// How it stands.
     pub stand: Stand,
-    /// Whether, being outside, it is turned round: what was claimed to be more is less.
+    /// Whether, being outside, all of it is turned round: what was claimed to be more is less.
     pub turned: bool,
-    /// The part that decides it: the first that is outside, else the first that is open, else the
+    /// The part that decides it: of those outside the surest, else the first that is open, else the
     /// one nearest to its bound.
     pub part: usize,
+    /// How each of its parts stands, by itself.
+    pub stands: Vec<Stand>,
     /// Its p-value, raised for all claims of the variant.
     pub p: Option<f64>,
+    /// Whether it is outside whatever its p-value: it stands alone, never varied, or shows no difference.
+    pub plain: bool,
     /// Whether it would be decided if it were the only claim.
     pub alone: bool,
 }
 
 impl Part {
-    /// Where it lies, with a margin of `least` where it has no interval.
+    /// Where it lies: told by its interval, where it has one, and by the margin of `least` alike.
     pub fn stand(&self, least: f64) -> Stand {
         let value = self.estimate.value;
-        let Some((low, high)) = self.estimate.interval else {
-            return if self.lone { self.by_margin(value, least) } else { Stand::Open };
-        };
-        let over = |edge: Edge, value: f64| value > edge.at || (edge.included && value == edge.at);
-        let under = |edge: Edge, value: f64| value < edge.at || (edge.included && value == edge.at);
-        let within = self.above.is_none_or(|edge| over(edge, low))
-            && self.below.is_none_or(|edge| under(edge, high));
-        let outside = self.above.is_some_and(|edge| !over(edge, high))
-            || self.below.is_some_and(|edge| !under(edge, low));
+        match self.estimate.interval {
+            None if self.fitted => Stand::Open,
+            None => self.place(value, value, least),
+            Some((low, high)) if self.fitted => self.place(low, high, 0.0),
+            Some(_) if self.no_difference(least) => Stand::Outside,
+            Some((low, high)) => {
+                let (sure, far) = (self.place(low, high, 0.0), self.place(value, value, least));
+                if sure == far { sure } else { Stand::Open }
+            }
+        }
+    }
+
+    /// Where all from `low` to `high` lies, the bounds made so much narrower for what is to be within, and so much
+    /// wider for what is to be outside.
+    fn place(&self, low: f64, high: f64, least: f64) -> Stand {
+        let up = |edge: Edge| Edge { at: edge.at + edge.at.abs() * least, ..edge };
+        let down = |edge: Edge| Edge { at: edge.at - edge.at.abs() * least, ..edge };
+        let within = self.above.is_none_or(|edge| up(edge).is_below(low))
+            && self.below.is_none_or(|edge| down(edge).is_above(high));
+        let outside = self.above.is_some_and(|edge| !down(edge).is_below(high))
+            || self.below.is_some_and(|edge| !up(edge).is_above(low));
         match (within, outside) {
             (true, _) => Stand::Within,
             (_, true) => Stand::Outside,
@@ -94,22 +120,21 @@ impl Part {
         }
     }
 
-    fn by_margin(&self, value: f64, least: f64) -> Stand {
-        let margin = |edge: Edge| edge.at.abs() * least;
-        let within = self.above.is_none_or(|edge| value > edge.at + margin(edge))
-            && self.below.is_none_or(|edge| value < edge.at - margin(edge));
-        let outside = self.above.is_some_and(|edge| value < edge.at - margin(edge))
-            || self.below.is_some_and(|edge| value > edge.at + margin(edge));
-        match (within, outside) {
-            (true, _) => Stand::Within,
-            (_, true) => Stand::Outside,
-            _ => Stand::Open,
+    /// Whether a difference is claimed, of whatever size, and none that counts is there: the interval ends before
+    /// `least` beyond 1, on the side that was claimed (as `Comparison::regressed` of `fsdyno_stats` has it).
+    pub fn no_difference(&self, least: f64) -> bool {
+        let band = 1.0 + least;
+        let Some((low, high)) = self.estimate.interval.filter(|_| self.ratio) else { return false };
+        match (self.above, self.below) {
+            (Some(edge), None) => edge == Edge::beyond(1.0) && high <= band,
+            (None, Some(edge)) => edge == Edge::beyond(1.0) && low >= 1.0 / band,
+            _ => false,
         }
     }
 
     /// Whether it is turned round: the claim has it on one side of 1, and it lies on the other, by more than
     /// `least` and with its whole interval.
-    fn turned(&self, least: f64) -> bool {
+    pub fn turned(&self, least: f64) -> bool {
         let value = self.estimate.value;
         let (low, high) = self.estimate.interval.unwrap_or((value, value));
         let more = self.above.is_some_and(|edge| edge.at >= 1.0);
@@ -119,12 +144,17 @@ impl Part {
                 || (less && low > 1.0 && value > 1.0 + least))
     }
 
+    /// Whether it is nearer to a bound than the margin, on whatever side.
+    pub fn too_near(&self, least: f64) -> bool {
+        let value = self.estimate.value;
+        !self.fitted && self.place(value, value, least) == Stand::Open
+    }
+
     /// Whether the number itself lies within the bounds, sure or not.
     fn seems_within(&self) -> bool {
         let value = self.estimate.value;
-        let over = |edge: Edge| value > edge.at || (edge.included && value == edge.at);
-        let under = |edge: Edge| value < edge.at || (edge.included && value == edge.at);
-        self.above.is_none_or(over) && self.below.is_none_or(under)
+        self.above.is_none_or(|edge| edge.is_below(value))
+            && self.below.is_none_or(|edge| edge.is_above(value))
     }
 
     /// The bound that is nearest to the number, as a factor or a difference of it.
@@ -149,11 +179,12 @@ impl Part {
     }
 }
 
-/// The outcome of each claim of one variant: its parts, and the margin of a lone number.
+/// The outcome of each claim of one variant: its parts, and the margin that they have to keep.
 pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
     let alone: Vec<Option<Outcome>> =
         claims.iter().map(|(parts, least)| alone(parts, *least)).collect();
-    // What has no p was not tested and is not counted: a lone number, and what never varied.
+    // What has no p was not tested and is not counted: a lone number, what never varied, and what shows no
+    // difference, for that is not told by a small p.
     let tested: Vec<f64> = alone.iter().flatten().filter_map(|outcome| outcome.p).collect();
     let mut raised = holm(&tested).into_iter();
     alone
@@ -163,7 +194,11 @@ pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
             if outcome.p.is_some() {
                 outcome.p = raised.next();
                 if outcome.p.is_some_and(|p| p >= 1.0 - LEVEL) {
-                    (outcome.stand, outcome.turned) = (Stand::Open, false);
+                    outcome.turned = false;
+                    match outcome.plain {
+                        true => outcome.p = None,
+                        false => outcome.stand = Stand::Open,
+                    }
                 }
             }
             Some(outcome)
@@ -174,31 +209,46 @@ pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
 /// The outcome of a claim by itself; none of one without parts.
 fn alone(parts: &[Part], least: f64) -> Option<Outcome> {
     let stands: Vec<Stand> = parts.iter().map(|part| part.stand(least)).collect();
-    let first = |wanted: Stand| stands.iter().position(|stand| *stand == wanted);
+    let of = |wanted: Stand| {
+        let all = parts.iter().zip(&stands).enumerate();
+        all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
+    };
+    let outside: Vec<(usize, &Part)> = of(Stand::Outside).collect();
+    let turned = !parts.is_empty() && parts.iter().all(|part| part.turned(least));
+    let plainly = |part: &Part| part.no_difference(least) || part.p().is_none();
+    let plain = outside.iter().find(|(_, part)| plainly(part));
+    let smallest = |of: &[&Part]| {
+        let p = of.iter().filter_map(|part| part.p()).reduce(f64::min);
+        // One of so many looked at (Bonferroni).
+        p.map(|p| (p * parts.len() as f64).min(1.0))
+    };
+    let largest = || parts.iter().filter_map(Part::p).reduce(f64::max);
     let distance = |part: &Part| {
         let bound = part.nearest().unwrap_or(f64::INFINITY);
         (part.estimate.value / bound).ln().abs()
     };
-    let nearest = || {
-        let by =
-            |(_, a): &(usize, &Part), (_, b): &(usize, &Part)| distance(a).total_cmp(&distance(b));
-        parts.iter().enumerate().min_by(by).map(|(at, _)| at)
+    let (stand, part, p) = match (outside.first(), of(Stand::Open).next()) {
+        (Some((at, _)), _) if turned => (Stand::Outside, *at, largest()),
+        (Some(first), _) => {
+            let surest = outside
+                .iter()
+                .min_by(|(_, a), (_, b)| a.p().unwrap_or(0.0).total_cmp(&b.p().unwrap_or(0.0)));
+            let (at, decider) = *plain.or(surest).unwrap_or(first);
+            (Stand::Outside, at, if plain.is_some() { None } else { smallest(&[decider]) })
+        }
+        (None, Some((at, _))) => {
+            let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
+            (Stand::Open, at, if missed.is_empty() { largest() } else { smallest(&missed) })
+        }
+        // All must be within: the largest p stands.
+        (None, None) => {
+            let by = |(_, a): &(usize, &Part), (_, b): &(usize, &Part)| {
+                distance(a).total_cmp(&distance(b))
+            };
+            (Stand::Within, parts.iter().enumerate().min_by(by)?.0, largest())
+        }
     };
-    let (stand, part) = match (first(Stand::Outside), first(Stand::Open)) {
-        (Some(at), _) => (Stand::Outside, at),
-        (None, Some(at)) => (Stand::Open, at),
-        (None, None) => (Stand::Within, nearest()?),
-    };
-    // All must be within (the largest p stands), or one outside of so many looked at (Bonferroni).
-    let p = if parts.iter().all(Part::seems_within) {
-        parts.iter().filter_map(Part::p).reduce(f64::max)
-    } else {
-        let missed = parts.iter().filter(|part| !part.seems_within()).filter_map(Part::p);
-        missed.reduce(f64::min).map(|p| (p * parts.len() as f64).min(1.0))
-    };
-    // A part outside that has no p, for it never varied or stands alone, decides by itself.
-    let decider = parts.get(part).and_then(Part::p);
-    let p = p.filter(|_| stand != Stand::Outside || decider.is_some());
-    let turned = stand == Stand::Outside && parts.iter().all(|part| part.turned(least));
-    Some(Outcome { stand, turned, part, p, alone: stand != Stand::Open })
+    let (plain, alone) = (plain.is_some(), stand != Stand::Open);
+    let turned = turned && stand == Stand::Outside;
+    Some(Outcome { stand, turned, part, stands, p, plain, alone })
 }

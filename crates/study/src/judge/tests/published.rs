@@ -1,4 +1,4 @@
-//! What was published of a claim meets it, by the rule of a single seed: else the bound would be one that even
+//! What was published of a claim meets it, by the margin: else the bound would be one that even
 //! the document cannot meet.
 
 use std::path::Path;
@@ -32,7 +32,7 @@ fn a_published_number_meets_its_own_claim() {
             };
             let estimate = Estimate::of_mean(&Summary::of(&[published]).unwrap());
             let part =
-                Part { what: String::new(), estimate, above, below, ratio: false, lone: true };
+                Part { what: String::new(), estimate, above, below, ratio: false, fitted: false };
             seen += 1;
             if part.stand(claim.least) != Stand::Within {
                 let name = path.file_stem().unwrap().to_string_lossy();
