@@ -159,6 +159,39 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_takes_the_drive_again() {
 }
 
 #[test]
+fn what_somebody_put_on_a_part_of_a_killed_run_is_named_and_stays() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let (device, image) = bench.device(64);
+    let part = format!("{device}p1");
+    let killed = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
+    let mut child = fsdyno(folder.path()).args(killed.split_whitespace()).spawn().unwrap();
+    wait_until("a trial", || lines(&folder.path().join("killed")) > 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let free = || fsdyno_media::block::look(Path::new(&device), image.to_str()).is_ok();
+    wait_until("the end of all that the killed run had", free);
+    tool("mke2fs", &["-q", "-F", "-t", "ext4", "-L", "thesis", &part]);
+    let before = bench.hashes();
+    let doctor = || run(folder.path(), "doctor --clean");
+    for _ in 0..2 {
+        let said = doctor();
+        assert_eq!(code(&said), 2, "{}", stderr(&said));
+        for told in [&format!("{part} holds ext4 "), "'thesis'", &format!("wipefs --all {part}")] {
+            assert!(stderr(&said).contains(told), "{told}: {}", stderr(&said));
+        }
+        assert!(Path::new(&part).exists() && bench.hashes() == before);
+    }
+    tool("wipefs", &["--quiet", "--all", &part]);
+    let said = doctor();
+    let removed = format!("removed two partitions of {device}");
+    assert!(code(&said) == 0 && stderr(&said).contains(&removed), "{}", stderr(&said));
+    assert!(!Path::new(&part).exists());
+}
+
+#[test]
 fn a_report_is_not_written_over_a_drive() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");

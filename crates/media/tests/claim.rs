@@ -200,23 +200,46 @@ fn what_a_killed_run_left_is_taken_up_and_nothing_else_is() {
         assert!(!parts(&device));
     }
     // A file system that somebody put on the part that was left is his, mounted or not, and so is one
-    // at the same place of the drive once the part has gone. The parts themselves go, for they are only the
-    // kernel's; not while it is mounted, and not by what was known before it lay there.
+    // at the same place of the drive once the part has gone. The parts stay, for they are his way to it, also
+    // where it was not there yet when they were found.
     kill_at_work(&device, &image, &format!("mke2fs -q -t ext4 -U {UUID}"));
     let found = left().unwrap();
+    assert_eq!(found.foreign, None);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", &part]);
-    let at = bench.mount(&part, &["-o", "ro"]);
+    let at = bench.mount(&part, &[]);
+    std::fs::write(at.join("thesis"), "years of work").unwrap();
     let text = refusal();
     assert!(text.contains(&format!("is mounted at {}", at.display())), "{text}");
     assert!(left().is_none());
-    tool("umount", &[&at.to_string_lossy()]);
+    let mount = at.to_string_lossy().into_owned();
+    tool("umount", &[&mount]);
     assert!(refusal().contains("not this one"), "{}", refusal());
-    assert!(found.clear().is_err() && parts(&device));
-    let (found, before) = (left().unwrap(), std::fs::read(&image).unwrap());
-    assert!(found.foreign.as_deref().is_some_and(|it| it.contains("ext4")), "{found:?}");
-    found.clear().unwrap();
-    assert!(!parts(&device) && std::fs::read(&image).unwrap() == before);
+    let before = std::fs::read(&image).unwrap();
+    let again = left().unwrap();
+    assert!(again.foreign.as_ref().is_some_and(|it| it.kind == "ext4"), "{again:?}");
+    for left in [&found, &again] {
+        let said = left.clear().unwrap_err().to_string();
+        assert!(said.contains(&format!("{part} holds ext4 ")), "{said}");
+        assert!(
+            said.contains(&format!("wipefs --all {part}, then fsdyno doctor --clean")),
+            "{said}"
+        );
+        assert!(parts(&device) && std::fs::read(&image).unwrap() == before);
+    }
+    tool("mount", &["-o", "ro", &part, &mount]);
+    assert_eq!(std::fs::read_to_string(at.join("thesis")).unwrap(), "years of work");
+    tool("umount", &[&mount]);
+    // What the words say to type: the partitions alone; and to give up what lies there.
+    tool("delpart", &[&device, "1"]);
+    tool("delpart", &[&device, "2"]);
+    assert!(left().is_none() && !parts(&device));
     assert!(refusal().contains("not this one"), "{}", refusal());
+    tool("addpart", &[&device, "1", "2048", "45056"]);
+    tool("addpart", &[&device, "2", "0", "2048"]);
+    assert!(left().unwrap().foreign.is_some());
+    tool("wipefs", &["--quiet", "--all", &part]);
+    left().unwrap().clear().unwrap();
+    assert!(!parts(&device));
     // Nor is a fsdyno's own of another time: an older copy of the drive's data part, put back by hand.
     let other = UUID.replace("0099", "0098");
     tool(

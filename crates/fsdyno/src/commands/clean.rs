@@ -49,13 +49,22 @@ impl Left {
                 let parts = format!("two partitions of {} ({})", it.path.display(), it.serial);
                 match &it.foreign {
                     None => parts,
-                    Some(found) => format!(
-                        "{parts}, in which by now lies {found}; that stays on the drive, from byte \
-                         1048576 on, and only its partition goes"
-                    ),
+                    Some(found) => {
+                        format!("{parts}, which stay: in them lies {found}, not made by fsdyno")
+                    }
                 }
             }
             Left::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
+        }
+    }
+
+    /// What it takes: fsdyno itself, or the user, whom it tells what to type.
+    fn cure(&self) -> &'static str {
+        match self {
+            Left::Drive(LeftDrive { foreign: Some(_), .. }) => {
+                "what to type about that says: fsdyno doctor --clean"
+            }
+            _ => "clean it with: fsdyno doctor --clean",
         }
     }
 
@@ -170,10 +179,9 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
     for left in &found {
         match left.clean() {
             Ok(()) => say(&format!("removed {}", left.words())),
-            Err(failure) => {
-                say(&format!("fsdyno: {failure}"));
-                first.get_or_insert(failure);
-            }
+            // The first is told at the end, with the code that it gives.
+            Err(failure) if first.is_none() => first = Some(failure),
+            Err(failure) => say(&format!("fsdyno: {failure}")),
         }
     }
     first.map_or(Ok(Exit::Good), Err)
@@ -189,8 +197,9 @@ pub fn offer() {
             many => format!(" and {} more", many - 1),
         };
         say(&format!(
-            "fsdyno: an earlier run was killed and left {}{more}; clean it with: fsdyno doctor --clean",
-            first.words()
+            "fsdyno: an earlier run was killed and left {}{more}; {}",
+            first.words(),
+            first.cure()
         ));
     }
 }

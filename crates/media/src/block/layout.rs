@@ -11,6 +11,9 @@ pub const GUARD: u32 = 2;
 /// What partitioning tools align to, and keep free at both ends.
 const MIB: u64 = 1 << 20;
 
+/// The first byte of the part that a file system gets.
+pub const DATA_START: u64 = MIB;
+
 /// The smallest drive that is taken: no file system of the catalog fits a smaller one well.
 pub const LEAST: Bytes = Bytes(16 * MIB);
 
@@ -38,7 +41,7 @@ impl Layout {
         let data = size.0.saturating_sub(2 * MIB) / MIB * MIB;
         Layout {
             guard: Part { start: Bytes(0), size: Bytes(MIB) },
-            data: Part { start: Bytes(MIB), size: Bytes(data) },
+            data: Part { start: Bytes(DATA_START), size: Bytes(data) },
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::Bytes;
 use fsdyno_record::shell::quote;
 
-use super::layout::LEAST;
+use super::layout::{DATA_START, LEAST};
 use super::signature::Signature;
 
 /// One thing that speaks against erasing a drive. `part` is the name of the drive or of its partition.
@@ -173,6 +173,18 @@ pub enum BlockError {
         /// All that speaks against it.
         reasons: Vec<Reason>,
     },
+    /// A killed fsdyno left its parts, and something lies in one by now that it has not made.
+    #[error("{}", kept(.path, .part, .serial, .found))]
+    Foreign {
+        /// The drive.
+        path: PathBuf,
+        /// The part in which it lies.
+        part: PathBuf,
+        /// The drive's serial number.
+        serial: String,
+        /// What lies there.
+        found: Signature,
+    },
     /// Nothing speaks against it, but the user has not confirmed it.
     #[error("{}", confirm(.path, .what, *.known, .given.as_deref(), .serial))]
     Erase {
@@ -232,6 +244,17 @@ fn permission() -> &'static str {
 
 fn list(reasons: &[Reason]) -> String {
     reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What to type about a part that stays: to look, to take it out, and to give it up.
+fn kept(path: &Path, part: &Path, serial: &str, found: &Signature) -> String {
+    let (path, part) = (path.display(), part.display());
+    format!(
+        "the two partitions of '{path}' ({serial}) stay as they are: {part} holds {found}, which fsdyno did not \
+         make; to see it: mount -o ro {part} /mnt; if it is needed, copy it to another drive, or take only the \
+         partitions (delpart {path} 1; delpart {path} 2): it then lies on {path} from byte {DATA_START} on; if \
+         nothing of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
+    )
 }
 
 fn confirm(path: &Path, what: &str, known: bool, given: Option<&str>, serial: &str) -> String {
