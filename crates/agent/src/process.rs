@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -41,27 +41,39 @@ const SERVER_PRIORITY: i32 = 50;
 const STACK: usize = 256 << 10;
 
 /// Starts a process that runs `work` in this process's own memory, and exits as one that [`fork`]
-/// started. Its descriptors are a copy, as after fork(2), and so are its number and its CPU time its own;
-/// but a switch between it and us is none of address spaces, which an emulated processor pays for with
+/// started. It gets the descriptors of `given` and the standard streams, in a table of its own, under the same numbers; those
+/// of `given` are no more ours once it has been started, and `work` has to own them. Its number and its CPU time are its own
+/// too; but a switch between it and us is none of address spaces, which an emulated processor pays for with
 /// all that it has translated.
 ///
 /// # Errors
-/// What starting a thread or clone(2) reports.
-pub fn beside(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Pid> {
+/// What starting a thread, unshare(2), close_range(2) or clone(2) reports.
+pub fn beside(
+    given: &[RawFd],
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<Pid> {
     let (started, pid) = mpsc::channel();
+    let failed = started.clone();
     let work = move || {
         // The other end waits for this.
-        let _ = started.send(rustix::process::getpid());
+        let _ = started.send(Ok(rustix::process::getpid()));
         work()
     };
     // clone(2) gives the child the thread-local storage of the thread that calls it. So a thread of its own
     // calls it, and with CLONE_VFORK that one sleeps in the kernel for as long as the child lives.
+    let kept = given.to_vec();
     let asleep = move || {
-        let work: Work = Box::new(work);
+        // Nothing of it is dropped here: what it owns is closed by the child, or by us below.
+        let work = Box::into_raw(Box::new(Box::new(work) as Work));
+        // A thread that shares our table would have the kernel count references in each call that is given a
+        // descriptor, for as long as it sleeps, and in the trial that is measured.
+        if let Err(error) = own_table(&kept) {
+            let _ = failed.send(Err(error));
+            return;
+        }
         let mut stack = vec![0u128; STACK / size_of::<u128>()];
         // SAFETY: one past the end of the stack, which grows down and is kept by this thread.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
-        let work = Box::into_raw(Box::new(work));
         // SAFETY: `enter` takes what `work` points to; stack and thread-local storage are nobody else's
         // while this call lasts, which is until the child has ended.
         let pid = unsafe {
@@ -73,12 +85,26 @@ pub fn beside(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Res
             )
         };
         if pid < 0 {
-            // SAFETY: nobody has taken it. With it goes what the other end waits for.
-            drop(unsafe { Box::from_raw(work) });
+            let _ = failed.send(Err(io::Error::last_os_error()));
         }
     };
-    thread::Builder::new().stack_size(STACK).spawn(asleep)?;
-    pid.recv().map_err(|_| io::Error::other("a child in our memory could not be started"))
+    thread::Builder::new().name(SLEEPER.into()).stack_size(STACK).spawn(asleep)?;
+    let started = pid.recv().map_err(|_| io::Error::other("a child in our memory was not started"));
+    for fd in given {
+        // SAFETY: `work` owned it, and was given to the child, in whose table it is another; nothing of ours has it.
+        unsafe { libc::close(*fd) };
+    }
+    started?
+}
+
+/// The name of a thread that sleeps while what it has started [`beside`] us lives.
+const SLEEPER: &str = "beside";
+
+/// Gives the calling thread a table of descriptors of its own, with the standard streams and `kept`.
+fn own_table(kept: &[RawFd]) -> io::Result<()> {
+    // SAFETY: takes a number; what this thread has open is copied.
+    check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
+    close_all_others(kept)
 }
 
 /// A process in our memory with a stack of its own; it is ended with this, and only then its stack goes.
@@ -103,7 +129,7 @@ impl Drop for Lodger {
 /// What a lodger does, and with what.
 struct Stay<F> {
     work: F,
-    kept: std::os::fd::RawFd,
+    kept: RawFd,
 }
 
 /// Starts a process that runs `work` in this process's own memory, with `kept` alone of its descriptors, which are a
@@ -178,14 +204,24 @@ fn exit_code(result: io::Result<()>) -> libc::c_int {
 /// # Errors
 /// What close_range(2) reports.
 pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
-    let kept = kept.as_raw_fd() as libc::c_uint;
-    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, libc::c_uint::MAX)] {
-        // SAFETY: takes numbers; whoever still owns one of these descriptors is in the parent.
+    close_all_others(&[kept.as_raw_fd()])
+}
+
+/// Closes all of a table that is nobody else's, but for the standard streams and `kept`. Allocates nothing.
+fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
+    let mut first: libc::c_uint = 3;
+    loop {
+        let next = kept.iter().map(|fd| *fd as libc::c_uint).filter(|fd| *fd >= first).min();
+        let last = next.map_or(libc::c_uint::MAX, |next| next.saturating_sub(1));
+        // SAFETY: takes numbers; whoever still owns one of these descriptors has it in another table.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
+        match next {
+            Some(next) => first = next + 1,
+            None => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 /// How a child ended, in words; none while it runs.
@@ -325,7 +361,97 @@ pub fn run<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+
     use super::*;
+
+    /// The descriptors above the standard streams of a process or thread, by its folder in /proc.
+    fn open(folder: &Path) -> Vec<RawFd> {
+        let fds = fs::read_dir(folder.join("fd")).unwrap().flatten();
+        let numbers = fds.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
+        let mut open: Vec<RawFd> = numbers.filter(|fd| *fd > 2).collect();
+        open.sort_unstable();
+        open
+    }
+
+    /// The process that a test below starts for itself: other tests' threads share its table.
+    const ALONE: &str = "FSDYNO_TEST_BESIDE";
+
+    #[test]
+    fn what_runs_beside_us_has_what_it_was_given_and_we_share_our_descriptors_with_nobody() {
+        if std::env::var_os(ALONE).is_none() {
+            let name = concat!(
+                "process::tests::what_runs_beside_us_has_what_it_was_given",
+                "_and_we_share_our_descriptors_with_nobody"
+            );
+            let own = std::env::current_exe().unwrap();
+            let argv = [name, "--exact", "--test-threads=1", "--nocapture"];
+            let ran = Command::new(own).args(argv).env(ALONE, "yes").output().unwrap();
+            let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+            assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let not_given = File::open("/dev/null").unwrap();
+        let (mut line, theirs) = UnixStream::pair().unwrap();
+        line.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        let (second, number) = (File::open("/dev/zero").unwrap(), theirs.as_raw_fd());
+        let given = [second.as_raw_fd(), number];
+        let child = beside(&given, move || {
+            let mut byte = [0];
+            (&theirs).read_exact(&mut byte)?;
+            drop(second);
+            Ok(())
+        })
+        .unwrap();
+        let mut sorted = given;
+        sorted.sort_unstable();
+        let childs = Path::new("/proc").join(child.as_raw_nonzero().to_string());
+        assert_eq!(open(&childs), sorted);
+        let ours = Path::new("/proc/thread-self");
+        let mine = open(ours);
+        assert!(mine.contains(&not_given.as_raw_fd()) && mine.contains(&line.as_raw_fd()));
+        // What we open next may get such a number.
+        let what =
+            |folder: &Path, fd: RawFd| fs::read_link(folder.join("fd").join(fd.to_string())).ok();
+        assert!(
+            given
+                .iter()
+                .all(|fd| what(&childs, *fd).is_some() && what(ours, *fd) != what(&childs, *fd))
+        );
+        // The thread that sleeps has a table of its own, with nothing of ours.
+        let tasks: Vec<_> = fs::read_dir("/proc/self/task").unwrap().flatten().collect();
+        let named = |path: &Path| fs::read_to_string(path.join("comm")).unwrap().trim() == SLEEPER;
+        let sleeper = tasks.iter().map(fs::DirEntry::path).find(|path| named(path)).unwrap();
+        assert_eq!(open(&sleeper), sorted);
+        io::Write::write_all(&mut line, b"x").unwrap();
+        assert_eq!(
+            describe(waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1),
+            "exit code 0"
+        );
+        // Nobody has the other end any more.
+        assert_eq!(line.read(&mut [0]).unwrap(), 0);
+        let not_started = beside(&[], || Err(io::Error::other("no"))).unwrap();
+        let ended = waitpid(Some(not_started), WaitOptions::empty()).unwrap().unwrap().1;
+        assert_eq!(describe(ended), "exit code 1");
+    }
+
+    #[test]
+    fn a_fork_keeps_what_it_is_told_to_and_nothing_else() {
+        let (kept, other) = (File::open("/dev/null").unwrap(), File::open("/dev/zero").unwrap());
+        let child = fork(|| {
+            close_all_but(kept.as_fd())?;
+            let is_open = |fd: RawFd| Path::new("/proc/self/fd").join(fd.to_string()).exists();
+            let right = is_open(kept.as_raw_fd()) && !is_open(other.as_raw_fd());
+            if right { Ok(()) } else { Err(io::Error::other("not so")) }
+        })
+        .unwrap();
+        let ended = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1;
+        assert_eq!(describe(ended), "exit code 0");
+    }
 
     #[test]
     fn a_tool_that_is_missing_is_named() {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,15 +97,18 @@ pub fn start(
     }
     let name = format!("nbd{}", regions.index);
     let path = PathBuf::from("/dev").join(&name);
-    // The driver first: a fork must not catch the server while it allocates.
-    let driver = process::fork(|| drive(drivers.try_clone()?, &path, spec, partition))?;
+    // The driver first: a fork must not catch the server while it allocates. It must not have the server's end
+    // of the line: the kernel would not see that the server has ended.
+    let driver = process::fork(|| {
+        process::close_all_but(drivers.as_fd())?;
+        drive(drivers.try_clone()?, &path, spec, partition)
+    })?;
     drop(drivers);
-    let (servers, spec) = (ours.as_raw_fd(), spec.clone());
-    let server =
-        process::beside(move || serve(ours, regions, &spec, seed, partition, shared, mailbox))?;
-    // SAFETY: the server has a copy of the descriptor in a table of its own, and what closes that one
-    // when it is dropped is the server's; ours is closed here and not used again.
-    unsafe { libc::close(servers) };
+    let mut given = vec![ours.as_raw_fd(), regions.bytes.as_raw_fd(), regions.log.as_raw_fd()];
+    given.extend(regions.data.as_ref().map(AsRawFd::as_raw_fd));
+    let spec = spec.clone();
+    let work = move || serve(ours, regions, &spec, seed, partition, shared, mailbox);
+    let server = process::beside(&given, work)?;
     wait_for_size(&name, server, driver)?;
     Ok(BlockDevice { name, path, server, driver })
 }
