@@ -55,7 +55,7 @@ impl Filesystem {
             return self.over(spec, below, context, tool);
         }
         if self.lies_on == Ground::Command {
-            return self.by_command(spec);
+            return self.by_command(spec, context);
         }
         let outer = self.outer_journal(spec)?;
         let mkfs = self.mkfs_items(spec, context, tool, outer, then)?;
@@ -118,7 +118,7 @@ impl Filesystem {
     }
 
     /// What a spec that is a command says: `[MKFS... ;] MOUNT...`.
-    fn by_command(&self, spec: &Spec) -> Result<FilesystemPlan, SpecError> {
+    fn by_command(&self, spec: &Spec, context: Context) -> Result<FilesystemPlan, SpecError> {
         let parts: Vec<&[String]> = spec.mkfs.split(|word| word == ";").collect();
         let (mkfs, mount) = match parts[..] {
             [mount] => (&[][..], mount),
@@ -146,6 +146,9 @@ impl Filesystem {
                 format!("'{word}' names a device of this machine, and the command runs as root");
             let hint = "write {device}, the trial's own; no other is fsdyno's to touch";
             return Err(SpecError::new(problem, hint));
+        }
+        for program in [mkfs.first(), mount.first()].into_iter().flatten() {
+            check_program(program, context)?;
         }
         if spec.names_second_disk() {
             return Err(wrong("a FUSE file system has one device, {device}, and no {journal}"));
@@ -319,6 +322,36 @@ fn holds(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
     place && known
 }
 
+/// Where a guest of the lab has something of its own, so that no program of the user's can lie there.
+const OF_THE_GUEST: &[&str] = &["/dev", "/init", "/lab", "/mnt", "/proc", "/sys"];
+
+/// Whether a program is named so that it is the same one on this host and in a guest: by a name that is looked for
+/// in PATH, or by the whole path of a file, which a guest gets at that path.
+fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
+    if !program.contains('/') {
+        return Ok(());
+    }
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    let parts = program.strip_prefix('/').filter(|path| path.split('/').all(plain));
+    let Some(path) = parts else {
+        let problem =
+            format!("'{program}' is neither the name of a program nor the whole path of one");
+        let right =
+            "write a name that is found in PATH, or a path from / on without '.', '..' and '//'";
+        return Err(SpecError::new(problem, right));
+    };
+    let top = OF_THE_GUEST.iter().find(|top| path.split('/').next() == top.strip_prefix('/'));
+    match top {
+        Some(top) if context == Context::Lab => Err(SpecError::new(
+            format!(
+                "'{program}' cannot be put into a guest of the lab, which has something of its own at {top}"
+            ),
+            "lay the program elsewhere",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Devices that any FUSE program may want, and that hold nothing.
 pub const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
 
@@ -485,6 +518,10 @@ mod tests {
         assert_eq!(ours.mount_command.join(" "), words);
         assert!(ours.in_user_space() && ours.mkfs.join(" ").ends_with("-I 128 {device}"));
         assert_eq!(plan("fuse2fs").unwrap().mount_command.join(" "), "fuse2fs {device} {mount} -f");
+        let by_path = plan("fuse: /opt/mkfs.x {device} ; /mntx/x {device} {mount}").unwrap();
+        assert_eq!([&by_path.mkfs[0], &by_path.mount_command[0]], ["/opt/mkfs.x", "/mntx/x"]);
+        let on_host = Spec::parse("fuse: /mnt/x {device} {mount}").unwrap();
+        assert!(catalog::get("fuse").unwrap().plan(&on_host, Context::Host, None).is_ok());
         let any = plan("fuse: mkfs.ntfs -Q {device} ; ntfs-3g {device} {mount}").unwrap();
         assert_eq!(any.mkfs.join(" "), "mkfs.ntfs -Q {device}");
         assert_eq!(any.mount_command.join(" "), "ntfs-3g {device} {mount}");
@@ -540,6 +577,10 @@ mod tests {
             ("fuse: mkfs.x ; x {mount}", "the command that makes it is told {device}"),
             ("fuse: ; x {mount}", "a command is empty"),
             ("fuse: a {device} ; b ; c {mount}", "there are more than two commands"),
+            ("fuse: ./a {device} {mount}", "'./a' is neither the name of a program nor the whole"),
+            ("fuse: mk/x {device} ; a {device} {mount}", "'mk/x' is neither the name of a program"),
+            ("fuse: /opt/../a {device} {mount}", "'/opt/../a' is neither the name of a program"),
+            ("fuse: /mnt/a {device} {mount}", "'/mnt/a' cannot be put into a guest of the lab"),
             ("vfat --offset=3", "mkfs.vfat --offset cannot be used here"),
             ("nilfs2 @ cp=3", "the mount option 'cp' cannot be used here"),
         ] {

@@ -127,6 +127,8 @@ fn what_cannot_be_meant_is_told_before_any_work() {
         ("overlayfs", 2, "write what it lies over, as in 'overlayfs:ext4 -I 256'"),
         ("overlayfs:vfat", 2, "overlayfs refuses a file system whose names know no case"),
         ("fuse: x {device}", 2, "does not say where: {mount}"),
+        ("fuse: ./x {device} {mount}", 2, "write a name that is found in PATH, or a path from /"),
+        ("fuse: /proc/x {device} {mount}", 2, "cannot be put into a guest of the lab"),
         ("tmpfs -I 128", 2, "is for an mkfs, and tmpfs has none"),
         ("vfat", 2, "workload 'maildir' cannot run on vfat: names of a Maildir"),
         ("overlayfs,volatile:ext4 -I 128 @ noatime", 0, "mount: -t overlay -o volatile"),

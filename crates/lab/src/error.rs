@@ -45,7 +45,7 @@ pub enum LabError {
         folder: PathBuf,
     },
     /// A program that the guest needs is not installed.
-    #[error("find the program '{0}' in PATH, /usr/sbin or /sbin")]
+    #[error("find the program '{0}'{place}", place = searched(.0))]
     NoTool(String),
     /// A shared library that a program needs is not installed.
     #[error("find the library '{library}' that {needed_by} needs")]
@@ -128,6 +128,9 @@ impl LabError {
                 "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left \
                  Linux with 6.13)"
             ),
+            NoTool(path) if path.contains('/') => {
+                "it is to be a file that may be executed, named by its whole path".into()
+            }
             NoTool(tool) => match package_of(tool) {
                 Some(package) => format!("apt-get install {package}"),
                 None => format!("install the package that brings {tool}"),
@@ -138,6 +141,11 @@ impl LabError {
             BadFile { .. } | Io { .. } => return None,
         })
     }
+}
+
+/// Where a program was looked for.
+fn searched(tool: &str) -> &'static str {
+    if tool.contains('/') { "" } else { " in PATH, /usr/sbin or /sbin" }
 }
 
 /// The Debian package of a program that the catalog of file systems, or an array, uses.
@@ -277,6 +285,9 @@ mod tests {
     fn a_missing_tool_names_its_package_and_counts_as_missing() {
         let error = LabError::NoTool("mkfs.xfs".into());
         assert_eq!(error.hint().unwrap(), "apt-get install xfsprogs");
+        let path = LabError::NoTool("/opt/x".into());
+        assert_eq!(path.to_string(), "find the program '/opt/x'");
+        assert!(path.hint().unwrap().contains("may be executed"));
         assert!(error.is_missing());
     }
 

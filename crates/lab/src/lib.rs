@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::Nanos;
 use fsdyno_record::canonical::sha256_hex;
-use fsdyno_record::guest::{MODULE_LIST, TOOL_FOLDER};
+use fsdyno_record::guest::MODULE_LIST;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::CpuPlan;
 
@@ -195,7 +195,7 @@ impl Lab {
         for tool in &parts.tools {
             let program = tools::find(tool)?;
             tools::add_libraries(&program, &mut libraries)?;
-            add(&format!("tool {tool}"), &format!("{TOOL_FOLDER}/{tool}"), read(&program)?);
+            add(&format!("tool {tool}"), &tools::in_guest(tool), read(&program)?);
         }
         for (path, file) in &libraries {
             let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();

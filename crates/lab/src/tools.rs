@@ -7,17 +7,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::guest::TOOL_FOLDER;
+
 use crate::elf::{Dynamic, Elf};
 use crate::error::LabError;
 
 /// Guest path → file on the host.
 pub type Files = BTreeMap<String, PathBuf>;
 
-/// Where a program lies: the folders of PATH, then those of the administrator.
+/// Where a program lies: where its path says, or in the folders of PATH, then those of the administrator.
 ///
 /// # Errors
 /// [`LabError::NoTool`].
 pub fn find(name: &str) -> Result<PathBuf, LabError> {
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        let is_it = path.is_absolute() && is_program(&path);
+        return is_it.then_some(path).ok_or_else(|| LabError::NoTool(name.to_string()));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);
     let administrator = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -26,6 +33,11 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
         .map(|folder| folder.join(name))
         .find(|path| is_program(path))
         .ok_or_else(|| LabError::NoTool(name.to_string()))
+}
+
+/// Where a guest has it: at its own path, if it was given by one, else in the folder of tools.
+pub fn in_guest(tool: &str) -> String {
+    if tool.starts_with('/') { tool.to_string() } else { format!("{TOOL_FOLDER}/{tool}") }
 }
 
 fn is_program(path: &Path) -> bool {
@@ -179,6 +191,11 @@ mod tests {
     #[test]
     fn programs_of_the_administrator_are_found_without_being_on_the_path() {
         assert!(find("sh").unwrap().is_absolute());
+        let sh = find("sh").unwrap().canonicalize().unwrap();
+        assert_eq!(find(sh.to_str().unwrap()).unwrap(), sh);
+        assert!(find("/no/such/program").is_err() && find("/etc/passwd").is_err());
+        assert!(find("./sh").is_err(), "not what a folder of PATH has");
+        assert_eq!([in_guest("mke2fs"), in_guest("/opt/x")], ["/bin/mke2fs", "/opt/x"]);
         let error = find("no-such-program-anywhere").unwrap_err();
         assert!(matches!(error, LabError::NoTool(name) if name == "no-such-program-anywhere"));
     }

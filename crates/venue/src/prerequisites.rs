@@ -56,8 +56,12 @@ fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
             )));
         }
         if let Some(program) = argv.first().filter(|program| find_program(program).is_err()) {
+            let cure = match program.contains('/') {
+                true => "it is to be a file that may be executed",
+                false => "install it",
+            };
             let spec = &filesystem.spec;
-            return Err(VenueError::Missing(format!("'{spec}' needs {program}; install it")));
+            return Err(VenueError::Missing(format!("'{spec}' needs {program}; {cure}")));
         }
     }
     Ok(())
@@ -180,7 +184,9 @@ mod tests {
         }
         if has_filesystem(catalog::get("fuse").unwrap()) {
             let text = error("fuse: no-such-fuse {device} {mount}");
-            assert!(text.contains("needs no-such-fuse"), "{text}");
+            assert!(text.contains("needs no-such-fuse; install it"), "{text}");
+            let text = error("fuse: /no/such-fuse {device} {mount}");
+            assert!(text.contains("needs /no/such-fuse; it is to be a file"), "{text}");
         }
     }
 }
