@@ -4,6 +4,7 @@
 # trial alone. On an idle machine. It ends with a code other than 0 where something failed or was lost.
 # Usage: bench/crash.sh [CUTS] [FILES] [SPEC...]
 # FSDYNO_BENCH_OUT=DIR keeps the results; without it they are kept only where something went wrong.
+# FSDYNO_BENCH_TEAR=512 tears as the table of docs/crash.md was taken; without it at the disk's physical sectors.
 set -eu -o pipefail
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,7 +22,7 @@ for spec in "$@"; do
     "$program" run $work --fs "$spec" --out "$folder/alone-$name" --format csv | grep -E '^workload|deliver' || wrong=1
     begin=$(date +%s.%N) code=0
     # shellcheck disable=SC2086
-    time "$program" crash $work --fs "$spec" --cuts "$cuts" --jobs 2 --out "$folder/$name" || code=$?
+    time "$program" crash $work --fs "$spec" --cuts "$cuts" --jobs 2 ${FSDYNO_BENCH_TEAR:+--tear "$FSDYNO_BENCH_TEAR"} --out "$folder/$name" || code=$?
     minutes=$(awk -v begin="$begin" -v end="$(date +%s.%N)" 'BEGIN { print (end - begin) / 60 }')
     [ "$code" = 0 ] || { echo "$spec: fsdyno crash ended with code $code" >&2; wrong=1; }
     report "$cuts cuts of $files files, $spec" "$minutes" minutes at-most 30

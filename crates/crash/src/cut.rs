@@ -69,9 +69,9 @@ pub enum Choice {
     All,
     /// Of each write all or nothing, drawn from the seed.
     Writes(u64),
-    /// Of each sector, likewise.
+    /// Of each physical sector of a write, likewise.
     Sectors(u64),
-    /// All writes up to one that is torn: of it the first sectors, the last ones, or any.
+    /// All writes up to one that is torn: of it the first physical sectors, the last ones, or any.
     Torn(u64),
 }
 
@@ -86,7 +86,7 @@ pub enum Disk {
     DropsFlushes,
     /// It answers a flush before what came earlier is on the medium, and writes newer things first.
     Reorders,
-    /// It leaves one of its last writes half written within a sector, though it had answered a flush.
+    /// It leaves one of its last writes half written within a physical sector, though it had answered a flush.
     Tears,
 }
 

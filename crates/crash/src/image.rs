@@ -13,6 +13,7 @@ use fsdyno_disk::store::{Memory, Store, StoreError, To};
 use fsdyno_record::seed::{SplitMix64, stream};
 
 use crate::cut::{Choice, Cut, Disk};
+use crate::tear::Tear;
 
 const BLOCK: u64 = 4096;
 const PER_BLOCK: u64 = BLOCK / SECTOR;
@@ -60,6 +61,8 @@ pub struct Builder<M, N> {
     log: DataLog<M>,
     medium: Store<N>,
     disk: Disk,
+    /// Sectors that the disk writes whole or not at all.
+    unit: u64,
     /// How many events it has followed.
     at: usize,
     cached: Vec<Cached>,
@@ -71,9 +74,9 @@ pub struct Builder<M, N> {
 
 impl<M: Memory, N: Memory> Builder<M, N> {
     /// Begins before the first event; `medium` is an empty store of the disk's size.
-    pub fn new(log: DataLog<M>, medium: Store<N>, disk: Disk) -> Builder<M, N> {
+    pub fn new(log: DataLog<M>, medium: Store<N>, disk: Disk, tear: Tear) -> Builder<M, N> {
         let (cached, changed) = Default::default();
-        Builder { log, medium, disk, at: 0, cached, held: 0, changed }
+        Builder { log, medium, disk, unit: tear.sectors(), at: 0, cached, held: 0, changed }
     }
 
     /// The log that it follows.
@@ -142,8 +145,11 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         Ok(())
     }
 
-    /// Cached sectors reach the medium, the newest bytes of each.
+    /// Cached sectors reach the medium, the newest bytes of each. Where the model has put down a part of a physical
+    /// sector, all of it that is cached is there.
     fn land(&mut self, first: u64, end: u64) -> Result<(), Full> {
+        let first = first / self.unit * self.unit;
+        let end = end.checked_next_multiple_of(self.unit).unwrap_or(end);
         let mut landed = Vec::new();
         for cached in &mut self.cached {
             let parts = cached.take(first, end);
@@ -219,16 +225,15 @@ impl<M: Memory, N: Memory> Builder<M, N> {
             Choice::Sectors(seed) => {
                 let mut draws = draws(seed);
                 let of_four = 1 + draws.below(3);
-                all()
-                    .map(|(event, parts)| (event, some(&parts, |_| draws.below(4) < of_four)))
-                    .collect()
+                let mut keep = || draws.below(4) < of_four;
+                all().map(|(event, parts)| (event, some(&parts, self.unit, &mut keep))).collect()
             }
             Choice::Torn(seed) => {
                 let mut draws = draws(seed);
                 let torn = draws.below(self.cached.len().max(1) as u64) as usize;
                 let until = all().take(torn);
                 let last =
-                    self.cached.get(torn).map(|cached| (cached.event, tear(cached, &mut draws)));
+                    self.cached.get(torn).map(|it| (it.event, tear(it, self.unit, &mut draws)));
                 until.chain(last).collect()
             }
         }
@@ -248,7 +253,8 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         cached.map(|cached| (cached.event, cached.parts.clone())).collect()
     }
 
-    /// Of one of the last writes the second half of a sector is as it was on the medium before.
+    /// Of one of the last writes the second half of what it has of a physical sector is as it was on the medium
+    /// before.
     fn tear<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
         const LAST: usize = 16;
         let mut draws = stream(cut.draw, "torn within a sector");
@@ -257,39 +263,60 @@ impl<M: Memory, N: Memory> Builder<M, N> {
             return Ok(());
         }
         let parts = &last[draws.below(last.len() as u64) as usize].parts;
-        let (from, to) = parts[draws.below(parts.len() as u64) as usize];
-        let sector = from + draws.below(to - from);
-        let half = SECTOR / 2;
-        let mut old = [0; SECTOR as usize / 2];
-        read(&mut self.medium, sector * SECTOR + half, &mut old);
-        let mut whole = [0; SECTOR as usize];
-        read(work, sector * SECTOR, &mut whole);
+        let part = parts[draws.below(parts.len() as u64) as usize];
+        let pieces = pieces(&[part], self.unit);
+        let (from, to) = pieces[draws.below(pieces.len() as u64) as usize];
+        let half = (to - from) * SECTOR / 2;
+        let mut old = vec![0; half as usize];
+        read(&mut self.medium, from * SECTOR + half, &mut old);
+        // Whole sectors are written, so the first half is what it is.
+        let mut whole = vec![0; 2 * half as usize];
+        read(work, from * SECTOR, &mut whole);
         whole[half as usize..].copy_from_slice(&old);
-        work.write_bytes(To::Medium, sector * SECTOR, &whole)
+        work.write_bytes(To::Medium, from * SECTOR, &whole)
     }
 }
 
-/// The sectors of some parts for which `keep` says so.
-fn some(parts: &[Part], mut keep: impl FnMut(u64) -> bool) -> Vec<Part> {
-    let mut kept: Vec<Part> = Vec::new();
-    for sector in parts.iter().flat_map(|(from, to)| *from..*to) {
-        if !keep(sector) {
-            continue;
+/// Parts of a write, parted at the bounds of physical sectors: what is left on one side of such a bound is written
+/// whole or not at all.
+fn pieces(parts: &[Part], unit: u64) -> Vec<Part> {
+    let mut pieces = Vec::new();
+    for (from, to) in parts {
+        let mut at = *from;
+        while at < *to {
+            let end = ((at / unit + 1) * unit).min(*to);
+            pieces.push((at, end));
+            at = end;
         }
+    }
+    pieces
+}
+
+/// Whether two pieces lie in one physical sector: two parts of a write may.
+fn together(unit: u64) -> impl Fn(&Part, &Part) -> bool {
+    move |one, other| one.0 / unit == other.0 / unit
+}
+
+/// Of some parts those physical sectors for which `keep` says so.
+fn some(parts: &[Part], unit: u64, mut keep: impl FnMut() -> bool) -> Vec<Part> {
+    let mut kept: Vec<Part> = Vec::new();
+    let pieces = pieces(parts, unit);
+    for (from, to) in pieces.chunk_by(together(unit)).filter(|_| keep()).flatten() {
         match kept.last_mut() {
-            Some((_, to)) if *to == sector => *to += 1,
-            _ => kept.push((sector, sector + 1)),
+            Some((_, end)) if end == from => *end = *to,
+            _ => kept.push((*from, *to)),
         }
     }
     kept
 }
 
-/// The first sectors of a write, its last ones, or any.
-fn tear(cached: &Cached, draws: &mut SplitMix64) -> Vec<Part> {
-    let place = draws.below(cached.sectors() + 1);
+/// The first physical sectors of a write, its last ones, or any.
+fn tear(cached: &Cached, unit: u64, draws: &mut SplitMix64) -> Vec<Part> {
+    let all = pieces(&cached.parts, unit).chunk_by(together(unit)).count() as u64;
+    let place = draws.below(all + 1);
     let mut at = 0;
     let which = draws.below(3);
-    some(&cached.parts, |_| {
+    some(&cached.parts, unit, || {
         at += 1;
         match which {
             0 => at <= place,

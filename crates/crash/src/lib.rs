@@ -15,6 +15,7 @@ pub mod order;
 pub mod promise;
 mod refusal;
 mod result;
+mod tear;
 pub mod tree;
 
 pub use cut::{Choice, Cut, Disk};
@@ -23,4 +24,5 @@ pub use judge::{Findings, judge};
 pub use order::Order;
 pub use refusal::refusal;
 pub use result::{FILE, Finding, Rate, Row, Tried, Unreadable, findings, rows};
+pub use tear::{NoTear, Tear};
 pub use tree::Done;

@@ -4,6 +4,7 @@ use fsdyno_record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::cut::{Cut, Disk};
+use crate::tear::Tear;
 
 /// Where in the region of the log of requests the guest tells what it found: the part of the last
 /// disk, of which there is none.
@@ -22,6 +23,9 @@ pub struct Order {
     pub cuts: Vec<Cut>,
     /// What kind of disk it was.
     pub disk: Disk,
+    /// Between what its writes are torn.
+    #[serde(default)]
+    pub tear: Tear,
     /// How the file system is repaired where its check is not clean or it cannot be mounted; empty
     /// where nothing does that.
     pub repair: Vec<String>,

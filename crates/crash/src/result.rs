@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cut::{Cut, Disk};
 use crate::found::{Found, Recovery};
 use crate::judge::Findings;
+use crate::tear::Tear;
 
 /// The name of the rows' file in a folder of results.
 pub const FILE: &str = "crash.json";
@@ -65,6 +66,9 @@ pub struct Row {
     /// What kind of disk lost its power.
     #[serde(default)]
     pub disk: Disk,
+    /// Between what its writes were torn, in bytes.
+    #[serde(default)]
+    pub tear: Tear,
     /// The lab that ran it.
     pub lab_id: Option<String>,
     /// Its speed, in which phase and unit; measured in the pass that was logged.
@@ -105,16 +109,23 @@ impl Rate {
 }
 
 impl Row {
-    /// A file system with all its cuts.
+    /// A file system with all its cuts, torn at the physical sectors of its disk.
     pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
-        let (label, plan) = (plan.label.clone(), plan.clone());
-        Row { crash: VERSION, label, plan, seed, disk, lab_id: None, rate, tried, skipped: None }
+        let (label, tear, plan) = (plan.label.clone(), Tear::of(plan), plan.clone());
+        let (lab_id, skipped) = (None, None);
+        Row { crash: VERSION, label, plan, seed, disk, tear, lab_id, rate, tried, skipped }
     }
 
     /// A file system that cannot run here, with the reason.
     pub fn skipped(plan: &Plan, seed: u64, disk: Disk, reason: String) -> Row {
         let row = Row::new(plan, seed, disk, Rate::default(), Vec::new());
         Row { skipped: Some(reason), ..row }
+    }
+
+    /// The physical sector of its disk, where writes were torn within it: harsher than that disk.
+    pub fn split(&self) -> Option<Tear> {
+        let whole = Tear::of(&self.plan);
+        (self.tear < whole).then_some(whole)
     }
 
     /// After how many cuts nobody could look at what was left, so that nothing could be judged.
@@ -167,6 +178,9 @@ pub struct Finding {
     pub deadline: Nanos,
     /// What kind of disk lost its power.
     pub disk: Disk,
+    /// Between what its writes were torn, in bytes; older files have none, and were torn between sectors of 512.
+    #[serde(default)]
+    pub tear: Tear,
     /// The lab in which the moment is that moment.
     pub lab_id: Option<String>,
     /// The cut and what came of it.
@@ -183,6 +197,7 @@ pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize
         seed: row.seed,
         deadline,
         disk: row.disk,
+        tear: row.tear,
         lab_id: row.lab_id.clone(),
         tried: tried.clone(),
     };

@@ -34,7 +34,8 @@ fn crash(folder: &Path, words: &str) -> Output {
     command(folder, words).output().unwrap()
 }
 
-/// The small FUSE file system of ours in a mode of its own: `fixtures/forgetful.c` says which.
+/// The small FUSE file system of ours in a mode of its own: `fixtures/forgetful.c` says which. Its honest mode is
+/// named by its path, the others by its name.
 fn forgetful(mode: &str) -> String {
     let folder = Path::new(PROGRAMS);
     let new = folder.join(format!("forgetful-{mode}"));
@@ -43,7 +44,9 @@ fn forgetful(mode: &str) -> String {
     compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&new).arg(source);
     assert!(compile.status().unwrap().success());
     std::fs::rename(new, folder.join("forgetful")).unwrap();
-    format!("--fs '{mode}=fuse: forgetful {mode} {{device}} {{mount}}'")
+    let path = folder.join("forgetful").display().to_string();
+    let program = if mode == "honest" { &path } else { "forgetful" };
+    format!("--fs '{mode}=fuse: {program} {mode} {{device}} {{mount}}'")
 }
 
 /// The rows of a run that came to its end, and the sum of a finding over all cuts of each.

@@ -135,6 +135,9 @@ pub fn told_apart(rows: &[Row]) -> Vec<Row> {
             if namesakes().any(|other| other.disk != row.disk) {
                 label += &lying(row.disk);
             }
+            if namesakes().any(|other| other.tear != row.tear) {
+                label += &format!(", torn at {}", row.tear);
+            }
             // The same again.
             let numbered = (2..).map(|number| format!("{label} ({number})"));
             let free = |name: &String| new.iter().all(|other| other.label != *name);
@@ -197,6 +200,17 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
                 "{}: {repaired} of {} cuts needed a repair, and what it left is what was judged.",
                 named(row),
                 row.tried.len()
+            ));
+        }
+    }
+    for row in ran(rows) {
+        if let Some(whole) = row.split() {
+            said.push(format!(
+                "{}: writes were torn between sectors of {}, which is harsher than its disk: that writes {} whole or \
+                 not at all.",
+                named(row),
+                row.tear,
+                whole.bytes()
             ));
         }
     }
@@ -308,7 +322,7 @@ fn pipes(rows: &[Row]) -> String {
 }
 
 /// How many columns of the data say what was run; the others are what came of it.
-const CONDITIONS: usize = 9;
+const CONDITIONS: usize = 10;
 
 /// A figure of each cut, with the name of its columns.
 type Figure = (&'static str, fn(&Tried) -> u64);
@@ -333,6 +347,7 @@ fn data(rows: &[Row]) -> String {
         "parameters",
         "disk",
         "misbehave",
+        "tear",
         "kernel",
         "seed",
         "lab_id",
@@ -374,6 +389,7 @@ fn fields(row: &Row) -> Vec<String> {
         parameters.join(" "),
         plan.disk_name().unwrap_or_default().into(),
         misbehave.into(),
+        row.tear.bytes().to_string(),
         plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default(),
         row.seed.to_string(),
         row.lab_id.clone().unwrap_or_default(),
@@ -411,6 +427,8 @@ fn seconds(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_crash::Tear;
+
     use super::*;
     use crate::crash_fixture;
 
@@ -517,6 +535,22 @@ mod tests {
         assert!(said[1].starts_with("off on a disk that drops flushes: "), "{said:?}");
         rows[0].tried.clear();
         assert!(sentences(&rows).iter().any(|said| said.contains("never cut")));
+        // Torn within what the disk writes whole.
+        let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
+        let mut torn = rows[1].clone();
+        let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut torn.plan.medium else { panic!() };
+        lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
+        assert_eq!(torn.tear, Tear::LEAST);
+        let harsh = sentences(&[torn.clone()]).join(" ");
+        assert!(
+            harsh
+                .contains("sectors of 512 bytes, which is harsher than its disk: that writes 4096"),
+            "{harsh}"
+        );
+        torn.tear = Tear::of(&torn.plan);
+        assert!(!sentences(&[torn.clone()]).join(" ").contains("harsher"));
+        let told = told_apart(&[torn, rows[1].clone()]);
+        assert_eq!(told[0].label, "off, torn at 4096 bytes");
         for format in [Format::Original, Format::Statistics] {
             assert!(table(&rows, format, Style::default()).is_none());
         }

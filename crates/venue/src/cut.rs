@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fsdyno_crash::image::Builder;
-use fsdyno_crash::{Cut, Disk};
+use fsdyno_crash::order::Order;
 use fsdyno_disk::partition;
 use fsdyno_disk::store::{Memory, Store, View};
 use fsdyno_record::mailbox::Progress;
@@ -65,7 +65,7 @@ impl LabVenue {
 }
 
 impl LabVenue {
-    /// The file system as a cut left it, of a logged trial on a disk of that kind, in a nameless sparse
+    /// The file system as the first cut of `order` left it, of a logged trial, in a nameless sparse
     /// file: what [`LabVenue::recover`] mounts, before anything has mounted it.
     ///
     /// # Errors
@@ -74,8 +74,7 @@ impl LabVenue {
         &self,
         job: &Job,
         logged: &Logged,
-        cut: &Cut,
-        disk: Disk,
+        order: &Order,
     ) -> Result<File, VenueError> {
         let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
         let spec = crate::lab::disk_of(&lab.disk)?;
@@ -86,7 +85,8 @@ impl LabVenue {
         let store =
             || Store::create(vec![0; MOST], spec.capacity).map_err(|error| died(error.to_string()));
         let mut left = store()?;
-        Builder::new(logged.bytes()?, store()?, disk)
+        let cut = order.cuts.first().ok_or_else(|| died("no cut was asked for".into()))?;
+        Builder::new(logged.bytes()?, store()?, order.disk, order.tear)
             .image(cut, &[], &mut left)
             .map_err(|error| died(error.to_string()))?;
         partition_image(&mut left, View::Medium, part.start, part.size, self.workdir())

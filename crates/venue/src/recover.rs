@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fsdyno_crash::Cut;
 use fsdyno_crash::found::{self, Found, Recovery};
 use fsdyno_crash::order::{self, Order, RECORDS};
 use fsdyno_crash::promise::{self, Promise};
-use fsdyno_crash::{Cut, Disk};
 use fsdyno_disk::store::Memory;
 use fsdyno_lab::{Finished, Guest, Machine, RunError};
 use fsdyno_record::mailbox::Stage;
@@ -65,7 +65,8 @@ struct Work<'a> {
 }
 
 impl LabVenue {
-    /// Brings back what the cuts left of a logged trial, in up to `jobs` guests side by side. `watch`
+    /// Brings back what the cuts of `order` left of a logged trial, on the disk that it says, in up to `jobs` guests
+    /// side by side; how a repair goes, and how long it may take, is filled in here. `watch`
     /// is told how many are done; what was found comes in the order of the cuts.
     ///
     /// # Errors
@@ -74,8 +75,7 @@ impl LabVenue {
         &self,
         job: &Job,
         logged: &Logged,
-        cuts: &[Cut],
-        disk: Disk,
+        order: Order,
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<Vec<(Cut, Found)>, VenueError> {
@@ -86,10 +86,10 @@ impl LabVenue {
         machine.disks.push(first);
         machine.input = Some(Arc::clone(&logged.region));
         machine.stall = STALL;
-        let left = cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
+        let left = order.cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
         let words = |argv: &[&str]| argv.iter().map(ToString::to_string).collect();
         let (repair, last_resort) = (words(promise.repair), words(promise.last_resort));
-        let order = Order { cuts: Vec::new(), disk, repair, last_resort, deadline: DEADLINE };
+        let order = Order { cuts: Vec::new(), repair, last_resort, deadline: DEADLINE, ..order };
         let work = Work {
             guest,
             machine,

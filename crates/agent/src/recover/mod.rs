@@ -66,8 +66,8 @@ fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     let log = DataLog::open(Windows::new(open_pci_memory(layout::INPUT_PCI)?)?);
     let medium =
         Store::create(Windows::new(open_pci_memory(&layout::disk_pci(1))?)?, spec.capacity);
-    let mut builder =
-        Builder::new(log.map_err(io::Error::other)?, medium.map_err(io::Error::other)?, order.disk);
+    let (log, medium) = (log.map_err(io::Error::other)?, medium.map_err(io::Error::other)?);
+    let mut builder = Builder::new(log, medium, order.disk, order.tear);
     drop(Store::create(disk()?, spec.capacity).map_err(io::Error::other)?);
     mailbox.set(Word::OpsTotal, order.cuts.len() as u64);
     mailbox.set(Word::Stage, Stage::Running as u64);

@@ -83,12 +83,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn tears() -> impl Strategy<Value = Tear> {
+    prop::sample::select(vec![512, 1024, 4096]).prop_map(|bytes| Tear::try_from(bytes).unwrap())
+}
+
 proptest! {
     /// With nothing of the cache the image is the medium, and with all of it what the drive answered,
     /// at one moment after another and whatever was written over the images in between.
     #[test]
     fn nothing_is_the_medium_and_all_is_what_was_visible(steps in prop::collection::vec(step(), 1..20)) {
-        let mut builder = Builder::new(log(&steps), empty(), Disk::Honest);
+        let tear = Tear::LEAST;
+        let mut builder = Builder::new(log(&steps), empty(), Disk::Honest, tear);
         let (mut work, mut touched) = (empty(), Vec::new());
         let mut source = log(&steps);
         for after in 0..=steps.len() {
@@ -112,10 +117,10 @@ proptest! {
     /// Every sector of any image is one of those that were written there, or what the medium had.
     #[test]
     fn a_subset_holds_only_whole_sectors_that_were_written(
-        steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(),
+        steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(), tear in tears(),
     ) {
         for choice in [Choice::Writes(seed), Choice::Sectors(seed), Choice::Torn(seed)] {
-            let mut builder = Builder::new(log(&steps), empty(), Disk::Honest);
+            let mut builder = Builder::new(log(&steps), empty(), Disk::Honest, tear);
             let mut work = empty();
             builder.image(&cut(steps.len(), choice), &[], &mut work).unwrap();
             let found = bytes(&mut work, View::Medium);
@@ -145,7 +150,7 @@ const FLUSHED: [Step; 6] = [
 ];
 
 fn image_of(disk: Disk, after: usize, choice: Choice, draw: u64) -> Vec<u8> {
-    let mut builder = Builder::new(log(&FLUSHED), empty(), disk);
+    let mut builder = Builder::new(log(&FLUSHED), empty(), disk, Tear::LEAST);
     let mut work = empty();
     builder.image(&Cut { draw, ..cut(after, choice) }, &[], &mut work).unwrap();
     bytes(&mut work, View::Medium)
@@ -176,5 +181,90 @@ fn a_disk_that_tears_leaves_half_a_sector() {
         let differs: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != torn[*at]).collect();
         assert!(!differs.is_empty() && differs.len() <= 256, "{}", differs.len());
         assert!(differs[0] % 512 >= 256 && differs[0] / 512 == differs[differs.len() - 1] / 512);
+    }
+}
+
+/// A write over zeros that begins and ends within physical sectors of 4 KiB: the last half of one, two whole
+/// ones, and the first half of another.
+const ACROSS: Step = Step::Write(4, 24, 1, false);
+
+/// Its sectors by the physical sector that they lie in.
+const PIECES: [std::ops::Range<usize>; 4] = [4..8, 8..16, 16..24, 24..28];
+
+/// Of each of the first 32 sectors whether anything was written there.
+fn written(steps: &[Step], disk: Disk, tear: u32, choice: Choice, draw: u64) -> Vec<bool> {
+    let tear = Tear::try_from(tear).unwrap();
+    let (mut builder, mut work) = (Builder::new(log(steps), empty(), disk, tear), empty());
+    builder.image(&Cut { draw, ..cut(steps.len(), choice) }, &[], &mut work).unwrap();
+    let image = bytes(&mut work, View::Medium);
+    image.chunks(512).take(32).map(|sector| sector.iter().any(|byte| *byte != 0)).collect()
+}
+
+#[test]
+fn a_physical_sector_is_there_whole_or_not_at_all() {
+    let torn = |tear: u32, choice: fn(u64) -> Choice| {
+        (0..200).map(move |seed| written(&[ACROSS], Disk::Honest, tear, choice(seed), 0))
+    };
+    for choice in [Choice::Sectors as fn(u64) -> Choice, Choice::Torn] {
+        let mut patterns = std::collections::BTreeSet::new();
+        for image in torn(4096, choice) {
+            assert!(image[..4].iter().chain(&image[28..]).all(|written| !written));
+            let pieces = PIECES.map(|piece| {
+                let piece = &image[piece];
+                assert!(piece.iter().all(|it| *it == piece[0]), "split: {image:?}");
+                piece[0]
+            });
+            patterns.insert(pieces);
+        }
+        // Parts of the write are there without others: it is torn between them.
+        assert!(patterns.len() > 8, "{patterns:?}");
+        let is_split = |image: Vec<bool>| {
+            PIECES.iter().any(|piece| image[piece.clone()].windows(2).any(|two| two[0] != two[1]))
+        };
+        assert!(torn(512, choice).any(is_split), "between sectors of 512 bytes each is on its own");
+    }
+}
+
+#[test]
+fn what_landed_of_a_physical_sector_landed_with_all_of_it() {
+    let steps = [ACROSS, Step::Land(5, 4)];
+    let there = |tear| written(&steps, Disk::Honest, tear, Choice::Nothing, 0);
+    let sectors = |image: Vec<bool>| (0..32).filter(|at| image[*at]).collect::<Vec<_>>();
+    assert_eq!(sectors(there(512)), [5, 6, 7, 8]);
+    assert_eq!(sectors(there(1024)), [4, 5, 6, 7, 8, 9]);
+    assert_eq!(sectors(there(4096)), (4..16).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_disk_that_tears_leaves_half_of_what_a_physical_sector_was_given() {
+    for draw in 0..50 {
+        let image = written(&[ACROSS], Disk::Tears, 4096, Choice::Nothing, draw);
+        let lost: Vec<usize> = (4..28).filter(|at| !image[*at]).collect();
+        let halves = PIECES.map(|piece| (piece.start + piece.end) / 2..piece.end);
+        assert!(halves.iter().any(|half| half.clone().eq(lost.iter().copied())), "{lost:?}");
+    }
+}
+
+/// What was found at 512 bytes is found again: sector by sector, as images were built before there was a choice.
+#[test]
+fn between_sectors_of_512_bytes_the_images_are_those_of_older_findings() {
+    for seed in 0..200 {
+        let mut draws = stream(seed, "what survives");
+        let of_four = 1 + draws.below(3);
+        let sectors: Vec<bool> = (4..28).map(|_| draws.below(4) < of_four).collect();
+        let mut draws = stream(seed, "what survives");
+        draws.below(1);
+        let (place, which) = (draws.below(25), draws.below(3));
+        let torn: Vec<bool> = (1..25)
+            .map(|at| match which {
+                0 => at <= place,
+                1 => at > place,
+                _ => draws.below(2) == 0,
+            })
+            .collect();
+        for (choice, right) in [(Choice::Sectors(seed), sectors), (Choice::Torn(seed), torn)] {
+            let image = written(&[ACROSS], Disk::Honest, 512, choice, 0);
+            assert_eq!(image[4..28], right, "{choice:?}");
+        }
     }
 }

@@ -132,10 +132,11 @@ fn conditions(row: &Row) -> String {
     let disk = plan.disk_name().unwrap_or_default();
     let lab: String = row.lab_id.as_deref().unwrap_or("none").chars().take(12).collect();
     number::clean(&format!(
-        "{}: {spec}; {} ({}); {disk}, kernel {kernel}, seed {}, lab {lab}",
+        "{}: {spec}; {} ({}); {disk}, torn at {}, kernel {kernel}, seed {}, lab {lab}",
         named(row),
         plan.workload.name,
         set.join(" "),
+        row.tear,
         row.seed
     ))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_crash::Disk;
+use fsdyno_crash::{Disk, Tear};
 
 use crate::cli::{Run, named};
 use crate::exit::Failure;
@@ -37,15 +37,16 @@ impl Format {
 Examples:
   fsdyno crash maildir --set deliverers=1 --set ops=500 --set protocol=qmail --fs ext4 --fs xfs
   fsdyno crash dirops --set files=2000 --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 1000
+  fsdyno crash dirops --fs ext4 --tear 512
   fsdyno crash --replay fsdyno-results/RUN/findings/off-0017.json
   fsdyno crash --replay fsdyno-results/RUN/findings/xfs-0263.json --image broken.img
 
 The workload runs once, in the lab, with a log of every byte that it writes and of when each op
 comes back. Then the power is cut at moments that the seed chooses: of four cuts one right before a
 flush, one while it is done, one right after it, one anywhere. Of what the disk's cache held then,
-nothing, all, some writes, some sectors, or all up to a torn write is on the medium. Each image is
-mounted by the same kernel on the same disk, walked, checked, and compared with what was done and
-acknowledged.
+nothing, all, some writes, some sectors, or all up to a torn write is on the medium; a physical
+sector of the disk is there whole or not at all (--tear 512 splits it). Each image is mounted by the
+same kernel on the same disk, walked, checked, and compared with what was done and acknowledged.
 
 What fsync(2), a directory's fsync(2) or syncfs(2) acknowledged must be there: if it is not, that is
 a violation, and fsdyno ends with code 1. Everything else that is lost is shown as what a power cut
@@ -76,6 +77,10 @@ pub struct Crash {
     /// the first; the others show what it does not survive
     #[arg(long, default_value = "honest", value_parser = named(Disk::ALL))]
     pub misbehave: Disk,
+    /// Between what a write is torn, in bytes: 512 is harsher than a disk whose physical sectors are
+    /// larger [default: the disk's physical sector]
+    #[arg(long, value_name = "BYTES")]
+    pub tear: Option<Tear>,
     /// A kernel for the lab [default: what `fsdyno doctor` shows]
     #[arg(long, value_name = "WHICH")]
     pub kernel: Option<String>,
@@ -93,7 +98,7 @@ pub struct Crash {
     pub jobs: Option<u16>,
     /// Do again what a finding's file says, and nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "ram", "size", "sysctls", "out",
+        "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "tear", "ram", "size", "sysctls", "out",
     ])]
     pub replay: Option<PathBuf>,
     /// With --replay: also keep the file system as the cut left it, before anything mounted it, as

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_crash::{Cut, Disk, Done, FILE, Rate, Row, Tried, cut, judge, promise};
+use fsdyno_crash::{Done, FILE, Order, Rate, Row, Tear, Tried, cut, judge, promise};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
@@ -67,7 +67,8 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
         if let Some(failure) = missing {
             say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
             let reason = failure.message.clone();
-            rows.push(Row::skipped(&cell.plan, crash.seed, crash.misbehave, reason));
+            let row = Row::skipped(&cell.plan, crash.seed, crash.misbehave, reason);
+            rows.push(Row { tear: tear(crash, &cell.plan), ..row });
             skipped.get_or_insert(failure);
             if !none_ran(&rows) {
                 keep::rows(&folder, &rows)?;
@@ -144,11 +145,17 @@ fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
         .map_err(|error| Failure::wrong(error.to_string()))
 }
 
+/// Between what writes are torn: what was asked for, else the disk's physical sectors.
+fn tear(crash: &Crash, plan: &Plan) -> Tear {
+    crash.tear.unwrap_or_else(|| Tear::of(plan))
+}
+
 fn dry(crash: &Crash, cells: &[Cell]) -> Result<Exit, Failure> {
     let lines = cells.iter().map(|cell| {
         let disk = cell.plan.disk_name().unwrap_or_default();
         let (label, workload) = (&cell.plan.label, &cell.plan.workload.name);
-        format!("{label}: {workload} once ({} calls) on {disk}, {} cuts\n", cell.ops(), crash.cuts)
+        let (calls, cuts, tear) = (cell.ops(), crash.cuts, tear(crash, &cell.plan));
+        format!("{label}: {workload} once ({calls} calls) on {disk}, {cuts} cuts, torn at {tear}\n")
     });
     data(&lines.collect::<String>())?;
     Ok(Exit::Good)
@@ -189,10 +196,10 @@ impl One<'_> {
             logged.elapsed.as_secs_f64()
         ));
         drop(bytes);
-        let disk = self.crash.misbehave;
-        let tried = self.tried(job, &logged, &cuts, disk)?;
+        let (disk, tear) = (self.crash.misbehave, tear(self.crash, &job.plan));
+        let tried = self.tried(job, &logged, Order { cuts, disk, tear, ..Order::default() })?;
         let rate = Rate::of(&logged.report);
-        let row = Row { lab_id, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
+        let row = Row { lab_id, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
         keep::findings(folder, name, &row, job.deadline)?;
         Ok(row)
     }
@@ -202,14 +209,8 @@ impl One<'_> {
     }
 
     /// Brings back what the cuts left, and judges it.
-    fn tried(
-        &self,
-        job: &Job,
-        logged: &Logged,
-        cuts: &[Cut],
-        disk: Disk,
-    ) -> Result<Vec<Tried>, Failure> {
-        let (label, all) = (&job.plan.label, cuts.len() as u64);
+    fn tried(&self, job: &Job, logged: &Logged, order: Order) -> Result<Vec<Tried>, Failure> {
+        let (label, all) = (&job.plan.label, order.cuts.len() as u64);
         let said = AtomicU64::new(0);
         let watch = |done: u64| {
             // Every tenth part is told, once.
@@ -221,7 +222,7 @@ impl One<'_> {
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.crash.jobs.map_or(processors, usize::from);
-        let found = self.venue.recover(job, logged, cuts, disk, jobs, &watch)?;
+        let found = self.venue.recover(job, logged, order, jobs, &watch)?;
         let work = workload(&job.plan, job.seed)?;
         let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
         contents.thin(work.zeros());
@@ -245,8 +246,8 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     if crash.dry_run {
         let label = &finding.plan.label;
         data(&format!(
-            "{label}: {} once, cut {}\n",
-            finding.plan.workload.name, finding.tried.cut.number
+            "{label}: {} once, cut {}, torn at {}\n",
+            finding.plan.workload.name, finding.tried.cut.number, finding.tear
         ))?;
         return Ok(Exit::Good);
     }
@@ -269,11 +270,13 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         );
     }
     let logged = one.logged(&job)?;
+    let (cuts, disk, tear) = (vec![finding.tried.cut], finding.disk, finding.tear);
+    let order = Order { cuts, disk, tear, ..Order::default() };
     if let Some(path) = &crash.image {
-        let image = venue.image_of_cut(&job, &logged, &finding.tried.cut, finding.disk)?;
+        let image = venue.image_of_cut(&job, &logged, &order)?;
         keep::image(path, image)?;
     }
-    let tried = one.tried(&job, &logged, &[finding.tried.cut], finding.disk)?;
+    let tried = one.tried(&job, &logged, order)?;
     let Some(tried) = tried.first() else {
         return Err(Failure::wrong("the cut was not tried"));
     };
@@ -325,6 +328,7 @@ fn bare(crash: &Crash) -> Crash {
         sets: Vec::new(),
         disk: None,
         misbehave: crash.misbehave,
+        tear: None,
         kernel: None,
         ram: None,
         size: crash.size.clone(),

@@ -1,0 +1,120 @@
+//! Between what a write is torn when the power goes.
+//!
+//! A drive writes a physical sector whole or not at all: its checksum stands behind its last byte. Where physical
+//! sectors are larger than those that the host addresses (4096 and 512 bytes, "512e"), a write of a part of one has
+//! the drive write all of it, so that the sector has on the medium either what it had before or what was written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fsdyno_disk::{DiskSpec, SECTOR};
+use fsdyno_record::Plan;
+use serde::{Deserialize, Serialize};
+
+/// How many bytes of the medium are written whole or not at all, at a place that is a multiple of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Tear(u32);
+
+/// The sizes that there are; those of a disk's file are the same.
+const SIZES: [u32; 4] = [512, 1024, 2048, 4096];
+
+/// What is no size to tear at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoTear(String);
+
+impl fmt::Display for NoTear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no size to tear a write at: it is 512, 1024, 2048 or 4096 bytes", self.0)
+    }
+}
+
+impl std::error::Error for NoTear {}
+
+impl Tear {
+    /// Between sectors of 512 bytes: what no disk splits, and a host may address.
+    pub const LEAST: Tear = Tear(512);
+
+    /// That of the disk of a plan for the lab: its physical sector. Without one, the least.
+    pub fn of(plan: &Plan) -> Tear {
+        let spec = plan.lab().and_then(|lab| DiskSpec::from_json(&lab.disk.spec).ok());
+        spec.and_then(|spec| Tear::try_from(spec.queue.physical_block_size).ok())
+            .unwrap_or_default()
+    }
+
+    /// In bytes.
+    pub fn bytes(self) -> u32 {
+        self.0
+    }
+
+    /// In sectors of 512 bytes.
+    pub fn sectors(self) -> u64 {
+        u64::from(self.0) / SECTOR
+    }
+}
+
+impl Default for Tear {
+    /// What results and findings from before this was told were torn at.
+    fn default() -> Tear {
+        Tear::LEAST
+    }
+}
+
+impl fmt::Display for Tear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0)
+    }
+}
+
+impl TryFrom<u32> for Tear {
+    type Error = NoTear;
+
+    fn try_from(bytes: u32) -> Result<Tear, NoTear> {
+        SIZES.contains(&bytes).then_some(Tear(bytes)).ok_or_else(|| NoTear(bytes.to_string()))
+    }
+}
+
+impl From<Tear> for u32 {
+    fn from(tear: Tear) -> u32 {
+        tear.0
+    }
+}
+
+impl FromStr for Tear {
+    type Err = NoTear;
+
+    fn from_str(text: &str) -> Result<Tear, NoTear> {
+        let bytes: u32 = text.parse().map_err(|_| NoTear(text.to_string()))?;
+        Tear::try_from(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_read_as_it_is_written_and_no_other_is_taken() {
+        for bytes in SIZES {
+            let tear: Tear = bytes.to_string().parse().unwrap();
+            assert_eq!((tear.bytes(), tear.sectors()), (bytes, u64::from(bytes) / 512));
+            assert_eq!(serde_json::to_string(&tear).unwrap(), bytes.to_string());
+            assert_eq!(serde_json::from_str::<Tear>(&bytes.to_string()).unwrap(), tear);
+        }
+        for wrong in ["0", "4K", "513", "8192", "-512", ""] {
+            assert!(wrong.parse::<Tear>().is_err(), "{wrong}");
+        }
+        assert!(serde_json::from_str::<Tear>("4097").unwrap_err().to_string().contains("4097"));
+    }
+
+    #[test]
+    fn the_disks_of_the_catalog_are_torn_at_their_physical_sectors() {
+        let of = |name: &str| {
+            let spec = fsdyno_disk::catalog::get(name).unwrap();
+            Tear::try_from(spec.queue.physical_block_size).unwrap().bytes()
+        };
+        assert_eq!(["hdd-7200", "hdd-7200-18tb"].map(of), [4096, 4096]);
+        let old = ["ide-2001", "scsi-10k-2004", "ata-2006", "ide-2008", "sata-2009"];
+        assert_eq!(old.map(of), [512; 5]);
+    }
+}
