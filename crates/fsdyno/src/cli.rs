@@ -274,8 +274,8 @@ pub struct Run {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  fsdyno run dirops --fs ext4 --repeat 5 --shard 1/2 --out share-1 # on one machine
-  fsdyno run dirops --fs ext4 --repeat 5 --shard 2/2 --out share-2 # on another
+  fsdyno run dirops --repeat 5 --shard 1/2 --out share-1   # on one machine
+  fsdyno run dirops --repeat 5 --shard 2/2 --out share-2   # on another
   fsdyno merge whole share-1 share-2
   fsdyno merge whole share-* --partial                 # what there is until now
 
@@ -307,10 +307,11 @@ Examples:
   fsdyno report fsdyno-results/demo
   fsdyno report fsdyno-results/monday fsdyno-results/tuesday --format mail
   fsdyno report fsdyno-results/demo --baseline ext4 --html demo.html
-  fsdyno report fsdyno-results/demo --charts figures   # figures/overview.svg ...
-  fsdyno report guenter --archive results/guenter-2008 # a study, to be committed")]
+  fsdyno report fsdyno-results/demo --charts figures    # SVG files in figures
+  fsdyno report guenter --archive results/guenter-2008  # a study, to be kept")]
 pub struct Report {
-    /// Result folders, or their trials.ndjson; or those of fsdyno crash, or their crash.json; or the folder of one study
+    /// Result folders, or their trials.ndjson; or those of fsdyno crash, or their crash.json; or the folder of one
+    /// study, or what --archive left of it
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Take ratios to this file system, by its name in the table, and not to the best
@@ -339,7 +340,7 @@ Examples:
   fsdyno compare fsdyno-results/old fsdyno-results/new
   fsdyno compare base new --threshold 1% --format mail
   fsdyno compare base new --format junit > fsdyno.xml
-  fsdyno compare base new --bisect    # for git bisect run: examples/ci/README.md
+  fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
 
 Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
 age and all else that was asked; then by the label of --fs, so that 'x=ext4' of one result meets

@@ -333,6 +333,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     let readme = std::fs::read_to_string(path.join("kept/README.md")).unwrap();
     let again = "fsdyno study ./study.toml --seed 1 --repeat 2 --out again\n";
     assert!(readme.contains(again) && readme.contains("At 800 files it is faster"), "{readme}");
+    assert!(readme.contains("a model has no power") && !readme.contains("NaN"), "{readme}");
     // What is kept is read, and never gone on with or written over.
     for (words, says) in [
         ("study ./my.toml --out kept", "what report --archive left, which is only read"),

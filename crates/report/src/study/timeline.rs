@@ -29,9 +29,13 @@ pub fn timelines(judged: &Judged) -> Vec<Timeline<'_>> {
 }
 
 impl Timeline<'_> {
-    /// `as then, kernel by kernel`.
+    /// `as then, scale 1/10, kernel by kernel`.
     pub fn title(&self) -> String {
-        clean(&format!("{}, kernel by kernel", self.conditions))
+        let scale = match self.points.first() {
+            Some(point) if point.scale != 1 => format!(", scale 1/{}", point.scale),
+            _ => String::new(),
+        };
+        clean(&format!("{}{scale}, kernel by kernel", self.conditions))
     }
 
     /// The kernels.

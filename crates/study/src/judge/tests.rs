@@ -455,7 +455,7 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     ];
     assert_eq!(names, expected);
     let text = fsdyno_report::study::text(&judged, fsdyno_report::Style::default());
-    assert!(text.contains("as then, kernel by kernel"), "{text}");
+    assert!(text.contains("as then, scale 1/10, kernel by kernel"), "{text}");
     let line = text.lines().find(|line| line.trim_start().starts_with("C1 ")).unwrap();
     assert!(line.contains(" * ") && line.contains("still holds 1.5"), "{line}");
     assert!(line.contains("no longer holds 1"), "{line}");

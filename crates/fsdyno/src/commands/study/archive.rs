@@ -9,7 +9,7 @@ use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
-use fsdyno_report::{compressed, study};
+use fsdyno_report::compressed;
 use fsdyno_study::file::{StudyFile, Variant};
 
 use super::stored;
@@ -36,15 +36,24 @@ pub fn check(into: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes the archive of a study's folder, but for its page, and says how large it is with it.
+/// The end of a study, as it is kept.
+pub struct Kept<'a> {
+    /// The study's title.
+    pub title: &'a str,
+    /// What became of it, as Markdown.
+    pub told: String,
+    /// Its page.
+    pub page: String,
+}
+
+/// Writes the archive of a study's folder, and says how large it is.
 ///
 /// # Errors
 /// What cannot be read or written.
 pub fn write(
     (folder, into): (&Path, &Path),
     file: &StudyFile,
-    judged: &study::Judged,
-    page: &str,
+    kept: &Kept<'_>,
 ) -> Result<(), Failure> {
     let mut sizes = Vec::new();
     let mut keep = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
@@ -68,8 +77,8 @@ pub fn write(
         }
     }
     keep(Path::new(stored::FILE), stored::read(folder)?.0.as_bytes())?;
-    keep(Path::new(README), readme(judged, &runs).as_bytes())?;
-    keep(Path::new(PAGE), page.as_bytes())?;
+    keep(Path::new(README), readme(kept, &runs).as_bytes())?;
+    keep(Path::new(PAGE), kept.page.as_bytes())?;
     let all = Bytes(sizes.iter().sum());
     say(&format!("archive: {} ({all} in {} files)", into.display(), sizes.len()));
     Ok(())
@@ -169,7 +178,7 @@ fn commands(runs: &[Ran]) -> Vec<String> {
 }
 
 /// What was run, and what came of it.
-fn readme(judged: &study::Judged, runs: &[Ran]) -> String {
+fn readme(kept: &Kept<'_>, runs: &[Ran]) -> String {
     let listed = |all: BTreeSet<&String>| {
         let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
         if all.is_empty() { "-".to_string() } else { all.join(", ") }
@@ -184,7 +193,7 @@ fn readme(judged: &study::Judged, runs: &[Ran]) -> String {
     let mut out = format!(
         "# {}\n\nRun on {days} by fsdyno {versions}. `{}` has all conditions. Again:\n\n```sh\n{}\n```\n\n\
          | run | as | seeds | trials | kernels | lab |\n| --- | --- | --- | --- | --- | --- |\n",
-        judged.title,
+        kept.title,
         stored::FILE,
         commands(runs).join("\n"),
     );
@@ -211,7 +220,7 @@ fn readme(judged: &study::Judged, runs: &[Ran]) -> String {
         "\n`fsdyno report` of this folder judges again and shows what follows; `{PAGE}` is the page. Records are compressed \
          (`zstd -d` makes them plain). What was recorded over time within phases is drawn in the page and not kept here, nor \
          are logs of requests.\n\n## What became of it\n\n{}",
-        study::markdown(judged)
+        kept.told
     ));
     out
 }

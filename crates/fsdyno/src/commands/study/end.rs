@@ -57,7 +57,10 @@ pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }
     if let Some(into) = &asked.archive {
-        archive::write((folder, into), &file, &end.judged, &end.html(baseline)?)?;
+        let told =
+            study::markdown(&end.judged) + &end.beside().text(Format::Markdown, Style::default());
+        let kept = archive::Kept { title: &end.judged.title, told, page: end.html(baseline)? };
+        archive::write((folder, into), &file, &kept)?;
     }
     end.print(asked.format, baseline)?;
     Ok(Exit::Good)
@@ -108,8 +111,7 @@ impl End {
 
     fn print(&self, format: Format, baseline: Option<&str>) -> Result<(), Failure> {
         let style = Style { color: output::colour(), width: output::width() };
-        let beside = Beside { told: &self.told, crashed: &self.crashed, ..Beside::default() };
-        let with = |text: String| output::data(&(text + &beside.text(format, style)));
+        let with = |text: String| output::data(&(text + &self.beside().text(format, style)));
         match format {
             Format::Text => with(study::text(&self.judged, style)),
             Format::Mail => with(study::mail(&self.judged)),
@@ -126,10 +128,15 @@ impl End {
         Ok(())
     }
 
+    /// What stands beside the trials, but for phases over time.
+    fn beside(&self) -> Beside<'_> {
+        Beside { told: &self.told, crashed: &self.crashed, ..Beside::default() }
+    }
+
     /// The page. Of the phases over time only those that it draws are read into memory.
     fn html(&self, baseline: Option<&str>) -> Result<String, Failure> {
         let series = report::drawn(&self.folders, &self.trials)?;
-        let beside = Beside { series: &series, told: &self.told, crashed: &self.crashed };
+        let beside = Beside { series: &series, ..self.beside() };
         Ok(fsdyno_report::study_page(&self.judged, &self.trials, beside, baseline)?)
     }
 }
