@@ -37,6 +37,8 @@ pub struct Owner {
     pub started: u64,
     /// The namespace of process numbers that the number is of; none in the marker of an older fsdyno.
     pub namespace: Option<u64>,
+    /// The name of the machine (uname(2)); none in the marker of an older fsdyno.
+    pub node: Option<String>,
 }
 
 impl Owner {
@@ -44,21 +46,26 @@ impl Owner {
     pub fn me() -> Owner {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let started = start_time(pid).unwrap_or(0);
-        Owner { pid, boot: boot_id(), started, namespace: Some(namespace()) }
+        Owner { pid, boot: boot_id(), started, namespace: Some(namespace()), node: Some(node()) }
     }
 
     /// Whether that very process still runs: a process number alone may have been given anew. Of one of
-    /// another container nothing can be told from here, so until the next boot it counts as living.
+    /// another container nothing can be told from here, so until the next boot it counts as living; and so does
+    /// one of another machine that sees the same directory, until somebody asks there.
     pub fn lives(&self) -> bool {
+        if self.boot != boot_id() {
+            return self.node.as_ref().is_some_and(|name| *name != node());
+        }
         let elsewhere = self.namespace.is_some_and(|number| number != namespace());
-        self.boot == boot_id() && (elsewhere || start_time(self.pid) == Some(self.started))
+        elsewhere || start_time(self.pid) == Some(self.started)
     }
 
     fn to_text(&self) -> String {
         let namespace = self.namespace.map(|number| format!("namespace {number}\n"));
-        let namespace = namespace.unwrap_or_default();
+        let node = self.node.as_ref().map(|name| format!("node {name}\n"));
+        let (namespace, node) = (namespace.unwrap_or_default(), node.unwrap_or_default());
         let Owner { pid, boot, started, .. } = self;
-        format!("{TITLE}\npid {pid}\nboot {boot}\nstarted {started}\n{namespace}")
+        format!("{TITLE}\npid {pid}\nboot {boot}\nstarted {started}\n{namespace}{node}")
     }
 
     /// None for what is torn or not a marker at all.
@@ -67,15 +74,21 @@ impl Owner {
         if lines.next() != Some(TITLE) || !text.ends_with('\n') {
             return None;
         }
-        Some(Owner {
+        let mut owner = Owner {
             pid: lines.next()?.strip_prefix("pid ")?.parse().ok()?,
             boot: lines.next()?.strip_prefix("boot ")?.to_string(),
             started: lines.next()?.strip_prefix("started ")?.parse().ok()?,
-            namespace: lines
-                .next()
-                .map(|line| line.strip_prefix("namespace ")?.parse().ok())
-                .map_or(Some(None), |number| number.map(Some))?,
-        })
+            namespace: None,
+            node: None,
+        };
+        for line in lines {
+            match line.split_once(' ')? {
+                ("namespace", number) => owner.namespace = Some(number.parse().ok()?),
+                ("node", name) => owner.node = Some(name.to_string()),
+                _ => return None,
+            }
+        }
+        Some(owner)
     }
 }
 
@@ -156,6 +169,12 @@ pub fn start_time(pid: i32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// The name of this machine, in one line.
+fn node() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().to_string())
@@ -188,9 +207,19 @@ mod tests {
         let elsewhere = Owner { namespace: Some(1), ..gone.clone() };
         assert!(elsewhere.lives());
         assert!(!Owner { boot: "another".into(), ..elsewhere }.lives());
-        let older = Owner { namespace: None, ..gone };
+        let older = Owner { namespace: None, node: None, ..gone };
         assert_eq!(Owner::parse(&older.to_text()), Some(older.clone()));
         assert!(!older.lives());
+    }
+
+    #[test]
+    fn an_owner_on_another_machine_counts_as_living_and_one_of_an_earlier_boot_does_not() {
+        let before = Owner { boot: "another".into(), ..Owner::me() };
+        assert!(!before.lives());
+        let elsewhere = Owner { node: Some("a machine of no such name".into()), ..before.clone() };
+        assert!(elsewhere.lives());
+        assert_eq!(Owner::parse(&elsewhere.to_text()), Some(elsewhere));
+        assert!(!Owner { node: None, ..before }.lives(), "an older fsdyno's");
     }
 
     #[test]
