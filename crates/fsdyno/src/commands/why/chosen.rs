@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Trial, naming};
+use fsdyno_report::compare::{conditions, without_spec};
 
 use crate::commands::report;
 use crate::exit::Failure;
@@ -66,14 +67,23 @@ fn cannot(trial: &Trial) -> Option<String> {
     (!lab.accel.is_exact()).then(|| "it ran on KVM, and nothing of that repeats".into())
 }
 
-/// What two trials of one label are told apart by.
-fn conditions(trial: &Trial) -> impl PartialEq {
-    let plan = &trial.plan;
-    let lab = plan.lab().map(|lab| (lab.kernel.clone(), lab.raid, lab.size, lab.cpu, lab.ram));
-    let period = plan.filesystem.as_ref().and_then(|filesystem| filesystem.period.clone());
-    let age = plan.age().map(ToString::to_string);
-    let disk = plan.disk_name().map(String::from);
-    (plan.workload.params.clone(), disk, lab, period, age, plan.threads, plan.sysctls.clone())
+/// Which of several trials of one label is meant: the one of the same plan, else of the same conditions (as
+/// `fsdyno compare` has them) and kernel, else of the same conditions, else of those but for the spec. None
+/// where several could be.
+fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
+    let kernel = |trial: &Trial| trial.plan.lab().map(|lab| (lab.kernel.clone(), lab.boot));
+    let of = |trial: &Trial| conditions(&trial.plan);
+    let ways: [&dyn Fn(&Trial) -> bool; 4] = [
+        &|other| other.plan.hash == trial.plan.hash,
+        &|other| of(other) == of(trial) && kernel(other) == kernel(trial),
+        &|other| of(other) == of(trial),
+        &|other| without_spec(of(other)) == without_spec(of(trial)),
+    ];
+    ways.iter().find_map(|same| {
+        let mut found = named.iter().filter(|other| same(other.1));
+        let first = found.next()?;
+        found.next().is_none().then_some(first.0)
+    })
 }
 
 /// Each trial with the one of the other result that it is compared with: of the same workload, with the
@@ -92,19 +102,19 @@ pub fn pairs(
             others.iter().enumerate().collect::<Vec<_>>().iter().filter(same).copied().collect();
         let named: Vec<(usize, &Trial)> =
             same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
-        let alike: Vec<(usize, &Trial)> =
-            named.iter().filter(|it| conditions(it.1) == conditions(trial)).copied().collect();
-        let of_label = if named.len() > 1 { &alike } else { &named };
-        match (of_label.as_slice(), same.as_slice()) {
-            ([(other, _)], _) => pairs.push((at, Some(*other))),
-            ([], [(other, _)]) => pairs.push((at, Some(*other))),
-            (_, []) => {
+        let of_label = match named.as_slice() {
+            [(other, _)] => Some(*other),
+            several => alike(trial, several),
+        };
+        match (of_label, same.as_slice()) {
+            (Some(other), _) | (None, &[(other, _)]) => pairs.push((at, Some(other))),
+            (None, []) => {
                 return Err(Failure::wrong(format!(
                     "--against has no trial of {}; it is compared with one of the same workload",
                     trial.plan.workload.name
                 )));
             }
-            (_, several) => {
+            (None, several) => {
                 let names = naming::Names::of(several.iter().map(|it| it.1));
                 let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
                 return Err(Failure::wrong(format!(
@@ -133,5 +143,114 @@ pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure>
             let hint = fsdyno_record::suggest::hint(name, names);
             Err(Failure::wrong(format!("--phase '{name}' is no phase of the result: {hint}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Bytes;
+    use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, Plan, WorkloadPlan};
+
+    use super::*;
+
+    fn plan() -> Plan {
+        let lab = LabPlan::new(
+            DiskPlan { name: "hdd".into(), ..DiskPlan::memory() },
+            Bytes(1 << 30),
+            "6.1.0",
+        );
+        Plan {
+            label: "ext4".into(),
+            workload: WorkloadPlan {
+                name: "dirops".into(),
+                params: Default::default(),
+                input: None,
+            },
+            filesystem: Some(Default::default()),
+            medium: MediumPlan::Lab(lab),
+            threads: 1,
+            issuer: Default::default(),
+            verify: Default::default(),
+            sysctls: Default::default(),
+            hash: String::new(),
+        }
+    }
+
+    /// Every way in which the conditions of a trial may be others.
+    const OTHERS: [(&str, fn(&mut Plan, &mut LabPlan)); 14] = [
+        ("a parameter", |plan, _| drop(plan.workload.params.insert("files".into(), "9".into()))),
+        ("threads", |plan, _| plan.threads = 8),
+        ("issuer", |plan, _| plan.issuer = "io_uring:8".parse().unwrap()),
+        ("a sysctl", |plan, _| drop(plan.sysctls.insert("vm.swappiness".into(), "0".into()))),
+        ("period", |plan, _| plan.filesystem.as_mut().unwrap().period = Some("2001".into())),
+        ("disk", |_, lab| lab.disk.name = "ssd".into()),
+        ("raid", |_, lab| lab.raid = Some("5x3".parse().unwrap())),
+        ("journal", |_, lab| lab.journal = Some(DiskPlan::memory())),
+        ("journal's size", |_, lab| lab.journal_size = Some(Bytes(1 << 20))),
+        ("size", |_, lab| lab.size = Some(Bytes(1 << 30))),
+        ("memory", |_, lab| lab.ram = Bytes(1 << 28)),
+        ("cacheable memory", |_, lab| lab.cacheable = Some(Bytes(1 << 28))),
+        ("scheduler", |_, lab| lab.scheduler = Some("bfq".into())),
+        ("CPU", |_, lab| lab.cpu = "2".parse().unwrap()),
+    ];
+
+    fn with(kernel: &str, change: impl Fn(&mut Plan, &mut LabPlan)) -> Trial {
+        let mut plan = plan();
+        let MediumPlan::Lab(mut lab) = plan.medium.clone() else { unreachable!() };
+        lab.kernel = kernel.into();
+        change(&mut plan, &mut lab);
+        plan.medium = MediumPlan::Lab(lab);
+        Trial {
+            schema: fsdyno_record::SCHEMA,
+            trial_id: String::new(),
+            lab_id: None,
+            lab: Default::default(),
+            seed: 1,
+            repeats: None,
+            version: String::new(),
+            deadline_ns: None,
+            outcome: Outcome::Ok,
+            reason: None,
+            plan: plan.sealed(),
+            conditions: Default::default(),
+            measured: Default::default(),
+            host: Default::default(),
+        }
+    }
+
+    fn same(_: &mut Plan, _: &mut LabPlan) {}
+
+    #[test]
+    fn of_one_label_the_one_of_the_same_conditions_is_meant_whatever_they_are() {
+        for (what, change) in OTHERS {
+            let others = [with("6.1.0", change), with("6.1.0", same)];
+            let trials = [with("6.1.0", same), with("6.1.0", change)];
+            let found = pairs(&trials, Some(&others)).unwrap();
+            assert_eq!(found, [(0, Some(1)), (1, Some(0))], "{what}");
+            // Another kernel, or another spec of the same label, may be what it is all about.
+            let newer = [with("6.12.1", same), with("6.12.1", change)];
+            assert_eq!(pairs(&newer, Some(&others)).unwrap(), found, "{what}");
+            let linear = |plan: &mut Plan, lab: &mut LabPlan| {
+                plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
+                change(plan, lab);
+            };
+            let linear = [with("6.1.0", linear)];
+            assert_eq!(pairs(&linear, Some(&others)).unwrap(), [(0, Some(0))], "{what}");
+            // Neither of two is of the conditions of this one.
+            let third = |plan: &mut Plan, lab: &mut LabPlan| {
+                change(plan, lab);
+                (plan.threads, lab.ram) = (3, Bytes(1 << 27));
+            };
+            let error = pairs(&[with("6.1.0", third)], Some(&others)).unwrap_err();
+            assert!(error.message.contains("several rows of dirops"), "{what}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn of_two_kernels_the_same_one_is_meant_and_of_two_others_none() {
+        let others = [with("5.10.0", same), with("6.1.0", same)];
+        assert_eq!(pairs(&[with("6.1.0", same)], Some(&others)).unwrap(), [(0, Some(1))]);
+        assert!(pairs(&[with("6.12.1", same)], Some(&others)).is_err());
+        assert_eq!(pairs(&[with("6.12.1", same)], Some(&others[..1])).unwrap(), [(0, Some(0))]);
     }
 }
