@@ -32,8 +32,8 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
     let all = trials.iter().chain(others.iter().flatten());
     let looker = Looker::new(all, &why.kernels, &stop)?;
-    let (names, their_names) =
-        (naming::Names::of(&trials), naming::Names::of(others.iter().flatten()));
+    // What stands in one sentence is told apart in it: a kernel, a disk, a parameter.
+    let names = naming::Names::of(trials.iter().chain(others.iter().flatten()));
     let mut explained: BTreeMap<(bool, usize), Explained> = BTreeMap::new();
     let mut written = BTreeSet::new();
     let mut one = |(at, other): (usize, Option<usize>)| -> Result<(), Failure> {
@@ -42,7 +42,6 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
                 return Ok(known.clone());
             }
             let mut new = looker.explain(trial)?;
-            let names = if is_other { &their_names } else { &names };
             (new.workload, new.label) = (names.workload(trial), names.row(trial));
             explained.insert((is_other, at), new.clone());
             Ok(new)
