@@ -1,6 +1,6 @@
 //! The second pass of a trial, looked at: what was executed in it, and what was asked of its disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -117,33 +117,37 @@ fn labs(kernels: &BTreeSet<String>, typed: &[String]) -> Result<Vec<Lab>, Failur
         let options = LabOptions { kernel, qemu: None, cache, offline: false };
         Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
     };
-    let mut given = Vec::new();
+    let mut of_typed: BTreeMap<&String, Lab> = BTreeMap::new();
     for kernel in typed {
-        given.push((kernel, Some(find(kernel)?)));
-    }
-    let mut labs = Vec::new();
-    for name in kernels {
-        // What was typed stands behind the release, where several builds have one.
-        let (release, called) = name.split_once('@').unwrap_or((name, name));
-        let fits = |(typed, lab): &(&String, Option<Lab>)| {
-            let same = lab.as_ref().is_some_and(|lab| lab.kernel_release() == release);
-            same && (release == called || *typed == called)
+        let lab = find(kernel)?;
+        let fits = |name: &&String| {
+            // What was typed stands behind the release, where several builds have one.
+            let (release, called) = name.split_once('@').unwrap_or((name, kernel));
+            lab.kernel_release() == release && called == kernel && !of_typed.contains_key(name)
         };
-        let of_typed = given.iter_mut().find(|given| fits(given)).and_then(|(_, lab)| lab.take());
-        let lab = match of_typed {
+        match kernels.iter().find(fits) {
+            Some(name) => drop(of_typed.insert(name, lab)),
+            // Before the others are looked for, which may mean to bring them.
+            None => {
+                return Err(Failure::wrong(format!(
+                    "--kernel {kernel} is {}, and no trial that is explained ran on that; they ran on: {}",
+                    lab.kernel_release(),
+                    kernels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+                )));
+            }
+        }
+    }
+    let mut of = |name: &String| -> Result<Lab, Failure> {
+        let lab = match of_typed.remove(name) {
             Some(lab) => lab,
-            None => find(called).map_err(|error| missing(name, error))?,
+            None => {
+                let called = name.split_once('@').map_or(name.as_str(), |(_, called)| called);
+                find(called).map_err(|error| missing(name, error))?
+            }
         };
-        labs.push(lab.named(name.clone()));
-    }
-    match given.iter().find_map(|(typed, lab)| Some((typed, lab.as_ref()?))) {
-        None => Ok(labs),
-        Some((typed, lab)) => Err(Failure::wrong(format!(
-            "--kernel {typed} is {}, and no trial that is explained ran on that; they ran on: {}",
-            lab.kernel_release(),
-            kernels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
-        ))),
-    }
+        Ok(lab.named(name.clone()))
+    };
+    kernels.iter().map(&mut of).collect()
 }
 
 /// A kernel that nothing here finds may be one that the user built.
@@ -267,15 +271,7 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
     let ground =
         Ground { start: looked.start.0, size: looked.size.map(|size| size.0), journal_disk };
     let wanted = wanted(&log.entries, &ground);
-    let mut moments = Vec::new();
-    let mut unread: Vec<MapError> = Vec::new();
-    for seen in looked.seen {
-        let map = seen.image.as_ref().and_then(|image| {
-            let read = Map::read(kind, image, &wanted);
-            read.map_err(|error| unread.push(error)).ok()
-        });
-        moments.push(Moment { place: (seen.stage, seen.phase), map });
-    }
+    let (moments, mut unread) = read(looked.seen, |image| Map::read(kind, image, &wanted));
     if moments.iter().all(|moment| moment.map.is_none())
         && let Some(error) = unread.pop()
     {
@@ -290,18 +286,44 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
             }
         };
     }
-    let hangs = unread.iter().filter(|error| matches!(error, MapError::Hangs { .. }));
-    it.notes.extend(hangs.map(ToString::to_string));
-    let others = unread.iter().filter(|error| !matches!(error, MapError::Hangs { .. })).count();
-    if others > 0 {
-        it.notes.push(format!(
-            "{others} of {} images could not be read as they were (a journal to be replayed, as a rule); \
-             the maps before and after them count",
-            moments.len()
-        ));
-    }
+    it.notes.extend(told(&unread, moments.len()));
     account(it, &log, &moments, &ground);
     Ok(())
+}
+
+/// The maps of all images, and why some have none. A tool that hung once is asked no more: it would take its
+/// deadline of each.
+fn read(
+    seen: Vec<Seen>,
+    map: impl Fn(&std::fs::File) -> Result<Map, MapError>,
+) -> (Vec<Moment>, Vec<MapError>) {
+    let mut unread: Vec<MapError> = Vec::new();
+    let moment = |seen: Seen| {
+        let hung = matches!(unread.last(), Some(MapError::Hangs { .. }));
+        let image = seen.image.as_ref().filter(|_| !hung);
+        let map = image.and_then(|image| map(image).map_err(|error| unread.push(error)).ok());
+        Moment { place: (seen.stage, seen.phase), map }
+    };
+    let moments = seen.into_iter().map(moment).collect();
+    (moments, unread)
+}
+
+/// What a reader must know of images without a map, of so many.
+fn told(unread: &[MapError], images: usize) -> Vec<String> {
+    let hangs = |error: &&MapError| matches!(error, MapError::Hangs { .. });
+    let mut notes: Vec<String> = unread
+        .iter()
+        .filter(hangs)
+        .map(|error| format!("{error}; later images have no map, and the maps before count"))
+        .collect();
+    let others = unread.iter().filter(|error| !hangs(error)).count();
+    if others > 0 {
+        notes.push(format!(
+            "{others} of {images} images could not be read as they were (a journal to be replayed, as a rule); \
+             the maps before and after them count"
+        ));
+    }
+    notes
 }
 
 fn account(
@@ -366,6 +388,37 @@ mod tests {
     use fsdyno_disk::log::region::Logged;
 
     use super::*;
+
+    #[test]
+    fn a_tool_that_hangs_is_asked_once_and_that_is_told() {
+        let seen = |phase| Seen {
+            stage: Stage::Running,
+            phase,
+            image: Some(tempfile::tempfile().unwrap()),
+            counts: Default::default(),
+        };
+        let asked = std::cell::Cell::new(0);
+        let map = |_: &std::fs::File| {
+            asked.set(asked.get() + 1);
+            match asked.get() {
+                1 => Ok(Map::default()),
+                2 => Err(MapError::Unreadable { tool: "xfs_db", said: "dirty".into() }),
+                _ => {
+                    Err(MapError::Hangs { tool: "xfs_db", after: fsdyno_why::map::tool::DEADLINE })
+                }
+            }
+        };
+        let (moments, unread) = read((0..6).map(seen).collect(), map);
+        assert_eq!((moments.len(), asked.get()), (6, 3));
+        assert_eq!(moments.iter().filter(|moment| moment.map.is_some()).count(), 1);
+        let notes = told(&unread, moments.len());
+        assert!(
+            notes[0].starts_with("xfs_db was not done with the image after 300 s"),
+            "{notes:?}"
+        );
+        assert!(notes[1].starts_with("1 of 6 images could not be read"), "{notes:?}");
+        assert!(told(&[], 6).is_empty());
+    }
 
     #[test]
     fn a_log_that_was_cut_short_is_told_and_the_rows_are_of_what_it_has() {
