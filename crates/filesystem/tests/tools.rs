@@ -290,6 +290,27 @@ fn the_smallest_size_is_enough_for_mkfs() {
 }
 
 #[test]
+fn mkfs_takes_the_least_journal_of_the_catalog_and_none_that_is_smaller() {
+    for (least, smaller) in [
+        ("ext4 -J size=4", "ext4 -J size=3"),
+        ("xfs -l size=64m", "xfs -l size=63m"),
+        ("reiserfs -s 513", "reiserfs -s 512"),
+        ("jfs -s 1", "jfs -s 0"),
+    ] {
+        let spec = Spec::parse(least).unwrap();
+        let sizing = spec.journal_sizing().unwrap();
+        assert_eq!(spec.journal_size(), Ok(Some(sizing.least(false))), "{least}");
+        let Some(image) = make(least, Context::Host, 1024 * MIB) else { continue };
+        assert!(image.is_clean(), "{least}");
+        let spec = Spec::parse(smaller).unwrap();
+        let plan = catalog::get(&spec.kind).unwrap().plan(&spec, Context::Host, None).unwrap();
+        let device = image.device.to_string_lossy();
+        let made = run(&fill(&plan.mkfs, on(&device), 7), &plan.env);
+        assert!(!made.status.success(), "{smaller}: {}", text(&made));
+    }
+}
+
+#[test]
 fn one_seed_gives_one_uuid_and_another_seed_another() {
     let Some(image) = make("ext4", Context::Lab, 16 * MIB) else { return };
     let uuid = |seed| fill(&["{uuid}".to_string()], on(""), seed).concat();
