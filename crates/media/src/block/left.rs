@@ -59,7 +59,8 @@ impl LeftDrive {
         let (seen, reasons) = inspect(drive, true)?;
         if let (Some(found), 1) = (foreign(&reasons), reasons.len()) {
             let (path, part) = (self.path.clone(), seen.data_path());
-            return Err(BlockError::Foreign { path, part, serial: seen.serial, found });
+            let (serial, found) = (seen.serial, found.to_string());
+            return Err(BlockError::Foreign { path, part, serial, found });
         }
         if !divided || seen.mark.is_none() || seen.serial != self.serial || !reasons.is_empty() {
             let reasons = if reasons.is_empty() { vec![Reason::Busy] } else { reasons };

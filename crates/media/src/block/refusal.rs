@@ -182,8 +182,8 @@ pub enum BlockError {
         part: PathBuf,
         /// The drive's serial number.
         serial: String,
-        /// What lies there.
-        found: Signature,
+        /// What lies there, by its signature.
+        found: String,
     },
     /// Nothing speaks against it, but the user has not confirmed it.
     #[error("{}", confirm(.path, .what, *.known, .given.as_deref(), .serial))]
@@ -247,7 +247,7 @@ fn list(reasons: &[Reason]) -> String {
 }
 
 /// What to type about a part that stays: to look, to take it out, and to give it up.
-fn kept(path: &Path, part: &Path, serial: &str, found: &Signature) -> String {
+fn kept(path: &Path, part: &Path, serial: &str, found: &str) -> String {
     let (path, part) = (path.display(), part.display());
     format!(
         "the two partitions of '{path}' ({serial}) stay as they are: {part} holds {found}, which fsdyno did not \
