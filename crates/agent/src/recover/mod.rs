@@ -170,6 +170,11 @@ impl One<'_> {
         self.bring_back(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
         put(&recovery, &tree)?;
+        // The kernel gives a file system that is mounted still to whoever mounts the same device: the next image
+        // would be looked at through this one. So the others are left to another guest.
+        if self.target(&device, shared).is_mounted()? {
+            return Err(io::Error::other("what a cut left cannot be unmounted"));
+        }
         end(&device)
     }
 
@@ -189,6 +194,10 @@ impl One<'_> {
                 return Ok(());
             }
             Err(error) => recovery.refused = Some(error.to_string()),
+        }
+        if target.is_mounted()? {
+            recovery.lost = recovery.refused.clone();
+            return Ok(());
         }
         let unclean = self.check(&target, &self.filesystem.check, &self.filesystem.check_clean)?;
         recovery.unclean = unclean;
@@ -328,7 +337,13 @@ fn kernel_log() -> Option<File> {
 /// What it says of damage.
 fn damage(log: &mut File) -> Vec<String> {
     let (mut lines, mut record) = (Vec::new(), [0; 8192]);
-    while let Ok(length @ 1..) = log.read(&mut record) {
+    loop {
+        let length = match log.read(&mut record) {
+            Ok(length @ 1..) => length,
+            // Some were overwritten before they were read; it goes on with the oldest that there is (kmsg ABI).
+            Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
+            _ => break,
+        };
         let text = String::from_utf8_lossy(&record[..length]);
         let Some((_, message)) = text.split_once(';') else { continue };
         let line = message.lines().next().unwrap_or_default();

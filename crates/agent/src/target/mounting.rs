@@ -169,6 +169,16 @@ impl Formatted {
         fs::create_dir_all(&place)?;
         let (kind, options) = (&below.mount_type, &below.mount_options);
         self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
+        let laid = self.lay_over(&place);
+        if laid.is_err() {
+            // What lies below is as good as not mounted then; whoever checks it next counts on that.
+            let _ = rustix::mount::unmount(&place, UnmountFlags::empty());
+        }
+        laid
+    }
+
+    /// Mounts a file system over layers on the one that is mounted at `place`.
+    fn lay_over(&self, place: &Path) -> io::Result<()> {
         let mut options = Vec::new();
         for layer in ["lower", "upper", "work"] {
             let path = place.join(layer);
@@ -216,6 +226,19 @@ impl Formatted {
     /// The kernel's last message where all of them are of this trial: in the lab.
     fn kernels_word(&self) -> String {
         if self.held.is_empty() { crate::kernel_log::hint() } else { String::new() }
+    }
+
+    /// Whether anything is mounted where it, or what lies below it, belongs.
+    ///
+    /// # Errors
+    /// What reading the table of mounts reports.
+    pub fn is_mounted(&self) -> io::Result<bool> {
+        for place in [&self.mount_point, &self.place_below()] {
+            if mount_info::in_effect(&Mount::At(&place.to_string_lossy()))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Unmounts it, and drops what is cached of its devices.
