@@ -265,9 +265,9 @@ fn of_an_empty_reiserfs() {
     let map = Map::read("reiserfs", &File::open(&image).unwrap(), &[]).unwrap();
     let ranges: Vec<_> = map.ranges().map(|(range, is)| (range.start / 4096, is)).collect();
     use Structure::*;
-    let first = [(16, Superblock), (17, Bitmap), (18, Journal)];
-    assert_eq!(ranges[..3], first);
-    assert_eq!(ranges[3..].iter().map(|(_, is)| *is).collect::<Vec<_>>(), [FsTree]);
+    let first = [(2, Superblock), (16, Superblock), (17, Bitmap), (18, Journal)];
+    assert_eq!(ranges[..4], first);
+    assert_eq!(ranges[4..].iter().map(|(_, is)| *is).collect::<Vec<_>>(), [FsTree]);
 }
 
 #[test]

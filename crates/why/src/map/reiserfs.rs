@@ -10,6 +10,9 @@ const DEBUGREISERFS: Tool = Tool::new("debugreiserfs", "reiserfsprogs");
 
 /// Bytes before the superblock's block.
 const SUPERBLOCK_AT: u64 = 64 << 10;
+/// And before that of the first format, where every mount looks first (Linux, fs/reiserfs/super.c). Nothing else
+/// lies there: all below the superblock is kept for boot loaders.
+const OLD_SUPERBLOCK_AT: u64 = 8 << 10;
 
 /// The map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
@@ -29,6 +32,7 @@ fn of(text: &str) -> Option<Map> {
     let mut paint = |from: u64, count: u64, structure| {
         map.paint(from * block..(from + count) * block, structure);
     };
+    paint(OLD_SUPERBLOCK_AT / block, 1, Structure::Superblock);
     paint(first, 1, Structure::Superblock);
     // One bitmap after the superblock, the others at the start of each stretch that one is for.
     let covers = block * 8;
@@ -66,4 +70,47 @@ fn of(text: &str) -> Option<Map> {
         }
     }
     Some(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_files_and_holes_of_a_filled_one_are_told_apart() {
+        let text = "\
+Reiserfs super block in block 16 on 0x0 of format 3.6 with standard journal
+Count of blocks on the device: 65536
+Blocksize: 4096
+\tSize 8193 blocks (including 1 for journal header) (first block 18)
+INTERNAL NODE (32941) contains level=2, nr_items=1, free_space=3872 rdkey
+PTR 0: [dc_number=8211, dc_size=3416] KEY 0: [2 273 0x1 DRCT (2)] PTR 1: [dc_number=9000, dc_size=4064]
+LEAF NODE (8211) contains level=1, nr_items=3, free_space=4 rdkey (real items 3)
+|  0|2 11 0x0 SD (0), len 44, location 4052 entry count 0, fsck need 0, format new|
+|  1|2 11 0x1 DRCT (2), len 44, location 4000 entry count 0, fsck need 0, format new|
+\"no block: [ 5000(9)]\"
+|  2|2 11 0x4001 IND (1), len 60, location 1280 entry count 0, fsck need 0, format new|
+15 pointers
+[ 34818(3) 0(2) 34900]
+";
+        let map = of(text).unwrap();
+        let found: Vec<_> =
+            map.ranges().map(|(range, is)| (range.start / 4096, range.end / 4096, is)).collect();
+        use Structure::*;
+        assert_eq!(
+            found,
+            [
+                (2, 3, Superblock),
+                (16, 17, Superblock),
+                (17, 18, Bitmap),
+                (18, 8211, Journal),
+                (8211, 8212, FsTree),
+                (32768, 32769, Bitmap),
+                (32941, 32942, FsTree),
+                (34818, 34821, Data),
+                (34900, 34901, Data),
+            ]
+        );
+        assert!(of("no superblock").is_none());
+    }
 }
