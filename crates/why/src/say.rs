@@ -279,19 +279,20 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
     ))
 }
 
-/// How much of a phase its ops were on the processor, and in which function for longest.
+/// How much of a phase its ops were on the processor, and in which function of the kernel for longest.
 fn ran(phase: &Phase) -> Option<String> {
     let each = per_op(phase)?;
     let of_ops = phase.functions.iter().filter(|it| it.task == Task::Ops);
     let (all, longest) = of_ops.fold((0, None), |(all, longest): (u64, Option<&Flat>), it| {
-        let longest = longest.filter(|longest| longest.instructions >= it.instructions);
-        (all + it.instructions, longest.or(Some(it)))
+        let more = longest.is_none_or(|longest| it.instructions > longest.instructions);
+        let longest = if more && it.layer != "user" { Some(it) } else { longest };
+        (all + it.instructions, longest)
     });
     let longest = longest.filter(|it| it.instructions > 0)?;
     let part = 100.0 * longest.instructions as f64 / all.max(1) as f64;
     Some(format!(
         "{}: the threads that issue ops run for {} of the phase's {} ({}): {each:.0} instructions an op, \
-         the most of them in {} ({part:.0} %).",
+         in the kernel the most of them in {} ({part:.0} %).",
         phase.name,
         phase.cpu_ns,
         phase.took_ns,
@@ -413,7 +414,7 @@ mod tests {
         let alone = "unlink: 71 % of the disk's time is seeks to inode tables (600 seeks)";
         let part = "it is busy for 1.00 ms of the phase's 2.00 ms (50 %).";
         let ran = "unlink: the threads that issue ops run for 900 us of the phase's 2.00 ms (45 %): 1280 \
-                   instructions an op, the most of them in vfs_unlink (78 %).";
+                   instructions an op, in the kernel the most of them in vfs_unlink (78 %).";
         assert_eq!(sentences(&ext3, None), [format!("{alone}; {part}"), ran.to_string()]);
         assert_eq!(
             sentences(&ext3, Some(&ext4)),

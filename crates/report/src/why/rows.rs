@@ -96,7 +96,8 @@ pub fn sums(it: &Explained) -> String {
     };
     format!(
         "All rows: {} requests, {}, {} in which the disk had a request to answer. Attributed of what is \
-         timed: {:.2} % of the requests, {:.2} % of the time.",
+         timed: {:.2} % of the requests, {:.2} % of the time. A request and its time count for the structure \
+         that it begins in, its bytes for those that they lie in.",
         number::count(all.requests),
         size(all.bytes.0),
         all.time_ns,
