@@ -1,7 +1,7 @@
 #!/bin/sh
 # What `fsdyno why` costs and what it can tell: host time of a trial's second pass over that of its first, and
 # shares of requests and of the disk's time that are attributed; the worst of two workloads on four file systems.
-# On an idle machine. why.sh FSDYNO [FILES]
+# On an idle machine: beside other work the host times of two passes cannot be compared. why.sh FSDYNO [FILES]
 set -eu
 here=$(dirname "$0")
 # shellcheck source=bench/lib.sh
@@ -11,7 +11,7 @@ files=${2:-5000}
 folder=$(mktemp -d)
 trap '[ "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$folder"' EXIT INT TERM
 for work in dirops tarball; do
-    "$fsdyno" run "$work" --set files="$files" --fs ext2 --fs ext3 --fs ext4 --fs xfs --out "$folder/$work" >/dev/null
+    "$fsdyno" run "$work" --jobs 1 --set files="$files" --fs ext2 --fs ext3 --fs ext4 --fs xfs --out "$folder/$work" >/dev/null
     "$fsdyno" why "$folder/$work" --out "$folder/why" >/dev/null
 done
 for explained in "$folder"/why/*-why.json; do
