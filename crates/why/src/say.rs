@@ -301,12 +301,16 @@ fn ran(phase: &Phase) -> Option<String> {
     ))
 }
 
+/// What functions of a module are called that could not be placed: who calls them says more.
+const UNNAMED: &str = "?";
+
 /// Where a difference comes from is named if at least so much of it does.
 const MOST: f64 = 0.5;
 
 /// Where most of a difference comes from: one function by itself, or the deepest one with all that it calls.
 fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
-    if let Some(it) = differences(here, there).into_iter().find(|it| it.more() / more >= MOST) {
+    let named = |it: &Difference| it.function != UNNAMED && it.more() / more >= MOST;
+    if let Some(it) = differences(here, there).into_iter().find(named) {
         return Some(format!(", {:+.0} of them in {}", it.more(), it.function));
     }
     let none = Frame::default();
@@ -326,7 +330,7 @@ fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
         };
         // The way into the kernel explains nothing.
         let layer = if ours.layer.is_empty() { &theirs.layer } else { &ours.layer };
-        if !matches!(layer.as_str(), "entry" | "user") {
+        if name != UNNAMED && !matches!(layer.as_str(), "entry" | "user") {
             found = Some(format!(", {part:+.0} of them in {name} and what it calls"));
         }
         (one, other) = (ours, theirs);
@@ -465,6 +469,20 @@ mod tests {
         assert!(said.ends_with("+400 of them in evict and what it calls."), "{said}");
         let said = processor(&phase(100), &phase(200), "old").unwrap();
         assert!(said.ends_with("-400 of them in evict and what it calls."), "{said}");
+    }
+
+    #[test]
+    fn a_function_without_a_name_is_that_of_its_caller() {
+        let phase = |own| {
+            let none = leaf(own, "module", &[]);
+            let update = leaf(50, "kernel", &[("?", none)]);
+            let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
+            let tree = leaf(0, "", &[("crypto_shash_update", update)]);
+            phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+            phase
+        };
+        let said = processor(&phase(100), &phase(900), "old").unwrap();
+        assert!(said.ends_with("-800 of them in crypto_shash_update and what it calls."), "{said}");
     }
 
     #[test]
