@@ -128,6 +128,12 @@ impl Row {
         (self.tear < whole).then_some(whole)
     }
 
+    /// The physical sector of its disk, where more than that was held to be written whole: milder than that disk.
+    pub fn spared(&self) -> Option<Tear> {
+        let whole = Tear::of(&self.plan);
+        (self.tear > whole).then_some(whole)
+    }
+
     /// After how many cuts nobody could look at what was left, so that nothing could be judged.
     pub fn unmountable(&self) -> usize {
         self.count(|tried| tried.recovery.lost.is_some())

@@ -81,6 +81,11 @@ pub const COLUMNS: &[Column] = &[
         meaning: "cuts after which the check was not clean or the mount was refused, and the repair was run",
     },
     Column {
+        head: "last resort",
+        cell: |row| row.count(|tried| tried.recovery.last_resort.is_some()).to_string(),
+        meaning: "those after whose repair it could not be mounted either, and what throws the journal away was run",
+    },
+    Column {
         head: "unmountable",
         cell: |row| row.unmountable().to_string(),
         meaning: "cuts after which nobody could look at it, hung and panicked ones among them",
@@ -193,11 +198,19 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
         ));
     }
     for row in rows {
-        let repaired =
-            row.count(|tried| tried.recovery.repair.is_some() && tried.recovery.lost.is_none());
+        let back = |tried: &Tried| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
+        let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());
+        let repaired = row.count(back) - forced;
         if repaired > 0 {
             said.push(format!(
                 "{}: {repaired} of {} cuts needed a repair, and what it left is what was judged.",
+                named(row),
+                row.tried.len()
+            ));
+        }
+        if forced > 0 {
+            said.push(format!(
+                "{}: after {forced} of {} cuts no repair brought it back, and what was judged is what the last resort                  left, which throws the journal away.",
                 named(row),
                 row.tried.len()
             ));
@@ -211,6 +224,16 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
                 named(row),
                 row.tear,
                 whole.bytes()
+            ));
+        }
+    }
+    for row in ran(rows) {
+        if let Some(smaller) = row.spared() {
+            said.push(format!(
+                "{}: writes were torn between sectors of {}, which is milder than its disk: that writes only {} whole.",
+                named(row),
+                row.tear,
+                smaller
             ));
         }
     }
@@ -360,6 +383,7 @@ fn data(rows: &[Row]) -> String {
         "unclean",
         "refused",
         "repaired",
+        "last_resort",
         "unmountable",
     ];
     let mut heads: Vec<String> = plain.map(String::from).to_vec();
@@ -402,6 +426,7 @@ fn fields(row: &Row) -> Vec<String> {
         count(|tried| tried.recovery.unclean.is_some()),
         count(|tried| tried.recovery.refused.is_some()),
         count(|tried| tried.recovery.repair.is_some()),
+        count(|tried| tried.recovery.last_resort.is_some()),
         count(|tried| tried.recovery.lost.is_some()),
     ];
     for (_, of) in FIGURES {

@@ -42,9 +42,15 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
         repair: Some("exit code 1".into()),
         ..mounted(950)
     };
+    let forced = Recovery {
+        refused: Some("mount: bad message".into()),
+        repair: Some("exit code 2".into()),
+        last_resort: Some("exit code 0".into()),
+        ..mounted(38)
+    };
     let off = vec![
         tried(0, broken, repaired),
-        tried(1, doubled, mounted(38)),
+        tried(1, doubled, forced),
         tried(2, Findings::default(), refused),
     ];
     let mut rows = vec![

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use fsdyno_crash::image::Builder;
 use fsdyno_crash::order::Order;
+use fsdyno_disk::log::data::{Event, What};
 use fsdyno_disk::partition;
 use fsdyno_disk::store::{Memory, Store, View};
 use fsdyno_record::mailbox::Progress;
@@ -16,9 +17,8 @@ use crate::lab::LabVenue;
 use crate::logged::Logged;
 use crate::region::Region;
 
-/// Bytes that the blocks of a disk may take here. Those that are not written are not held by this host
-/// either.
-const MOST: usize = 8 << 30;
+/// Room for a store's tables, and for the blocks of mkfs that no event tells of.
+const TABLES: u64 = 256 << 20;
 
 /// What a guest left that was cut.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl LabVenue {
     /// file: what [`LabVenue::recover`] mounts, before anything has mounted it.
     ///
     /// # Errors
-    /// A log that is damaged; more than 8 GiB of blocks; no room for the image.
+    /// A log that is damaged; no room for the image.
     pub fn image_of_cut(
         &self,
         job: &Job,
@@ -82,11 +82,18 @@ impl LabVenue {
             |error: String| VenueError::Died(format!("failed to lay out the image: {error}"));
         let part = partition::place(&spec, lab.size, partition::disk_seed(job.seed, 0))
             .map_err(|error| died(error.to_string()))?;
-        let store =
-            || Store::create(vec![0; MOST], spec.capacity).map_err(|error| died(error.to_string()));
+        let log = logged.bytes()?;
+        let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
+        // Each block in a page of its own at the worst.
+        let writes = log.events().iter().filter(|event| event.what == What::Write);
+        let room = TABLES + 2 * writes.map(blocks).sum::<u64>();
+        let store = || {
+            Store::create(vec![0; room as usize], spec.capacity)
+                .map_err(|error| died(error.to_string()))
+        };
         let mut left = store()?;
         let cut = order.cuts.first().ok_or_else(|| died("no cut was asked for".into()))?;
-        Builder::new(logged.bytes()?, store()?, order.disk, order.tear)
+        Builder::new(log, store()?, order.disk, order.tear)
             .image(cut, &[], &mut left)
             .map_err(|error| died(error.to_string()))?;
         partition_image(&mut left, View::Medium, part.start, part.size, self.workdir())

@@ -212,12 +212,14 @@ impl One<'_> {
         let mut again = Recovery::default();
         recovery.repair =
             Some(self.repaired(&self.order.repair, device, shared, &mut again, tree)?);
-        if again.lost.is_some() && !self.order.last_resort.is_empty() {
+        let mounted = self.target(device, shared).is_mounted()?;
+        if again.lost.is_some() && !mounted && !self.order.last_resort.is_empty() {
             let forced =
                 self.repaired(&self.order.last_resort, device, shared, &mut again, tree)?;
             recovery.last_resort = Some(forced);
         }
         recovery.lost = again.lost;
+        recovery.unclean = recovery.unclean.take().or(again.unclean);
         if recovery.refused.is_some() {
             recovery.mount_ns = again.mount_ns;
         }
@@ -239,7 +241,13 @@ impl One<'_> {
         let ran = process::run(&target.filled(argv), &self.filesystem.env)?;
         tree.clear();
         *again = Recovery::default();
-        again.lost = self.look(&mut target, again, tree).err().map(|error| error.to_string());
+        match self.look(&mut target, again, tree) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                again.unclean = Some(format!("it was not unmounted in good order: {why}"));
+            }
+            Err(error) => again.lost = Some(error.to_string()),
+        }
         Ok(words(&ran))
     }
 

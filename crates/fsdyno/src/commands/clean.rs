@@ -50,7 +50,9 @@ impl Left {
                 match &it.foreign {
                     None => parts,
                     Some(found) => {
-                        format!("{parts}, which stay: in them lies {found}, not made by fsdyno")
+                        format!(
+                            "{parts}, which stay: in them lies {found}, which fsdyno cannot tell to be its own"
+                        )
                     }
                 }
             }

@@ -250,8 +250,8 @@ fn list(reasons: &[Reason]) -> String {
 fn kept(path: &Path, part: &Path, serial: &str, found: &str) -> String {
     let (path, part) = (path.display(), part.display());
     format!(
-        "the two partitions of '{path}' ({serial}) stay as they are: {part} holds {found}, which fsdyno did not \
-         make; to see it: mount -o ro {part} /mnt; if it is needed, copy it to another drive, or take only the \
+        "the two partitions of '{path}' ({serial}) stay as they are: {part} holds {found}, which fsdyno cannot \
+         tell to be its own; to see it without a write: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, nilfs2) or -o ro; if it is needed, copy it to another drive, or take only the \
          partitions (delpart {path} 1; delpart {path} 2): it then lies on {path} from byte {DATA_START} on; if \
          nothing of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
     )

@@ -99,34 +99,33 @@ pub fn check_image(path: &Path) -> Result<(), Failure> {
 }
 
 /// Keeps an image, whole or not at all; where it has nothing the file has a hole.
-pub fn image(path: &Path, image: File) -> Result<(), Failure> {
+pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::wrong(format!("failed to write '{}': {error}", path.display()));
-    let mut image = image;
-    let length = image.seek(SeekFrom::End(0)).and_then(|length| image.rewind().map(|()| length));
-    let length = length.map_err(failed)?;
-    let file = File::create_new(path).map_err(failed)?;
-    let mut block = vec![0; 1 << 16];
-    let copied = file.set_len(length).and_then(|()| {
-        let mut at = 0;
-        while at < length {
-            let count = image.read(&mut block)?;
-            if count == 0 {
-                break;
-            }
-            if block[..count].iter().any(|byte| *byte != 0) {
-                file.write_all_at(&block[..count], at)?;
-            }
-            at += count as u64;
-        }
-        file.sync_all()
-    });
-    copied.map_err(|error| {
-        let _ = fs::remove_file(path);
-        failed(error)
-    })?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    let length = copy_with_holes(&mut image, new.as_file()).map_err(failed)?;
+    new.persist_noclobber(path).map_err(|error| failed(error.error))?;
     say(&format!("fsdyno: what the cut left is in '{}' ({})", path.display(), Bytes(length)));
     Ok(())
+}
+
+fn copy_with_holes(from: &mut File, to: &File) -> io::Result<u64> {
+    let length = from.seek(SeekFrom::End(0))?;
+    from.rewind()?;
+    to.set_len(length)?;
+    let (mut at, mut block) = (0, vec![0; 1 << 16]);
+    loop {
+        let count = from.read(&mut block)?;
+        if count == 0 {
+            break;
+        }
+        if block[..count].iter().any(|byte| *byte != 0) {
+            to.write_all_at(&block[..count], at)?;
+        }
+        at += count as u64;
+    }
+    to.sync_all().map(|()| length)
 }
 
 /// Labels as parts of files' names, each another: what is no letter or digit is a dash, and where two
