@@ -14,7 +14,7 @@ mod sample;
 use std::path::{Path, PathBuf};
 
 use chromium::{Browser, Light};
-use fsdyno_report::study::{Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
+use fsdyno_report::study::{Beside, Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
 
 /// A study with a table of many columns and with long words.
 fn page(folder: &Path) -> PathBuf {
@@ -26,7 +26,9 @@ fn page(folder: &Path) -> PathBuf {
     judged.source.push_str(&"long".repeat(60));
     judged.variants[0].claims[0].text.push_str(&" and so on".repeat(30));
     let trials = fixture::trials();
-    let html = fsdyno_report::study_page(&judged, &trials, &fixture::series(&trials), None);
+    let series = fixture::series(&trials);
+    let beside = Beside { series: &series, ..Beside::default() };
+    let html = fsdyno_report::study_page(&judged, &trials, beside, None);
     let path = folder.join("study.html");
     std::fs::write(&path, html.unwrap()).unwrap();
     if let Some(shots) = std::env::var_os("FSDYNO_SHOTS") {
