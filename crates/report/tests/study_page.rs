@@ -14,7 +14,9 @@ mod sample;
 use std::path::{Path, PathBuf};
 
 use chromium::{Browser, Light};
-use fsdyno_report::study::{Beside, Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict};
+use fsdyno_report::study::{
+    Beside, Cell, Claim, Column, Judged, Number, Row, Table, Variant, Verdict,
+};
 
 /// A study with a table of many columns and with long words.
 fn page(folder: &Path) -> PathBuf {

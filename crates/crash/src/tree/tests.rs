@@ -26,7 +26,7 @@ pub fn bytes(id: u64, length: u32) -> Payload {
 
 /// What a file system promises that keeps names so.
 fn promise(names: Names) -> Promise {
-    Promise { kind: "a test's", names, whole: true, repair: &[], source: "none" }
+    Promise { kind: "a test's", names, whole: true, repair: &[], last_resort: &[], source: "none" }
 }
 
 impl Script {
