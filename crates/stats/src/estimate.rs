@@ -30,6 +30,8 @@ pub struct Estimate {
     ratio: bool,
     /// What relabelling says of a ratio of 1.
     relabelled: Option<Permutation>,
+    /// What it says of another ratio ([`Estimate::relabelled_at`]).
+    moved: Option<(f64, Permutation)>,
 }
 
 impl Estimate {
@@ -43,6 +45,7 @@ impl Estimate {
             error: comparison.error,
             ratio: true,
             relabelled: comparison.relabelled.filter(|_| comparison.method == Method::Welch),
+            moved: None,
         }
     }
 
@@ -58,6 +61,7 @@ impl Estimate {
             error,
             ratio: false,
             relabelled: None,
+            moved: None,
         }
     }
 
@@ -72,21 +76,39 @@ impl Estimate {
             error: error.map(|error| (error, growth.n.saturating_sub(2) as f64)),
             ratio: false,
             relabelled: None,
+            moved: None,
         }
     }
 
     /// The same number with nothing known of its spread.
     pub fn without_spread(self) -> Estimate {
-        Estimate { interval: None, exact: false, error: None, relabelled: None, ..self }
+        Estimate {
+            interval: None,
+            exact: false,
+            error: None,
+            relabelled: None,
+            moved: None,
+            ..self
+        }
+    }
+
+    /// The same with what relabelling says of a ratio of `bound`: `moved` is the comparison with every base
+    /// `bound` times as long, so that nothing differs in it just where the ratio is the bound.
+    pub fn relabelled_at(self, bound: f64, moved: &Comparison) -> Estimate {
+        let test = moved.relabelled.filter(|_| moved.method == Method::Welch);
+        Estimate { moved: test.map(|test| (bound, test)), ..self }
     }
 
     /// The probability of an estimate so far from `bound`, either way, if the truth lay there; none where no
     /// spread was seen, and of a ratio where the bound is not positive. Where two samples were
-    /// relabelled, which asks whether they are alike, a bound of 1 has the larger of both probabilities.
+    /// relabelled, which asks whether they are alike, a bound of 1, and one that they were moved by
+    /// ([`Estimate::relabelled_at`]), has the larger of both probabilities.
     pub fn p(&self, bound: f64) -> Option<f64> {
         let (error, freedom) = self.error?;
         let p = two_sided_tail(self.distance(bound)? / error, freedom);
-        let asked = self.relabelled.filter(|test| bound == 1.0 && test.least < 1.0 - LEVEL);
+        let tests = [self.relabelled.map(|test| (1.0, test)), self.moved];
+        let mut of_bound = tests.into_iter().flatten().filter(|(at, _)| *at == bound);
+        let asked = of_bound.next().map(|(_, test)| test).filter(|test| test.least < 1.0 - LEVEL);
         Some(asked.map_or(p, |test| test.p.max(p)))
     }
 
@@ -159,6 +181,21 @@ mod tests {
         assert!((estimate.p(1.0).unwrap() - larger).abs() < 1e-9);
         let plain = Estimate::of_ratio(&welch(&base, &new).unwrap());
         assert_eq!(estimate.p(1.2), plain.p(1.2));
+    }
+
+    #[test]
+    fn relabelling_speaks_of_another_ratio_once_the_base_is_moved_there() {
+        let (base, new) = ([10.0, 10.1, 10.2, 10.3], [9.5, 9.6, 9.7, 10.05]);
+        let longer = new.map(|value| value * 1.05);
+        let plain = Estimate::of_ratio(&welch(&base, &longer).unwrap());
+        let moved = base.map(|value| value * 1.05);
+        let test = two_samples(&moved, &longer, 1);
+        let comparison = welch(&moved, &longer).unwrap().relabelled(test);
+        let estimate = plain.relabelled_at(1.05, &comparison);
+        // Of 70 relabellings four are as far apart: this one, that with 10.0 for 10.05, and their mirror images.
+        assert!(plain.p(1.05).unwrap() < 0.05);
+        assert!((estimate.p(1.05).unwrap() - 4.0 / 70.0).abs() < 1e-9);
+        assert_eq!(estimate.p(1.0), plain.p(1.0));
     }
 
     #[test]
