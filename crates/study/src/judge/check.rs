@@ -9,7 +9,7 @@ use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
 use super::trials::{Found, Trials, in_unit};
-use super::verdict::{Edge, Part};
+use super::verdict::{Edge, Part, counts_from};
 use crate::file::{Bound, Cell, Check};
 
 /// The parameter that the points of a curve differ in.
@@ -68,16 +68,17 @@ impl Measured {
     }
 }
 
-/// What a check came to.
+/// What a check came to; `least` is the margin of its claim.
 ///
 /// # Errors
 /// Why it cannot be tested, in a sentence.
-pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
+pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     match check {
         Check::Ratio { of, over, bound } => {
-            let estimate = ratio(of, over, trials, &mut measured)?;
             let (above, below) = edges(*bound);
+            let counts = counts_from(above, below, least);
+            let estimate = ratio(of, over, counts, trials, &mut measured)?;
             let part =
                 Part { what: String::new(), estimate, above, below, ratio: true, fitted: false };
             measured.parts.push(part);
@@ -85,10 +86,11 @@ pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
         Check::Order(cells) => {
             measured.means = means(cells, trials)?;
             for (at, pair) in cells.windows(2).enumerate() {
-                let estimate = ratio(&pair[1], &pair[0], trials, &mut measured)?;
+                let above = Some(Edge::beyond(1.0));
+                let counts = counts_from(above, None, least);
+                let estimate = ratio(&pair[1], &pair[0], counts, trials, &mut measured)?;
                 let what = between(&pair[1], &pair[0]);
                 measured.compare_means((at + 1, at), &what, estimate.value);
-                let above = Some(Edge::beyond(1.0));
                 let part = Part { what, estimate, above, below: None, ratio: true, fitted: false };
                 measured.parts.push(part);
             }
@@ -99,9 +101,11 @@ pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
                 for (to, new) in cells.iter().enumerate().skip(at + 1) {
                     // The larger over the smaller, by the ratio that is judged: it is of pairs of seeds and
                     // of logarithms, and two means may stand the other way.
-                    let estimate = ratio(new, base, trials, &mut measured)?;
+                    let estimate = ratio(new, base, None, trials, &mut measured)?;
                     let (new, base, places, estimate) = match estimate.value < 1.0 {
-                        true => (base, new, (at, to), ratio(base, new, trials, &mut measured)?),
+                        true => {
+                            (base, new, (at, to), ratio(base, new, None, trials, &mut measured)?)
+                        }
                         false => (new, base, (to, at), estimate),
                     };
                     let (above, below) = (None, Some(Edge::upto(*at_most)));
@@ -141,10 +145,12 @@ pub fn measure(check: &Check, trials: &Trials<'_>) -> Result<Measured, String> {
     Ok(measured)
 }
 
-/// One cell over another, paired by seed where trials are of the lab.
+/// One cell over another, paired by seed where trials are of the lab. Where they are two samples, what relabelling
+/// says of a ratio of `counts` goes with it, beside what it says of 1.
 fn ratio(
     of: &Cell,
     over: &Cell,
+    counts: Option<f64>,
     trials: &Trials<'_>,
     measured: &mut Measured,
 ) -> Result<Estimate, String> {
@@ -170,7 +176,14 @@ fn ratio(
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
     let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));
     let comparison = comparison.ok_or("its ratio is not finite")?;
-    Ok(Estimate::of_ratio(&comparison))
+    // `Comparison::withheld` needs no care: `Trials::of` refuses every flag that forbids a verdict.
+    let estimate = Estimate::of_ratio(&comparison);
+    let Some(counts) = counts.filter(|_| comparison.relabelled.is_some()) else {
+        return Ok(estimate);
+    };
+    let longer = |run: &fsdyno_report::Run<'_>| side(over, run).map(|value| value * counts);
+    let moved = pairing.compare_sides(longer, |run| side(of, run));
+    Ok(moved.map_or(estimate, |moved| estimate.relabelled_at(counts, &moved)))
 }
 
 /// The exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size are

@@ -5,7 +5,7 @@ use fsdyno_report::study::{self, Number, Verdict, digits};
 use super::check::{self, Measured};
 use super::period;
 use super::trials::Trials;
-use super::verdict::{Outcome, Part, Stand, correct};
+use super::verdict::{Lost, Outcome, Part, Stand, correct};
 use crate::file::{Check, Claim, Test};
 
 /// Every claim with its verdict, in the order of the file.
@@ -14,7 +14,7 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
     let measured: Vec<Result<Measured, String>> = claims
         .iter()
         .map(|claim| match &claim.test {
-            Test::Check(check) => check::measure(check, trials),
+            Test::Check(check) => check::measure(check, claim.least, trials),
             Test::Untestable(why) => Err(why.clone()),
         })
         .collect();
@@ -121,7 +121,7 @@ impl Context<'_> {
     }
 
     fn why(&self, part: &Part) -> String {
-        let told = self.told_of_parts(part);
+        let told = self.told_of_parts(part) + &self.unsure_turned(part);
         let order: Vec<String> = self
             .measured
             .means
@@ -164,8 +164,8 @@ impl Context<'_> {
                 let verb = if fail.len() == 1 { "fails" } else { "fail" };
                 format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
             }
-            // Each may be told by itself, and not as one of so many claims.
-            Stand::Open if self.outcome.alone => told(decides, Stand::Open),
+            // Each may be told by itself, and not as one of so many.
+            Stand::Open if self.outcome.lost.is_some() => told(decides, Stand::Open),
             Stand::Open => {
                 let open = of(Stand::Open);
                 let verb = if open.len() == 1 { "is" } else { "are" };
@@ -179,7 +179,7 @@ impl Context<'_> {
         let shown = digits(value);
         match stand {
             Stand::Within => format!("{shown} is {}", self.bounds(part)),
-            Stand::Outside if part.turned(least) => {
+            Stand::Outside if part.turned(least) && self.outcome.unsure_turned.is_none() => {
                 let (by, way) =
                     if value < 1.0 { (1.0 - value, "less") } else { (value - 1.0, "more") };
                 format!("{shown} is {way} than 1, by {}", percent(by))
@@ -209,36 +209,68 @@ impl Context<'_> {
         }
     }
 
+    /// That it is turned round by its intervals, but not surely so; nothing if it is not, or surely.
+    fn unsure_turned(&self, part: &Part) -> String {
+        let Some(p) = self.outcome.unsure_turned else { return String::new() };
+        let way = if part.estimate.value < 1.0 { "less" } else { "more" };
+        format!("; that it is {way} than 1 is not sure (p = {p:.2}{})", self.among_claims())
+    }
+
+    /// ` as one of 40 claims`; nothing of one alone.
+    fn among_claims(&self) -> String {
+        let tested = self.tested;
+        if tested > 1 { format!(" as one of {tested} claims") } else { String::new() }
+    }
+
     fn what_would_decide(&self, part: &Part) -> String {
         let estimate = &part.estimate;
         let bound = part.nearest().unwrap_or(1.0);
         let least = percent(self.claim.least);
-        match estimate.interval {
-            None if part.fitted => "two sizes fit every power; three or more would decide".into(),
-            None => format!(
-                "one seed, within {least} of {bound}, which does not count; more seeds (--repeat 5) decide only if \
-                 they move it"
-            ),
-            Some((low, high)) if part.too_near(self.claim.least) => format!(
-                "it lies within {least} of {bound}, which does not count however many seeds there are ({} to {})",
-                digits(low),
-                digits(high)
-            ),
-            Some(_) if self.outcome.alone => {
-                let p = self.outcome.p.unwrap_or(1.0);
-                format!(
-                    "alone it would be decided, but not as one of {} claims (p = {p:.2}); {}",
-                    self.tested,
-                    seeds(estimate.n_to_tell_from(bound), self.is_exponent())
-                )
+        let Some((low, high)) = estimate.interval else {
+            if part.fitted {
+                return "two sizes fit every power; three or more would decide".into();
             }
-            Some((low, high)) => format!(
-                "{} to {} holds {bound}; {}",
-                digits(low),
-                digits(high),
-                seeds(estimate.n_to_tell_from(bound), self.is_exponent())
-            ),
+            let more = match part.falls_short(self.claim.least) {
+                true => "can show that none that counts is there",
+                false => "decide only if they move it",
+            };
+            return format!(
+                "one seed, within {least} of {bound}, which does not count; more seeds (--repeat 5) {more}"
+            );
+        };
+        let span = format!("{} to {}", digits(low), digits(high));
+        let tested_at = part.tested_at(self.claim.least).unwrap_or(1.0);
+        let seeds = seeds(estimate.n_to_tell_from(tested_at), self.is_exponent());
+        if let Some(lost) = self.outcome.lost {
+            let (p, all) = (self.outcome.p.unwrap_or(1.0), self.measured.parts.len());
+            let not = match lost {
+                Lost::Relabelled => {
+                    format!("{span} would decide it, but relabelling the trials does not")
+                }
+                Lost::Parts => {
+                    format!("alone it would be decided, but not as one of {all} parts")
+                }
+                Lost::Claims => {
+                    return format!(
+                        "alone it would be decided, but not{} (p = {p:.2}); {seeds}",
+                        self.among_claims()
+                    );
+                }
+            };
+            let among = self.among_claims();
+            let among = if among.is_empty() { among } else { format!(", raised{among}") };
+            return format!("{not} (p = {p:.2}{among}); {seeds}");
         }
+        if part.falls_short(self.claim.least) {
+            let way = if part.above.is_some() { "more" } else { "less" };
+            return format!("{span} may be {way} than 1 by the {least} that count; {seeds}");
+        }
+        if part.too_near(self.claim.least) {
+            return format!(
+                "it lies within {least} of {bound}, which does not count however many seeds there are ({span})"
+            );
+        }
+        format!("{span} holds {bound}; {seeds}")
     }
 
     fn is_exponent(&self) -> bool {

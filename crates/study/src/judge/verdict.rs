@@ -80,12 +80,34 @@ pub struct Outcome {
     pub part: usize,
     /// How each of its parts stands, by itself.
     pub stands: Vec<Stand>,
-    /// Its p-value, raised for all claims of the variant.
+    /// The p-value of how it stands, raised for all claims of the variant; none where no spread was seen.
     pub p: Option<f64>,
-    /// Whether it is outside whatever its p-value: it stands alone, never varied, or shows no difference.
-    pub plain: bool,
-    /// Whether it would be decided if it were the only claim.
-    pub alone: bool,
+    /// What took its verdict away, where its intervals alone would have decided it.
+    pub lost: Option<Lost>,
+    /// The raised p-value of its being turned round, where its intervals say that it is and this does not.
+    pub unsure_turned: Option<f64>,
+}
+
+/// What made a p-value too large where the intervals would have decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Relabelling the trials sets them as far apart too often.
+    Relabelled,
+    /// It is the surest of several parts that were looked at.
+    Parts,
+    /// It is one of several claims.
+    Claims,
+}
+
+/// Where a difference that is claimed to be there, of whatever size, begins to count: `least` beyond 1 on the side
+/// that was claimed. None of a claim with another bound than just 1.
+pub fn counts_from(above: Option<Edge>, below: Option<Edge>, least: f64) -> Option<f64> {
+    let one = Edge::beyond(1.0);
+    match (above, below) {
+        (Some(edge), None) if edge == one => Some(1.0 + least),
+        (None, Some(edge)) if edge == one => Some(1.0 / (1.0 + least)),
+        _ => None,
+    }
 }
 
 impl Part {
@@ -123,13 +145,23 @@ impl Part {
     /// Whether a difference is claimed, of whatever size, and none that counts is there: the interval ends before
     /// `least` beyond 1, on the side that was claimed (as `Comparison::regressed` of `fsdyno_stats` has it).
     pub fn no_difference(&self, least: f64) -> bool {
-        let band = 1.0 + least;
-        let Some((low, high)) = self.estimate.interval.filter(|_| self.ratio) else { return false };
-        match (self.above, self.below) {
-            (Some(edge), None) => edge == Edge::beyond(1.0) && high <= band,
-            (None, Some(edge)) => edge == Edge::beyond(1.0) && low >= 1.0 / band,
-            _ => false,
-        }
+        let (Some(band), Some((low, high))) = (self.band(least), self.estimate.interval) else {
+            return false;
+        };
+        if self.above.is_some() { high <= band } else { low >= band }
+    }
+
+    /// Where the claimed difference begins to count ([`counts_from`]); none of what is no ratio.
+    fn band(&self, least: f64) -> Option<f64> {
+        counts_from(self.above, self.below, least).filter(|_| self.ratio)
+    }
+
+    /// Whether a difference is claimed, and the number itself is short of what counts: then all that more
+    /// repeats can show is that it is not there.
+    pub fn falls_short(&self, least: f64) -> bool {
+        let value = self.estimate.value;
+        let short = |band: f64| if self.above.is_some() { value < band } else { value > band };
+        self.band(least).is_some_and(short)
     }
 
     /// Whether it is turned round: the claim has it on one side of 1, and it lies on the other, by more than
@@ -168,87 +200,122 @@ impl Part {
         edges.min_by(|a, b| apart(*a).total_cmp(&apart(*b)))
     }
 
-    /// The p-value of what it seems to be: within, which both bounds must allow, or outside.
-    fn p(&self) -> Option<f64> {
+    /// The bound that its p-value is of: the nearest; of a claimed difference 1, or where it begins to count if
+    /// the number falls short of that.
+    pub fn tested_at(&self, least: f64) -> Option<f64> {
+        self.band(least).filter(|_| self.falls_short(least)).or_else(|| self.nearest())
+    }
+
+    /// The p-value of what it seems to be: within, which both bounds must allow, or outside. It is two-sided, so
+    /// that it is below 5 % just where the interval excludes the bound.
+    fn p(&self, least: f64) -> Option<f64> {
         let edges = || [self.above, self.below].into_iter().flatten();
-        if self.seems_within() {
+        if self.seems_within() && !self.falls_short(least) {
             let all: Option<Vec<f64>> = edges().map(|edge| self.estimate.p(edge.at)).collect();
             return all?.into_iter().reduce(f64::max);
         }
-        self.estimate.p(self.nearest()?)
+        self.estimate.p(self.tested_at(least)?)
     }
+}
+
+/// The outcome of a claim by itself, its p-values not yet raised.
+struct Alone {
+    outcome: Outcome,
+    /// The p-value of its being turned round: at 1, whatever its bound; none if it is not, or no spread was seen.
+    turned: Option<f64>,
+    /// What its p-value is too large for, if it is.
+    lost: Option<Lost>,
 }
 
 /// The outcome of each claim of one variant: its parts, and the margin that they have to keep.
 pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
-    let alone: Vec<Option<Outcome>> =
+    let alone: Vec<Option<Alone>> =
         claims.iter().map(|(parts, least)| alone(parts, *least)).collect();
-    // What has no p was not tested and is not counted: a lone number, what never varied, and what shows no
-    // difference, for that is not told by a small p.
-    let tested: Vec<f64> = alone.iter().flatten().filter_map(|outcome| outcome.p).collect();
+    let p = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.outcome.p);
+    let turned = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.turned);
+    let stands = raised(alone.iter().map(p).collect());
+    // What is turned round is outside too, and surely so before it is surely turned: each claim is one test in this
+    // family as well, of the more that it asserts.
+    let turns = raised(alone.iter().map(|claim| turned(claim).or(p(claim))).collect());
+    let all = alone.into_iter().zip(stands.into_iter().zip(turns));
+    all.map(|(alone, (stands, turns))| Some(alone?.raised(stands, turns))).collect()
+}
+
+/// Holm's p-values. What has none was not tested and is not counted: a lone number, and what never varied.
+fn raised(p: Vec<Option<f64>>) -> Vec<Option<f64>> {
+    let tested: Vec<f64> = p.iter().flatten().copied().collect();
     let mut raised = holm(&tested).into_iter();
-    alone
-        .into_iter()
-        .map(|outcome| {
-            let mut outcome = outcome?;
-            if outcome.p.is_some() {
-                outcome.p = raised.next();
-                if outcome.p.is_some_and(|p| p >= 1.0 - LEVEL) {
-                    outcome.turned = false;
-                    match outcome.plain {
-                        true => outcome.p = None,
-                        false => outcome.stand = Stand::Open,
-                    }
-                }
-            }
-            Some(outcome)
-        })
-        .collect()
+    p.into_iter().map(|p| p.and_then(|_| raised.next())).collect()
+}
+
+fn too_large(p: f64) -> bool {
+    p >= 1.0 - LEVEL
+}
+
+impl Alone {
+    /// The outcome with its p-values raised: of how it stands, and of its being turned round.
+    fn raised(self, stands: Option<f64>, turns: Option<f64>) -> Outcome {
+        let mut outcome = self.outcome;
+        let turns = turns.filter(|_| self.turned.is_some());
+        if outcome.turned && !turns.is_some_and(too_large) {
+            return Outcome { p: turns, ..outcome };
+        }
+        outcome.turned = false;
+        outcome.p = stands;
+        if stands.is_some_and(too_large) && outcome.stand != Stand::Open {
+            outcome.stand = Stand::Open;
+            outcome.lost = self.lost.or(Some(Lost::Claims));
+        } else {
+            outcome.unsure_turned = turns;
+        }
+        outcome
+    }
 }
 
 /// The outcome of a claim by itself; none of one without parts.
-fn alone(parts: &[Part], least: f64) -> Option<Outcome> {
+fn alone(parts: &[Part], least: f64) -> Option<Alone> {
     let stands: Vec<Stand> = parts.iter().map(|part| part.stand(least)).collect();
     let of = |wanted: Stand| {
         let all = parts.iter().zip(&stands).enumerate();
         all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
     };
-    let outside: Vec<(usize, &Part)> = of(Stand::Outside).collect();
-    let turned = !parts.is_empty() && parts.iter().all(|part| part.turned(least));
-    let plainly = |part: &Part| part.no_difference(least) || part.p().is_none();
-    let plain = outside.iter().find(|(_, part)| plainly(part));
-    let smallest = |of: &[&Part]| {
-        let p = of.iter().filter_map(|part| part.p()).reduce(f64::min);
-        // One of so many looked at (Bonferroni).
-        p.map(|p| (p * parts.len() as f64).min(1.0))
-    };
-    let largest = || parts.iter().filter_map(Part::p).reduce(f64::max);
+    // Of those outside: what has no p needs none, and is the surest.
+    let surest = of(Stand::Outside)
+        .min_by(|(_, a), (_, b)| a.p(least).unwrap_or(0.0).total_cmp(&b.p(least).unwrap_or(0.0)));
+    let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(least)).reduce(f64::min);
+    let largest = || parts.iter().filter_map(|part| part.p(least)).reduce(f64::max);
     let distance = |part: &Part| {
         let bound = part.nearest().unwrap_or(f64::INFINITY);
         (part.estimate.value / bound).ln().abs()
     };
-    let (stand, part, p) = match (outside.first(), of(Stand::Open).next()) {
-        (Some((at, _)), _) if turned => (Stand::Outside, *at, largest()),
-        (Some(first), _) => {
-            let surest = outside
-                .iter()
-                .min_by(|(_, a), (_, b)| a.p().unwrap_or(0.0).total_cmp(&b.p().unwrap_or(0.0)));
-            let (at, decider) = *plain.or(surest).unwrap_or(first);
-            (Stand::Outside, at, if plain.is_some() { None } else { smallest(&[decider]) })
-        }
+    // With how many were looked at to find it.
+    let (stand, part, p, looked) = match (surest, of(Stand::Open).next()) {
+        (Some((at, part)), _) => (Stand::Outside, at, part.p(least), parts.len()),
         (None, Some((at, _))) => {
             let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
-            (Stand::Open, at, if missed.is_empty() { largest() } else { smallest(&missed) })
+            match missed.is_empty() {
+                true => (Stand::Open, at, largest(), 1),
+                false => (Stand::Open, at, smallest(&missed), parts.len()),
+            }
         }
         // All must be within: the largest p stands.
         (None, None) => {
             let by = |(_, a): &(usize, &Part), (_, b): &(usize, &Part)| {
                 distance(a).total_cmp(&distance(b))
             };
-            (Stand::Within, parts.iter().enumerate().min_by(by)?.0, largest())
+            (Stand::Within, parts.iter().enumerate().min_by(by)?.0, largest(), 1)
         }
     };
-    let (plain, alone) = (plain.is_some(), stand != Stand::Open);
-    let turned = turned && stand == Stand::Outside;
-    Some(Outcome { stand, turned, part, stands, p, plain, alone })
+    // One of so many looked at (Bonferroni).
+    let of_parts = p.map(|p| (p * looked as f64).min(1.0));
+    let lost = match (p, of_parts) {
+        (Some(p), _) if too_large(p) => Some(Lost::Relabelled),
+        (_, Some(p)) if too_large(p) => Some(Lost::Parts),
+        _ => None,
+    };
+    let turned = stand == Stand::Outside && parts.iter().all(|part| part.turned(least));
+    let at_one = || parts.iter().filter_map(|part| part.estimate.p(1.0)).reduce(f64::max);
+    let outcome =
+        Outcome { stand, turned, part, stands, p: of_parts, lost: None, unsure_turned: None };
+    Some(Alone { outcome, turned: if turned { at_one() } else { None }, lost })
 }
