@@ -276,6 +276,21 @@ fn near_a_bound_of_1_more_seeds_show_that_nothing_counts() {
 }
 
 #[test]
+fn the_part_that_leaves_many_open_is_the_least_sure_and_not_the_nearest() {
+    let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
+    // The first link is the nearest to 1 and never varied; the second is far from it and scatters.
+    let far = &[15.0, 21.0, 25.0, 30.0, 38.0];
+    let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)];
+    let alone = first_of(1, order, rows);
+    assert_eq!(alone.verdict, Verdict::StillHolds, "{alone:?}");
+    assert!(alone.why.contains("nearest to its bound is xfs over ext4"), "{}", alone.why);
+    let of_forty = first_of(40, order, rows);
+    assert_eq!(of_forty.verdict, Verdict::Undecided, "{of_forty:?}");
+    assert!(of_forty.why.contains("far over xfs: 1.8"), "{}", of_forty.why);
+    assert!(!of_forty.why.contains("xfs over ext4"), "{}", of_forty.why);
+}
+
+#[test]
 fn what_many_parts_take_away_is_not_laid_to_the_claims() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
     let far = &[16.15, 16.81, 17.5, 18.21, 18.96];

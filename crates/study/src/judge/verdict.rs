@@ -225,6 +225,8 @@ struct Alone {
     turned: Option<f64>,
     /// What its p-value is too large for, if it is.
     lost: Option<Lost>,
+    /// The part that the p-value is of: where all are within not the nearest, but the least sure.
+    tested: usize,
 }
 
 /// The outcome of each claim of one variant: its parts, and the margin that they have to keep.
@@ -263,7 +265,7 @@ impl Alone {
         outcome.turned = false;
         outcome.p = stands;
         if stands.is_some_and(too_large) && outcome.stand != Stand::Open {
-            outcome.stand = Stand::Open;
+            (outcome.stand, outcome.part) = (Stand::Open, self.tested);
             outcome.lost = self.lost.or(Some(Lost::Claims));
         } else {
             outcome.unsure_turned = turns;
@@ -313,9 +315,15 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
         (_, Some(p)) if too_large(p) => Some(Lost::Parts),
         _ => None,
     };
+    let least_sure = || {
+        let p = |part: &Part| part.p(least).unwrap_or(0.0);
+        let all = parts.iter().enumerate();
+        all.max_by(|(_, a), (_, b)| p(a).total_cmp(&p(b))).map_or(part, |(at, _)| at)
+    };
+    let tested = if stand == Stand::Within { least_sure() } else { part };
     let turned = stand == Stand::Outside && parts.iter().all(|part| part.turned(least));
     let at_one = || parts.iter().filter_map(|part| part.estimate.p(1.0)).reduce(f64::max);
     let outcome =
         Outcome { stand, turned, part, stands, p: of_parts, lost: None, unsure_turned: None };
-    Some(Alone { outcome, turned: if turned { at_one() } else { None }, lost })
+    Some(Alone { outcome, turned: if turned { at_one() } else { None }, lost, tested })
 }
