@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod corrected;
 #[allow(dead_code, reason = "the tests of the report use the rest")]
 #[path = "../../../report/src/fixture.rs"]
 mod fixture;
@@ -194,114 +195,6 @@ fn a_difference_that_is_shown_not_to_count_is_not_there_and_less_is_not_enough()
     assert!(why.ends_with("as one of 40 claims)."), "{why}");
 }
 
-/// The first of so many claims with this check, judged by these times.
-fn first_of(many: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
-    let all: String = (0..many).map(|at| claim(&format!("C{at}"), check)).collect();
-    claims(&study(&all), trials(rows)).remove(0)
-}
-
-#[test]
-fn that_no_difference_is_there_is_corrected_like_all_else() {
-    // 0.954 (0.91 to 1.002): it ends before 1.05, and is not so far from 1 that all is turned round.
-    let rows: &[(&str, &[f64])] =
-        &[("ext4", &[10.0; 5]), ("xfs", &[9.05, 9.35, 9.53, 9.75, 10.05])];
-    let more = ratio("xfs", "ext4", "more_than = 1.0");
-    let alone = first_of(1, &more, rows);
-    assert_eq!(alone.verdict, Verdict::NoLongerHolds, "{alone:?}");
-    let of_forty = first_of(40, &more, rows);
-    assert_eq!(of_forty.verdict, Verdict::Undecided, "{of_forty:?}");
-    assert!((of_forty.p.unwrap() / alone.p.unwrap() / 40.0 - 1.0).abs() < 1e-9, "{of_forty:?}");
-    assert!(of_forty.why.contains("not as one of 40 claims"), "{}", of_forty.why);
-    // The same the other way round.
-    let less = ratio("ext4", "xfs", "less_than = 1.0");
-    let other = first_of(40, &less, rows);
-    assert!((other.p.unwrap() - of_forty.p.unwrap()).abs() < 1e-9, "{other:?}");
-    // In a family it counts: a claim beside it is raised for both.
-    let holds = claim("H", &ratio("ext4", "xfs", "more_than = 0.8"));
-    let p = |file: &str| claims(&study(file), trials(rows)).remove(0).p.unwrap();
-    let beside = p(&(holds.clone() + &claim("C", &more)));
-    assert!(beside > 1.5 * p(&holds));
-}
-
-#[test]
-fn trials_of_a_host_are_relabelled_where_the_difference_begins_to_count() {
-    let (base, new) = (&[10.0, 10.1, 10.2, 10.3][..], &[9.975, 10.08, 10.185, 10.5525][..]);
-    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.0")));
-    let mut trials = trials(&[("ext4", base), ("xfs", new)]);
-    for trial in &mut trials {
-        trial.lab_id = None;
-        trial.host.started = format!("{} {}", trial.plan.label, trial.seed);
-    }
-    let told = claims(&file, trials).remove(0);
-    // Student's interval alone ends before 1.05; of 70 relabellings four are as far apart.
-    assert!(told.measured.unwrap().interval.unwrap().1 < 1.05, "{told:?}");
-    assert!((told.p.unwrap() - 4.0 / 70.0).abs() < 1e-9, "{told:?}");
-    assert_eq!(told.verdict, Verdict::Undecided);
-    assert!(told.why.contains("but relabelling the trials does not (p = 0.06)"), "{}", told.why);
-}
-
-#[test]
-fn what_is_reversed_is_surely_beyond_1_and_not_only_outside_of_its_bound() {
-    // 0.935: far from 1.3, and not so far from 1.
-    let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[9.5, 9.0, 9.6, 9.2, 9.45])];
-    let more = ratio("xfs", "ext4", "more_than = 1.3");
-    let alone = first_of(1, &more, rows);
-    assert_eq!(alone.verdict, Verdict::Reversed);
-    // Its p is that of the ratio at 1, whatever the bound.
-    let at_one = first_of(1, &ratio("xfs", "ext4", "more_than = 1.0"), rows);
-    assert!(alone.p.unwrap() > 1e-3 && alone.p == at_one.p, "{alone:?}");
-    let of_forty = first_of(40, &more, rows);
-    assert_eq!(of_forty.verdict, Verdict::NoLongerHolds, "{of_forty:?}");
-    assert!(of_forty.p.unwrap() < alone.p.unwrap(), "of its bound: {of_forty:?}");
-    let why = &of_forty.why;
-    assert!(
-        why.contains("is not more than 1.3: 28.1 % too little; that it is less than 1"),
-        "{why}"
-    );
-}
-
-#[test]
-fn near_a_bound_of_1_more_seeds_show_that_nothing_counts() {
-    let more = ratio("xfs", "ext4", "more_than = 1.0");
-    let open = one(&more, &[("ext4", &[10.0; 5]), ("xfs", &[9.0, 11.1, 10.0, 9.5, 11.2])]);
-    assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
-    assert!(!open.why.contains("however many seeds"), "{}", open.why);
-    assert!(open.why.contains("may be more than 1 by the 5 % that count; about "), "{}", open.why);
-    // So many of the same spread do show it.
-    let n: usize =
-        open.why.split("--repeat ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
-    let seeds: Vec<f64> = [9.0, 11.1, 10.0, 9.5, 11.2].into_iter().cycle().take(n).collect();
-    let told = one(&more, &[("ext4", &vec![10.0; n]), ("xfs", &seeds)]);
-    assert_eq!(told.verdict, Verdict::NoLongerHolds, "{n} seeds: {told:?}");
-}
-
-#[test]
-fn the_part_that_leaves_many_open_is_the_least_sure_and_not_the_nearest() {
-    let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
-    // The first link is the nearest to 1 and never varied; the second is far from it and scatters.
-    let far = &[15.0, 21.0, 25.0, 30.0, 38.0];
-    let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)];
-    let alone = first_of(1, order, rows);
-    assert_eq!(alone.verdict, Verdict::StillHolds, "{alone:?}");
-    assert!(alone.why.contains("nearest to its bound is xfs over ext4"), "{}", alone.why);
-    let of_forty = first_of(40, order, rows);
-    assert_eq!(of_forty.verdict, Verdict::Undecided, "{of_forty:?}");
-    assert!(of_forty.why.contains("far over xfs: 1.8"), "{}", of_forty.why);
-    assert!(!of_forty.why.contains("xfs over ext4"), "{}", of_forty.why);
-}
-
-#[test]
-fn what_many_parts_take_away_is_not_laid_to_the_claims() {
-    let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
-    let far = &[16.15, 16.81, 17.5, 18.21, 18.96];
-    let told = one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
-    assert_eq!(told.verdict, Verdict::Undecided, "{told:?}");
-    assert!((0.05..0.15).contains(&told.p.unwrap()), "{told:?}");
-    let why = &told.why;
-    assert!(why.contains("far over ext4: 1.75 leaves it open: alone it would be decided"), "{why}");
-    assert!(why.contains("not as one of 3 parts (p = ") && !why.contains("claims"), "{why}");
-}
-
 #[test]
 fn an_order_holds_link_by_link() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
@@ -484,33 +377,6 @@ fn a_reason_of_the_file_stands_as_it_is_written() {
     let told = claims(&file, trials(&[("ext4", TEN)])).remove(0);
     assert_eq!((told.verdict, told.why.as_str()), (Verdict::NotTestable, "fun is no figure."));
     assert_eq!(told.check, None);
-}
-
-#[test]
-fn many_claims_are_corrected_for_their_number() {
-    // Alone p = 0.03; of three none is below 5 %.
-    let (base, new) = (&[10.0, 10.0, 10.0, 10.0][..], &[10.9, 9.9, 10.8, 11.0][..]);
-    let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let alone = one(&check, &[("ext4", base), ("xfs", new)]);
-    let check3 = ratio("xfs", "ext4", "more_than = 0.995");
-    let p = alone.p.unwrap();
-    let three: String = ["C1", "C2", "C3"].map(|id| claim(id, &check3)).concat();
-    let of_three = claims(&study(&three), trials(&[("ext4", base), ("xfs", new)]));
-    assert!((0.05..0.2).contains(&p) && alone.verdict == Verdict::Undecided, "{alone:?}");
-    let single = one(&check3, &[("ext4", base), ("xfs", new)]);
-    assert!((of_three[0].p.unwrap() - (3.0 * single.p.unwrap()).min(1.0)).abs() < 1e-9);
-    // One that holds alone, and not beside two more that are near.
-    let near = &[10.6, 10.2, 10.5, 10.4][..];
-    let strict = ratio("xfs", "ext4", "more_than = 1.012");
-    let strictly = |ids: &[&str]| {
-        let all: String = ids.iter().map(|id| claim_by("0.1%", id, &strict)).collect();
-        claims(&study(&all), trials(&[("ext4", base), ("xfs", near)])).remove(0)
-    };
-    let holds = strictly(&["C1"]);
-    assert_eq!(holds.verdict, Verdict::StillHolds, "{holds:?}");
-    let open = strictly(&["C1", "C2", "C3"]);
-    assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
-    assert!(open.why.contains("not as one of 3 claims"), "{}", open.why);
 }
 
 #[test]
