@@ -15,7 +15,7 @@ use toml::de::DeTable;
 use super::StudyFile;
 use super::cell::Cell;
 use super::claim::{Check, Test};
-use super::conditions::{Conditions, Setting, Typed};
+use super::conditions::{Conditions, Row, Setting, Typed};
 use super::error::{FileError, Spot};
 use super::read::Item;
 use super::run::{Run, Variant};
@@ -87,16 +87,29 @@ impl StudyFile {
     /// # Errors
     /// What becomes too small, or comes out no whole number, with scales that work.
     pub fn scaled(&self, scale: Scale) -> Result<StudyFile, FileError> {
+        let mut scaler = Scaler::new(scale);
+        let scaled = self.by(&mut scaler, scale);
+        let Some(Refused { spot, problem, right }) = scaler.first.take() else {
+            return Ok(scaled);
+        };
+        Err(match right {
+            Some(right) => self.error(spot, problem, right),
+            None => self.error(spot, format!("at scale {scale} {problem}"), scaler.right()),
+        })
+    }
+
+    /// The study at the scale that it was run at, for trials that are stored: what is asked of a scale may have
+    /// become stricter since, and they stay readable.
+    pub fn as_run(&self) -> StudyFile {
+        self.by(&mut Scaler::new(self.scale), self.scale)
+    }
+
+    fn by(&self, scaler: &mut Scaler, scale: Scale) -> StudyFile {
         let mut scaled = StudyFile { scale, ..self.clone() };
         if scale.is_full() {
-            return Ok(scaled);
+            return scaled;
         }
-        let mut scaler = Scaler::new(self, scale);
-        scaled.runs = self.runs.iter().map(|run| scaler.run(run)).collect::<Result<_, _>>()?;
-        if let Some((spot, problem)) = scaler.first.clone() {
-            let right = scaler.right();
-            return Err(self.error(spot, format!("at scale {scale} {problem}"), right));
-        }
+        scaled.runs = self.runs.iter().map(|run| scaler.run(run)).collect();
         for claim in &mut scaled.claims {
             if let Test::Check(check) = &mut claim.test {
                 cells_mut(check).into_iter().for_each(|cell| self.scale_point(cell, scale));
@@ -107,7 +120,7 @@ impl StudyFile {
                 self.scale_point(cell.cell_mut(), scale);
             }
         }
-        Ok(scaled)
+        scaled
     }
 
     /// The point of a curve that a cell names.
@@ -141,20 +154,31 @@ enum On {
 }
 
 /// Divides runs, and keeps in mind what becomes too small or has to be whole.
-struct Scaler<'a> {
-    file: &'a StudyFile,
+struct Scaler {
     by: u64,
     /// The largest divisor that all takes.
     most: u64,
     /// What has to be whole.
     wholes: Vec<Whole>,
-    /// The first thing that is too small or not whole: where, and what.
-    first: Option<(Spot, String)>,
+    /// The first thing that is too small, not whole, or cannot be divided.
+    first: Option<Refused>,
 }
 
-impl Scaler<'_> {
-    fn new(file: &StudyFile, scale: Scale) -> Scaler<'_> {
-        Scaler { file, by: scale.divisor(), most: u64::MAX, wholes: Vec::new(), first: None }
+/// Why a study cannot be run at a scale.
+struct Refused {
+    spot: Spot,
+    problem: String,
+    /// What would be right, unless that is another scale.
+    right: Option<String>,
+}
+
+impl Scaler {
+    fn new(scale: Scale) -> Scaler {
+        Scaler { by: scale.divisor(), most: u64::MAX, wholes: Vec::new(), first: None }
+    }
+
+    fn refuse(&mut self, spot: Spot, problem: String, right: Option<String>) {
+        self.first.get_or_insert(Refused { spot, problem, right });
     }
 
     /// Holds a quantity against the least that there may be of it.
@@ -162,14 +186,14 @@ impl Scaler<'_> {
         let most = full / least.max(1);
         self.most = self.most.min(most);
         if self.by > most {
-            self.first.get_or_insert_with(|| (spot, format!("{name} becomes too small")));
+            self.refuse(spot, format!("{name} becomes too small"), None);
         }
     }
 
     /// Holds what has to be whole against the scale.
     fn whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
         if !full.takes(self.by) {
-            self.first.get_or_insert_with(|| (spot, format!("{name} comes out no whole number")));
+            self.refuse(spot, format!("{name} comes out no whole number"), None);
         }
         let over = full.over(self.by);
         self.wholes.push(full);
@@ -185,9 +209,9 @@ impl Scaler<'_> {
     fn right(&self) -> String {
         let most = self.most.min(FURTHEST);
         let larger = (2..self.by.min(most + 1)).rev().find(|by| self.works(*by));
-        let near = self.by.saturating_mul(4).min(most);
-        let smaller = (self.by.saturating_add(1)..=near).find(|by| self.works(*by));
+        let smaller = (self.by.saturating_add(1)..=most).find(|by| self.works(*by));
         match (larger, smaller) {
+            (None, None) if self.most > FURTHEST => format!("no scale down to 1/{FURTHEST} works"),
             (None, None) => "it runs at full scale only".to_string(),
             (Some(by), None) if self.by > self.most => {
                 format!("the smallest scale that works is 1/{by}")
@@ -197,25 +221,25 @@ impl Scaler<'_> {
         }
     }
 
-    fn run(&mut self, run: &Run) -> Result<Run, FileError> {
+    fn run(&mut self, run: &Run) -> Run {
         let mut scaled = run.clone();
         // What is merged already stays so when it is merged again.
         for variant in run.variants() {
             let conditions = run.conditions(variant).unwrap_or_default();
-            let conditions = self.conditions(run, conditions)?;
+            let conditions = self.conditions(run, conditions);
             match variant {
                 Variant::Then => scaled.then = Some(conditions),
                 Variant::Today => scaled.today = Some(conditions),
                 Variant::AsItStands => scaled.common = conditions,
             }
         }
-        Ok(scaled)
+        scaled
     }
 
-    fn conditions(&mut self, run: &Run, of: Conditions) -> Result<Conditions, FileError> {
+    fn conditions(&mut self, run: &Run, of: Conditions) -> Conditions {
         let mut scaled = of.clone();
         for key in &run.scales {
-            self.parameter(run, key, &mut scaled)?;
+            self.parameter(run, key, &mut scaled);
         }
         let on = match of.option("on").and_then(|typed| typed.value.as_deref()) {
             None | Some("lab") => On::Lab,
@@ -223,25 +247,20 @@ impl Scaler<'_> {
             Some(_) => On::Host,
         };
         if on == On::Host {
-            return Ok(scaled);
+            return scaled;
         }
         if on == On::Lab {
             self.memory(run, &of, &mut scaled);
-            self.journals(run, &of, &mut scaled)?;
+            self.journals(run, &of, &mut scaled);
         }
         self.size(run, &of, &mut scaled, on);
-        Ok(scaled)
+        scaled
     }
 
     /// A parameter of the workload, its default where the file says nothing of it.
-    fn parameter(
-        &mut self,
-        run: &Run,
-        key: &str,
-        scaled: &mut Conditions,
-    ) -> Result<(), FileError> {
-        let Ok(kind) = workloads::find(&run.workload) else { return Ok(()) };
-        let Some(param) = kind.params.iter().find(|param| param.name == key) else { return Ok(()) };
+    fn parameter(&mut self, run: &Run, key: &str, scaled: &mut Conditions) {
+        let Ok(kind) = workloads::find(&run.workload) else { return };
+        let Some(param) = kind.params.iter().find(|param| param.name == key) else { return };
         let known = scaled.parameter(key).cloned();
         let unset = Setting { key: key.into(), value: param.default.into(), spot: run.scales_spot };
         let setting = known.unwrap_or(unset);
@@ -267,16 +286,12 @@ impl Scaler<'_> {
             _ => None,
         };
         let Some(value) = value else {
+            let right = "name a number, a size, a curve or the widths of a tree";
             let problem = format!("{name} cannot be divided");
-            return Err(self.file.error(
-                run.scales_spot,
-                problem,
-                "name a number, a size, a curve or the widths of a tree",
-            ));
+            return self.refuse(run.scales_spot, problem, Some(right.into()));
         };
         scaled.set.retain(|known| known.key != key);
         scaled.set.push(Setting { value, ..setting });
-        Ok(())
     }
 
     /// What can cache files; without a word of it the guest's RAM stands for that.
@@ -335,22 +350,19 @@ impl Scaler<'_> {
     }
 
     /// Journals: those that specs give a size, and the one on a second disk.
-    fn journals(
-        &mut self,
-        run: &Run,
-        of: &Conditions,
-        scaled: &mut Conditions,
-    ) -> Result<(), FileError> {
+    fn journals(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
         let as_then = of.option("period").is_some();
         let (mut second, mut least) = (None, 0);
         for row in scaled.rows.iter_mut().flatten() {
             let Ok(spec) = Spec::parse(&row.spec) else { continue };
             let Some(sizing) = spec.journal_sizing() else { continue };
-            let refused = |error: SpecError| {
-                let problem = format!("'{}' of run '{}': {}", row.label, run.name, error.problem);
-                self.file.error(row.spot, problem, error.hint)
+            let size = match spec.journal_size() {
+                Ok(size) => size,
+                Err(error) => {
+                    self.refuse_spec(run, row, error);
+                    continue;
+                }
             };
-            let size = spec.journal_size().map_err(refused)?;
             if spec.names_second_disk() {
                 second.get_or_insert(row.spot);
                 let alone = sizing.least_disk(as_then).0;
@@ -361,21 +373,32 @@ impl Scaler<'_> {
             if row.label == row.spec {
                 // A table's row is called as its spec reads, and that changes with the scale.
                 let problem = format!("row '{}' has a journal, which a scale divides", row.label);
-                return Err(self.file.error(row.spot, problem, "give the row a name of its own"));
+                self.refuse(row.spot, problem, Some("give the row a name of its own".into()));
             }
-            let divided = spec.with_journal_size(Bytes(size.0 / self.by)).map_err(refused)?;
+            let divided = match spec.with_journal_size(Bytes(size.0 / self.by)) {
+                Ok(divided) => divided,
+                Err(error) => {
+                    self.refuse_spec(run, row, error);
+                    continue;
+                }
+            };
             let name = format!("the journal of '{}' of run '{}', {size},", row.label, run.name);
             self.at_least(sizing.least(as_then).0, size.0, (row.spot, &name));
             row.spec = divided.to_string();
         }
-        let Some(spot) = second else { return Ok(()) };
+        let Some(spot) = second else { return };
         let typed =
             scaled.option("journal-size").and_then(|typed| typed.value.as_ref()?.parse().ok());
         let full: Bytes = typed.unwrap_or(USUAL_JOURNAL);
         let name = format!("the journal's disk of run '{}', {full},", run.name);
         self.at_least(least.max(MIB), full.0, (spot, &name));
         put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);
-        Ok(())
+    }
+
+    /// What is wrong with the journal that a row's spec names.
+    fn refuse_spec(&mut self, run: &Run, row: &Row, error: SpecError) {
+        let problem = format!("'{}' of run '{}': {}", row.label, run.name, error.problem);
+        self.refuse(row.spot, problem, Some(error.hint));
     }
 }
 
@@ -416,158 +439,4 @@ pub fn with_scale(text: &str, scale: Scale) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STUDY: &str = r#"
-title = "t"
-question = "q"
-source = "s"
-[[run]]
-name = "a"
-workload = "dirops"
-set = { curve = "1000..4000x2" }
-scales = ["curve"]
-disk = "hdd-7200"
-cacheable = "640M"
-size = "10G"
-fs = { small = "ext3 -J size=64", plain = "ext4" }
-[[claim]]
-id = "C1"
-text = "t"
-[claim.check]
-value = { row = "small", phase = "create", figure = "returned", at = { files = 2000 } }
-more_than = 1
-"#;
-
-    fn scaled(text: &str, by: &str) -> Result<StudyFile, String> {
-        let study = StudyFile::parse("s.toml", text).unwrap();
-        study.scaled(by.parse().unwrap()).map_err(|error| error.to_string())
-    }
-
-    fn words(study: &StudyFile) -> Vec<String> {
-        let conditions = study.runs[0].conditions(Variant::AsItStands).unwrap();
-        conditions.words().into_iter().map(|word| word.text).collect()
-    }
-
-    #[test]
-    fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
-        let study = scaled(STUDY, "1/10").unwrap();
-        assert_eq!(
-            words(&study),
-            [
-                "--fs=small=ext3 -J size=6",
-                "--fs=plain=ext4",
-                "--set=curve=100,200,400",
-                "--disk=hdd-7200",
-                "--cacheable=65536K",
-                "--size=1024M"
-            ]
-        );
-        let Test::Check(check) = &study.claims[0].test else { panic!() };
-        assert_eq!(check.cells()[0].at["files"], "200");
-        let full = scaled(STUDY, "1").unwrap();
-        assert!(words(&full).contains(&"--set=curve=1000..4000x2".to_string()));
-    }
-
-    #[test]
-    fn what_is_not_said_is_divided_too() {
-        let text = STUDY
-            .replace("cacheable = \"640M\"\n", "")
-            .replace("size = \"10G\"\n", "")
-            .replace("-J size=64", "-J device={journal}");
-        let words = words(&scaled(&text, "1/8").unwrap());
-        for word in ["--cacheable=131072K", "--size=4096M", "--journal-size=32M"] {
-            assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
-        }
-    }
-
-    #[test]
-    fn the_guest_keeps_what_it_takes_beside_the_memory_that_caches_files() {
-        let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
-        let words = words(&scaled(&text, "1/10").unwrap());
-        for word in ["--cacheable=65536K", "--ram=458752K"] {
-            assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
-        }
-    }
-
-    #[test]
-    fn what_becomes_too_small_is_refused_with_the_smallest_scale_that_works() {
-        let error = scaled(STUDY, "1/20").unwrap_err();
-        assert_eq!(
-            error,
-            "s.toml:13:8: at scale 1/20 the journal of 'small' of run 'a', 64 MiB, becomes too small; \
-             the smallest scale that works is 1/16"
-        );
-        assert!(scaled(STUDY, "1/16").is_ok());
-        let error = scaled(&STUDY.replace("64\"", "4\""), "1/2").unwrap_err();
-        assert!(error.ends_with("it runs at full scale only"), "{error}");
-        let error = scaled(&STUDY.replace("[\"curve\"]", "[\"prefix\"]"), "1/2").unwrap_err();
-        assert!(error.contains("parameter prefix=") && error.contains("cannot be divided"));
-    }
-
-    #[test]
-    fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_least_that_their_tools_take() {
-        let of = |spec: &str| STUDY.replace("ext3 -J size=64", spec);
-        let disk = "xfs -l logdev={journal}";
-        for (spec, by, is) in [
-            ("xfs -l size=256m", "1/4", "--fs=small=xfs -l size=64m"),
-            ("reiserfs -s 8193", "1/10", "--fs=small=reiserfs -s 819"),
-            ("jfs -s 32", "1/16", "--fs=small=jfs -s 2"),
-            (disk, "1/4", "--journal-size=64M"),
-            ("reiserfs -j {journal}", "1/7", "--journal-size=36M"),
-        ] {
-            let words = words(&scaled(&of(spec), by).unwrap());
-            assert!(words.iter().any(|known| known == is), "{is} in {words:?}");
-        }
-        for (spec, by, most) in [
-            ("xfs -l size=256m", "1/5", "1/4"),
-            ("reiserfs -s 8193", "1/16", "1/15"),
-            ("jfs -s 4", "1/5", "1/4"),
-            (disk, "1/5", "1/4"),
-            ("reiserfs -j {journal}", "1/8", "1/7"),
-        ] {
-            let error = scaled(&of(spec), by).unwrap_err();
-            assert!(
-                error.contains("journal") && error.ends_with(&format!("works is {most}")),
-                "{error}"
-            );
-        }
-        // The settings of a period let mkfs.xfs make smaller ones.
-        let then = of(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
-        assert!(scaled(&then, "1/10").is_ok());
-        let blocks = scaled(&of("xfs -l size=65536b"), "1/2").unwrap_err();
-        assert!(blocks.starts_with("s.toml:13:") && blocks.contains("bytes"), "{blocks}");
-    }
-
-    #[test]
-    fn what_comes_out_no_whole_number_is_refused_with_scales_on_either_side() {
-        let text = STUDY
-            .replace("curve = \"1000..4000x2\"", "files = 15")
-            .replace(", at = { files = 2000 }", "");
-        let text = text.replace("[\"curve\"]", "[\"files\"]");
-        let error = scaled(&text, "1/4").unwrap_err();
-        let is = "at scale 1/4 parameter files=15 of run 'a' comes out no whole number; 1/3 and 1/5 work";
-        assert!(error.ends_with(is), "{error}");
-        assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
-    }
-
-    #[test]
-    fn a_scale_is_one_over_a_whole_number() {
-        let read = |text: &str| text.parse::<Scale>().ok().map(Scale::divisor);
-        assert_eq!(["1", "1/10", "1/1"].map(read), [Some(1), Some(10), Some(1)]);
-        assert_eq!(["0.1", "1/0", "2/3", "10", ""].map(read), [None; 5]);
-        assert_eq!(Scale::default().to_string(), "1");
-    }
-
-    #[test]
-    fn the_scale_stands_in_a_stored_file_once() {
-        let scale = |text: &str| text.parse::<Scale>().unwrap();
-        let text = "#:schema x\ntitle = \"t\"\nabout = \"\"\"\nscale = 2 is no key\n\"\"\"\n[[run]]\nscales = []\n";
-        let tenth = with_scale(text, scale("1/10"));
-        let (schema, rest) = text.split_once('\n').unwrap();
-        assert_eq!(tenth, format!("{schema}\nscale = \"1/10\"\n{rest}"));
-        assert_eq!(with_scale(&tenth, scale("1/10")), tenth);
-        assert_eq!(with_scale(&tenth, scale("1")), text);
-    }
-}
+mod tests;

@@ -106,7 +106,7 @@ pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::wrong(format!("failed to read '{}': {error}", path.display())))?;
     let study = StudyFile::parse(&path.display().to_string(), &text)
-        .and_then(|study| study.scaled(study.scale))
+        .map(|study| study.as_run())
         .map_err(|error| Failure::wrong(error.to_string()))?;
     Ok((text, study))
 }
@@ -207,7 +207,8 @@ fn words(run: &Run) -> Vec<String> {
 fn has_trials(folder: &Path, run: &Run) -> bool {
     run.variants()
         .into_iter()
-        .any(|variant| folder.join(variant.name()).join(&run.name).join(TRIALS).exists())
+        .map(|variant| folder.join(variant.name()).join(&run.name).join(TRIALS))
+        .any(|trials| compressed::find(&trials).is_some())
 }
 
 #[cfg(test)]

@@ -1,0 +1,181 @@
+//! What a scale divides, what it refuses, and what stored studies keep.
+
+use super::*;
+
+const STUDY: &str = r#"
+title = "t"
+question = "q"
+source = "s"
+[[run]]
+name = "a"
+workload = "dirops"
+set = { curve = "1000..4000x2" }
+scales = ["curve"]
+disk = "hdd-7200"
+cacheable = "640M"
+size = "10G"
+fs = { small = "ext3 -J size=64", plain = "ext4" }
+[[claim]]
+id = "C1"
+text = "t"
+[claim.check]
+value = { row = "small", phase = "create", figure = "returned", at = { files = 2000 } }
+more_than = 1
+"#;
+
+fn scaled(text: &str, by: &str) -> Result<StudyFile, String> {
+    let study = StudyFile::parse("s.toml", text).unwrap();
+    study.scaled(by.parse().unwrap()).map_err(|error| error.to_string())
+}
+
+fn words(study: &StudyFile) -> Vec<String> {
+    let conditions = study.runs[0].conditions(Variant::AsItStands).unwrap();
+    conditions.words().into_iter().map(|word| word.text).collect()
+}
+
+#[test]
+fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
+    let study = scaled(STUDY, "1/10").unwrap();
+    assert_eq!(
+        words(&study),
+        [
+            "--fs=small=ext3 -J size=6",
+            "--fs=plain=ext4",
+            "--set=curve=100,200,400",
+            "--disk=hdd-7200",
+            "--cacheable=65536K",
+            "--size=1024M"
+        ]
+    );
+    let Test::Check(check) = &study.claims[0].test else { panic!() };
+    assert_eq!(check.cells()[0].at["files"], "200");
+    let full = scaled(STUDY, "1").unwrap();
+    assert!(words(&full).contains(&"--set=curve=1000..4000x2".to_string()));
+}
+
+#[test]
+fn what_is_not_said_is_divided_too() {
+    let text = STUDY
+        .replace("cacheable = \"640M\"\n", "")
+        .replace("size = \"10G\"\n", "")
+        .replace("-J size=64", "-J device={journal}");
+    let words = words(&scaled(&text, "1/8").unwrap());
+    for word in ["--cacheable=131072K", "--size=4096M", "--journal-size=32M"] {
+        assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
+    }
+}
+
+#[test]
+fn the_guest_keeps_what_it_takes_beside_the_memory_that_caches_files() {
+    let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
+    let words = words(&scaled(&text, "1/10").unwrap());
+    for word in ["--cacheable=65536K", "--ram=458752K"] {
+        assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
+    }
+}
+
+#[test]
+fn what_becomes_too_small_is_refused_with_the_smallest_scale_that_works() {
+    let error = scaled(STUDY, "1/20").unwrap_err();
+    assert_eq!(
+        error,
+        "s.toml:13:8: at scale 1/20 the journal of 'small' of run 'a', 64 MiB, becomes too small; \
+         the smallest scale that works is 1/16"
+    );
+    assert!(scaled(STUDY, "1/16").is_ok());
+    let error = scaled(&STUDY.replace("64\"", "4\""), "1/2").unwrap_err();
+    assert!(error.ends_with("it runs at full scale only"), "{error}");
+    let error = scaled(&STUDY.replace("[\"curve\"]", "[\"prefix\"]"), "1/2").unwrap_err();
+    assert!(error.contains("parameter prefix=") && error.contains("cannot be divided"));
+}
+
+#[test]
+fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_least_that_their_tools_take() {
+    let of = |spec: &str| STUDY.replace("ext3 -J size=64", spec);
+    let disk = "xfs -l logdev={journal}";
+    for (spec, by, is) in [
+        ("xfs -l size=256m", "1/4", "--fs=small=xfs -l size=64m"),
+        ("reiserfs -s 8193", "1/10", "--fs=small=reiserfs -s 819"),
+        ("jfs -s 32", "1/16", "--fs=small=jfs -s 2"),
+        (disk, "1/4", "--journal-size=64M"),
+        ("reiserfs -j {journal}", "1/7", "--journal-size=36M"),
+    ] {
+        let words = words(&scaled(&of(spec), by).unwrap());
+        assert!(words.iter().any(|known| known == is), "{is} in {words:?}");
+    }
+    for (spec, by, most) in [
+        ("xfs -l size=256m", "1/5", "1/4"),
+        ("reiserfs -s 8193", "1/16", "1/15"),
+        ("jfs -s 4", "1/5", "1/4"),
+        (disk, "1/5", "1/4"),
+        ("reiserfs -j {journal}", "1/8", "1/7"),
+    ] {
+        let error = scaled(&of(spec), by).unwrap_err();
+        assert!(
+            error.contains("journal") && error.ends_with(&format!("works is {most}")),
+            "{error}"
+        );
+    }
+    // The settings of a period let mkfs.xfs make smaller ones.
+    let then = of(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
+    assert!(scaled(&then, "1/10").is_ok());
+    let blocks = scaled(&of("xfs -l size=65536b"), "1/2").unwrap_err();
+    assert!(blocks.starts_with("s.toml:13:") && blocks.contains("bytes"), "{blocks}");
+}
+
+#[test]
+fn what_comes_out_no_whole_number_is_refused_with_scales_on_either_side() {
+    let text = STUDY
+        .replace("curve = \"1000..4000x2\"", "files = 15")
+        .replace(", at = { files = 2000 }", "");
+    let text = text.replace("[\"curve\"]", "[\"files\"]");
+    let error = scaled(&text, "1/4").unwrap_err();
+    let is =
+        "at scale 1/4 parameter files=15 of run 'a' comes out no whole number; 1/3 and 1/5 work";
+    assert!(error.ends_with(is), "{error}");
+    assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
+    // However far the next one is.
+    let error = scaled(&text.replace("= 15", "= 11"), "1/2").unwrap_err();
+    assert!(error.ends_with("no whole number; 1/11 works"), "{error}");
+}
+
+#[test]
+fn what_is_stored_is_read_at_a_scale_that_is_refused_today() {
+    let stored = |text: &str, by: &str| {
+        assert!(scaled(text, by).is_err(), "{text}");
+        let text = with_scale(text, by.parse().unwrap());
+        StudyFile::parse("s.toml", &text).unwrap().as_run()
+    };
+    // A journal that is too small, one in units that are not divided, a row called as its spec reads.
+    let study = stored(STUDY, "1/20");
+    let Test::Check(check) = &study.claims[0].test else { panic!() };
+    assert_eq!(check.cells()[0].at["files"], "100");
+    assert!(words(&study).contains(&"--set=curve=50,100,200".to_string()));
+    let blocks = STUDY.replace("ext3 -J size=64", "xfs -l size=65536b");
+    assert!(words(&stored(&blocks, "1/2"))[0].ends_with("size=65536b"));
+    let unnamed = STUDY.replace("{ small =", "{ 'ext3 -J size=64' =");
+    let unnamed = unnamed.replace("row = \"small\"", "row = \"ext3 -J size=64\"");
+    assert_eq!(stored(&unnamed, "1/2").runs[0].rows(Variant::AsItStands).unwrap().len(), 2);
+    // A number that rounding moves by more than 2 %.
+    let four = STUDY.replace("1000..4000x2", "14,28").replace("= 2000", "= 28");
+    assert!(words(&stored(&four, "1/3")).contains(&"--set=curve=5,9".to_string()));
+}
+
+#[test]
+fn a_scale_is_one_over_a_whole_number() {
+    let read = |text: &str| text.parse::<Scale>().ok().map(Scale::divisor);
+    assert_eq!(["1", "1/10", "1/1"].map(read), [Some(1), Some(10), Some(1)]);
+    assert_eq!(["0.1", "1/0", "2/3", "10", ""].map(read), [None; 5]);
+    assert_eq!(Scale::default().to_string(), "1");
+}
+
+#[test]
+fn the_scale_stands_in_a_stored_file_once() {
+    let scale = |text: &str| text.parse::<Scale>().unwrap();
+    let text = "#:schema x\ntitle = \"t\"\nabout = \"\"\"\nscale = 2 is no key\n\"\"\"\n[[run]]\nscales = []\n";
+    let tenth = with_scale(text, scale("1/10"));
+    let (schema, rest) = text.split_once('\n').unwrap();
+    assert_eq!(tenth, format!("{schema}\nscale = \"1/10\"\n{rest}"));
+    assert_eq!(with_scale(&tenth, scale("1/10")), tenth);
+    assert_eq!(with_scale(&tenth, scale("1")), text);
+}
