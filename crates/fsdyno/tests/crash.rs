@@ -225,7 +225,8 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
         ("maildir --cuts 0", "0 is not in 1..=100000"),
-        ("maildir --image left.img", "--replay <FILE>"),
+        ("maildir --image left.img", "cannot be used with"),
+        ("--image left.img", "--replay <FILE>"),
     ] {
         let output = run(folder.path(), &format!("crash {words}"));
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));

@@ -103,7 +103,8 @@ pub struct Crash {
     pub replay: Option<PathBuf>,
     /// With --replay: also keep the file system as the cut left it, before anything mounted it, as
     /// a sparse file to mount or to hand to its developers
-    #[arg(long, value_name = "FILE", requires = "replay")]
+    // Of a workload: what requires --replay, which is no part of such a command, is not asked for by clap.
+    #[arg(long, value_name = "FILE", requires = "replay", conflicts_with = "workload")]
     pub image: Option<PathBuf>,
     /// Say what would be done, and touch nothing
     #[arg(long)]
