@@ -67,17 +67,19 @@ fn cannot(trial: &Trial) -> Option<String> {
     (!lab.accel.is_exact()).then(|| "it ran on KVM, and nothing of that repeats".into())
 }
 
-/// Which of several trials of one label is meant: the one of the same plan, else of the same conditions (as
-/// `fsdyno compare` has them) and kernel, else of the same conditions, else of those but for the spec. None
-/// where several could be.
+/// Which of several trials is meant: the one of the same plan, else of the same conditions (as `fsdyno compare`
+/// has them) and kernel, else of the same conditions, else of those but for the file system and its spec, on the
+/// same kernel first. None where several could be.
 fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     let kernel = |trial: &Trial| trial.plan.lab().map(|lab| (lab.kernel.clone(), lab.boot));
     let of = |trial: &Trial| conditions(&trial.plan);
-    let ways: [&dyn Fn(&Trial) -> bool; 4] = [
+    let beside_spec = |trial: &Trial| without_spec(of(trial));
+    let ways: [&dyn Fn(&Trial) -> bool; 5] = [
         &|other| other.plan.hash == trial.plan.hash,
         &|other| of(other) == of(trial) && kernel(other) == kernel(trial),
         &|other| of(other) == of(trial),
-        &|other| without_spec(of(other)) == without_spec(of(trial)),
+        &|other| beside_spec(other) == beside_spec(trial) && kernel(other) == kernel(trial),
+        &|other| beside_spec(other) == beside_spec(trial),
     ];
     ways.iter().find_map(|same| {
         let mut found = named.iter().filter(|other| same(other.1));
@@ -87,8 +89,8 @@ fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
 }
 
 /// Each trial with the one of the other result that it is compared with: of the same workload, with the
-/// same label where there is one, else the only one. Of several of a label it is the one that ran under the
-/// same conditions; where there is no such one, nobody guesses.
+/// same label where there is one, else the only one. Of several of a label, or several and none of the label, it is
+/// the one that ran under the same conditions; where there is no such one, nobody guesses.
 pub fn pairs(
     trials: &[Trial],
     others: Option<&[Trial]>,
@@ -104,6 +106,7 @@ pub fn pairs(
             same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
         let of_label = match named.as_slice() {
             [(other, _)] => Some(*other),
+            [] => alike(trial, &same),
             several => alike(trial, several),
         };
         match (of_label, same.as_slice()) {
@@ -119,7 +122,7 @@ pub fn pairs(
                 let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
                 return Err(Failure::wrong(format!(
                     "--against has several rows of {} and not just one of the conditions of {}: {}; \
-                     explain a result that has one of them",
+                     name one of them by --against-fs, or give a result that has just one",
                     trial.plan.workload.name,
                     trial.plan.label,
                     rows.join("; ")
@@ -252,5 +255,32 @@ mod tests {
         assert_eq!(pairs(&[with("6.1.0", same)], Some(&others)).unwrap(), [(0, Some(1))]);
         assert!(pairs(&[with("6.12.1", same)], Some(&others)).is_err());
         assert_eq!(pairs(&[with("6.12.1", same)], Some(&others[..1])).unwrap(), [(0, Some(0))]);
+    }
+
+    #[test]
+    fn a_row_of_another_label_is_found_on_each_kernel_and_at_each_point_of_a_curve() {
+        let points = |label: &'static str, kind: &'static str| {
+            let of = move |files: &'static str| {
+                move |plan: &mut Plan, _: &mut LabPlan| {
+                    plan.label = label.into();
+                    plan.filesystem.as_mut().unwrap().kind = kind.into();
+                    plan.workload.params.insert("files".into(), files.into());
+                }
+            };
+            let on = |kernel: &'static str| [with(kernel, of("100")), with(kernel, of("200"))];
+            [on("6.1.0"), on("6.12.1")].concat()
+        };
+        let mut others = points("ext4", "ext4");
+        others.reverse();
+        let found = [(0, Some(3)), (1, Some(2)), (2, Some(1)), (3, Some(0))];
+        assert_eq!(pairs(&points("ext3", "ext3"), Some(&others)).unwrap(), found);
+        // One label for two file systems is no other question.
+        let mut renamed = points("ext4", "xfs");
+        renamed.reverse();
+        assert_eq!(pairs(&points("ext4", "ext4"), Some(&renamed)).unwrap(), found);
+        // Of two rows of the same conditions none is taken.
+        others.extend(points("xfs", "xfs"));
+        let error = pairs(&points("ext3", "ext3"), Some(&others)).unwrap_err();
+        assert!(error.message.contains("by --against-fs"), "{}", error.message);
     }
 }
