@@ -8,6 +8,7 @@ use std::path::Path;
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
+use fsdyno_report::compressed;
 
 use crate::exit::Failure;
 use crate::output::say;
@@ -24,15 +25,16 @@ const MOST_FINDINGS: usize = 100;
 /// The most letters that a label has in a file's name, so that the name fits into a directory.
 const LONGEST: usize = 60;
 
-/// Refuses a folder that another run's results are in, of `fsdyno run` too.
+/// Refuses a folder that another run's results are in, of `fsdyno run` too, be they in an archive: what is
+/// written beside its compressed form hides that.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
-    if folder.join(TRIALS).exists() {
+    if there(folder, TRIALS) {
         return Err(Failure::wrong(format!(
             "'{}' has what fsdyno run wrote ({TRIALS}); give --out a new folder",
             folder.display()
         )));
     }
-    let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| folder.join(taken).exists());
+    let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| there(folder, taken));
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::wrong(format!(
@@ -41,15 +43,28 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Refuses a folder of `fsdyno crash` for the trials of `fsdyno run`, whose page would take the place of its own.
+/// Refuses a folder of `fsdyno crash` for the trials of `fsdyno run`, whose page would take the place of its own,
+/// and one of an archive.
 pub fn refuse(folder: &Path) -> Result<(), Failure> {
-    if folder.join(FILE).exists() && !folder.join(TRIALS).exists() {
+    if there(folder, TRIALS) && !folder.join(TRIALS).exists() {
+        return Err(Failure::wrong(format!(
+            "'{}' is what report --archive left, which is only read; give --out a new folder",
+            folder.display()
+        )));
+    }
+    if there(folder, FILE) && !there(folder, TRIALS) {
         return Err(Failure::wrong(format!(
             "'{}' has what fsdyno crash wrote ({FILE}); give --out a new folder",
             folder.display()
         )));
     }
     Ok(())
+}
+
+/// Whether a folder has something of this name, or a file of it in its compressed form.
+fn there(folder: &Path, name: &str) -> bool {
+    let path = folder.join(name);
+    path.exists() || compressed::find(&path).is_some()
 }
 
 /// Keeps the rows that there are so far, and the page that shows them.
@@ -222,5 +237,21 @@ mod tests {
         let refused = check_folder(folder.path()).unwrap_err();
         assert!(refused.message.contains("what fsdyno run wrote"), "{refused}");
         assert_eq!(refused.exit, crate::exit::Exit::WrongUse);
+    }
+
+    #[test]
+    fn neither_command_takes_a_folder_of_an_archive() {
+        for (name, run, crash) in [
+            (FILE, "what fsdyno crash wrote", "a crash.json of another run"),
+            (TRIALS, "which is only read", "what fsdyno run wrote"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(compressed::name(&folder.path().join(name)), "").unwrap();
+            let refused = [refuse(folder.path()), check_folder(folder.path())];
+            for (refused, says) in refused.into_iter().zip([run, crash]) {
+                let message = refused.unwrap_err().message;
+                assert!(message.contains(says) && message.contains("new folder"), "{message}");
+            }
+        }
     }
 }

@@ -49,7 +49,7 @@ fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         let file = result.join(FILE);
         let trials = result.join(fsdyno_record::lines::FILE);
-        return compressed::find(&file).filter(|_| !trials.exists());
+        return compressed::find(&file).filter(|_| compressed::find(&trials).is_none());
     }
     let ours = [Path::new(FILE), &compressed::name(Path::new(FILE))];
     ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
@@ -85,5 +85,24 @@ pub fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
         None => Err(Failure::wrong(
             "what fsdyno crash found has no such format; it is shown as text, mail, json, csv or markdown",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_has_trials_is_theirs_be_they_compressed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, trials) =
+            (folder.path().join(FILE), folder.path().join(fsdyno_record::lines::FILE));
+        std::fs::write(compressed::name(&file), "").unwrap();
+        assert_eq!(file_of(folder.path()), Some(compressed::name(&file)));
+        for trials in [compressed::name(&trials), trials] {
+            std::fs::write(&trials, "").unwrap();
+            assert_eq!(file_of(folder.path()), None, "{}", trials.display());
+            std::fs::remove_file(&trials).unwrap();
+        }
     }
 }
