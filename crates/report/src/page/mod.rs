@@ -124,9 +124,11 @@ fn page_of(
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut room));
     let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut room);
     let measured = || title(rows().chain(on_curves().map(|place| (place.of.as_str(), &place.row))));
-    parts.extend(power_cuts(crashed, &mut room));
+    let cuts = power_cuts(crashed, &mut room);
+    let cuts_at = cuts.as_ref().map(|part| part.id.clone());
+    parts.extend(cuts);
     let explained = why::views(told, &mut room);
-    let leads = study::Leads::of(&explained, crashed);
+    let leads = study::Leads::of(&explained, crashed, cuts_at);
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     let page = environment.get_template("page")?.render(context! {
         title => judged.map_or_else(measured, |judged| number::clean(&judged.title)),

@@ -47,11 +47,13 @@ pub struct Leads {
     why: Vec<[String; 3]>,
     /// What power cuts cost, in sentences.
     cost: Vec<String>,
+    /// Where the page draws that, if it has room for it.
+    cost_at: Option<String>,
 }
 
 impl Leads {
-    /// Of explained trials, and of power cuts.
-    pub fn of(explained: &[View], crashed: &[fsdyno_crash::Row]) -> Leads {
+    /// Of explained trials, and of power cuts with where they are drawn.
+    pub fn of(explained: &[View], crashed: &[fsdyno_crash::Row], cost_at: Option<String>) -> Leads {
         let lead = |view: &View| {
             let (id, title, sentence) = view.lead();
             [id, title, sentence.unwrap_or_default()].map(String::from)
@@ -59,6 +61,7 @@ impl Leads {
         Leads {
             why: explained.iter().map(lead).collect(),
             cost: room::lines(crash::sentences(&crash::told_apart(crashed))),
+            cost_at,
         }
     }
 }
@@ -241,6 +244,18 @@ mod tests {
         }
         let html = page::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
         assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn what_power_cuts_cost_leads_only_to_where_it_is_drawn() {
+        let crashed = crate::crash_fixture::crashed();
+        let section = |cost_at: Option<&str>| {
+            let leads = super::Leads::of(&[], &crashed, cost_at.map(String::from));
+            super::section(&sample::judged(), leads, &mut super::Environment::new()).unwrap()
+        };
+        let (drawn, told) = (section(Some("crash")), section(None));
+        assert!(drawn.contains("<a href=\"#crash\">What a power cut costs</a>"), "{drawn}");
+        assert!(told.contains("What a power cut costs") && !told.contains("#crash"), "{told}");
     }
 
     #[test]

@@ -80,6 +80,15 @@ pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failu
     written
 }
 
+/// What was read of a file beside the trials. Nothing is judged by it, and so one that cannot be read is told of and
+/// left out.
+fn or_say<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
+    read.unwrap_or_else(|failure| {
+        say(&format!("fsdyno: left out: {failure}"));
+        Vec::new()
+    })
+}
+
 /// What is there of a study, judged.
 struct End {
     judged: study::Judged,
@@ -101,11 +110,10 @@ impl End {
         }
         let folders: Vec<PathBuf> =
             stored::folders(folder, file).into_iter().map(|(_, _, path)| path).collect();
-        let told = report::told(&folders, &trials)?;
-        let mut crashed = Vec::new();
-        for path in stored::crashes(folder) {
-            crashed.extend(crash::read(&path.join(fsdyno_crash::FILE))?);
-        }
+        let told = folders.iter().flat_map(|path| or_say(report::told(&[path], &trials))).collect();
+        let crashes = stored::crashes(folder).into_iter();
+        let crashed =
+            crashes.flat_map(|path| or_say(crash::read(&path.join(fsdyno_crash::FILE)))).collect();
         Ok(End { judged, trials, folders, told, crashed })
     }
 
