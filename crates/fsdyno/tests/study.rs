@@ -272,6 +272,14 @@ fn put_beside(out: &Path) {
     std::fs::create_dir_all(out.join("crash/dirops")).unwrap();
     let rows = serde_json::to_string(&[row]).unwrap();
     std::fs::write(out.join("crash/dirops/crash.json"), rows).unwrap();
+    std::fs::create_dir(out.join("crash/dirops/findings")).unwrap();
+    std::fs::write(out.join("crash/dirops/findings/classic-0001.json"), "{}").unwrap();
+    // A trial that failed before it was made good is none of those that count.
+    let stored = out.join("as-it-stands/once/trials.ndjson");
+    let text = std::fs::read_to_string(&stored).unwrap();
+    let first =
+        text.lines().next().unwrap().replacen("\"outcome\":\"ok\"", "\"outcome\":\"failed\"", 1);
+    std::fs::write(&stored, format!("{first}\n{text}")).unwrap();
 }
 
 /// All files below a folder, by their names in it.
@@ -303,13 +311,14 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
     put_beside(&path.join("out"));
     let told = stderr(&good("report out --archive kept"));
-    assert!(told.contains("archive: kept (") && told.contains(" in 8 files)"), "{told}");
+    assert!(told.contains("archive: kept (") && told.contains(" in 9 files)"), "{told}");
     assert_eq!(
         files(&path.join("kept")),
         [
             "README.md",
             "as-it-stands/once/trials.ndjson.zst",
             "crash/dirops/crash.json.zst",
+            "crash/dirops/findings/classic-0001.json",
             "report.html",
             "study.toml",
             "then/curve/trials.ndjson.zst",
@@ -324,7 +333,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
         assert_eq!(of("kept"), of("out"), "{words}");
     }
     let text = stdout(&good("report kept"));
-    assert!(text.contains("Why: dirops on classic, seed 1"), "{text}");
+    assert!(text.contains("dirops on classic, seed 1"), "{text}");
     assert!(text.contains("classic is skipped: a model has no power"), "{text}");
     let page = std::fs::read_to_string(path.join("kept/report.html")).unwrap();
     for part in ["href=\"#w0\"", "read from its first block", "href=\"#crash\"", "id=\"crash\""] {
@@ -334,6 +343,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     let again = "fsdyno study ./study.toml --seed 1 --repeat 2 --out again\n";
     assert!(readme.contains(again) && readme.contains("At 800 files it is faster"), "{readme}");
     assert!(readme.contains("a model has no power") && !readme.contains("NaN"), "{readme}");
+    assert!(readme.contains("| once | as it stands | 1 to 2 | 4 |"), "{readme}");
     // What is kept is read, and never gone on with or written over.
     for (words, says) in [
         ("study ./my.toml --out kept", "what report --archive left, which is only read"),
@@ -343,6 +353,14 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
         let output = run(path, words);
         assert_eq!(code(&output), 2, "{words}");
         assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+    }
+    let hidden = run(path, "run dirops --on model --fs classic-ext2 --out kept/then/curve");
+    assert!(stderr(&hidden).contains("which is only read"), "{}", stderr(&hidden));
+    // What stands beside the trials is no part of what is judged.
+    for beside in ["then/curve/why.ndjson", "crash/dirops/crash.json"] {
+        std::fs::write(path.join("out").join(beside), "broken\n{}\n").unwrap();
+        let told = stderr(&good("report out --html page.html"));
+        assert!(told.contains("left out: ") && told.contains(beside), "{told}");
     }
     let cut = path.join("kept/then/curve/trials.ndjson.zst");
     let bytes = std::fs::read(&cut).unwrap();

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
 use fsdyno_record::lines::FILE as TRIALS;
@@ -85,6 +85,26 @@ pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result
         say(&format!("fsdyno: {label}: {all} findings, {kept} of them as files in {FINDINGS}/"));
     }
     Ok(())
+}
+
+/// All files of findings in a folder of `fsdyno crash`; it need not have any.
+///
+/// # Errors
+/// A folder of findings that cannot be read.
+pub fn findings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let folder = folder.join(FINDINGS);
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = folder.read_dir().and_then(|entries| {
+        entries.map(|entry| entry.map(|it| it.path())).collect::<io::Result<Vec<_>>>()
+    });
+    let mut files = entries.map_err(|error| {
+        Failure::wrong(format!("failed to read '{}': {error}", folder.display()))
+    })?;
+    files.retain(|path| path.extension().is_some_and(|it| it == "json") && path.is_file());
+    files.sort();
+    Ok(files)
 }
 
 /// Reads a finding's file.

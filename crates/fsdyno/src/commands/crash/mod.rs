@@ -19,7 +19,7 @@ use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 pub use args::Crash;
 use args::Format;
-pub use keep::refuse;
+pub use keep::{findings_in, refuse};
 pub use show::{read, report, stored};
 
 use crate::exit::{Exit, Failure};

@@ -1,7 +1,7 @@
 //! `fsdyno report OUT --archive DIR`: the folder of a study as it can be committed or sent on. Whoever has it can
 //! judge again: `fsdyno report` reads it like the folder itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use fsdyno_report::compressed;
 use fsdyno_study::file::{StudyFile, Variant};
 
 use super::stored;
-use crate::commands::report;
+use crate::commands::{crash, report};
 use crate::exit::Failure;
 use crate::output::say;
 
@@ -24,8 +24,12 @@ const README: &str = "README.md";
 /// Refuses a place where anything is already: an archive is one thing, and nothing is written over.
 ///
 /// # Errors
-/// That there is something.
+/// That there is something, or that the path ends in no name (`.`).
 pub fn check(into: &Path) -> Result<(), Failure> {
+    if into.file_name().is_none() {
+        let shown = into.display();
+        return Err(Failure::wrong(format!("'{shown}' names no folder; give --archive a new one")));
+    }
     let taken = into.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     match taken || into.is_file() {
         true => Err(Failure::wrong(format!(
@@ -46,15 +50,45 @@ pub struct Kept<'a> {
     pub page: String,
 }
 
-/// Writes the archive of a study's folder, and says how large it is.
+/// Writes the archive of a study's folder, whole or not at all, and says how large it is.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// What cannot be read or written; then nothing is left of it.
 pub fn write(
     (folder, into): (&Path, &Path),
     file: &StudyFile,
     kept: &Kept<'_>,
 ) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::wrong(format!("failed to make '{}': {error}", into.display()))
+    };
+    // Beside it under a name that only this process takes, so that what fails is in nobody's way.
+    let mut new = into.file_name().unwrap_or_default().to_os_string();
+    new.push(format!(".{}.new", std::process::id()));
+    let new = into.with_file_name(new);
+    std::fs::create_dir_all(new.parent().unwrap_or(&new)).map_err(failed)?;
+    std::fs::create_dir(&new).map_err(failed)?;
+    let filled = fill((folder, &new), file, kept);
+    let whole = filled.and_then(|sizes| {
+        // It takes the place of an empty folder too.
+        std::fs::rename(&new, into).map_err(failed)?;
+        Ok(sizes)
+    });
+    let sizes = whole.inspect_err(|_| {
+        // What is left of it is of no use; why it failed is told.
+        let _ = std::fs::remove_dir_all(&new);
+    })?;
+    let all = Bytes(sizes.iter().sum());
+    say(&format!("archive: {} ({all} in {} files)", into.display(), sizes.len()));
+    Ok(())
+}
+
+/// Writes all files of an archive into a new folder. Gives their sizes.
+fn fill(
+    (folder, into): (&Path, &Path),
+    file: &StudyFile,
+    kept: &Kept<'_>,
+) -> Result<Vec<u64>, Failure> {
     let mut sizes = Vec::new();
     let mut keep = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
         sizes.push(bytes.len() as u64);
@@ -68,20 +102,28 @@ pub fn write(
                 keep(&compressed::name(&inside.join(name)), &bytes)?;
             }
         }
-        runs.push(Ran::of(&run.name, variant, &fsdyno_report::load(&[path])?.trials));
+        let loaded = fsdyno_report::load(&[path])?;
+        let mut trials = loaded.trials;
+        fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+        runs.push(Ran::of(&run.name, variant, &trials));
     }
     for path in stored::crashes(folder) {
         let inside = path.strip_prefix(folder).unwrap_or(&path);
         if let Some(bytes) = packed(&path.join(fsdyno_crash::FILE))? {
             keep(&compressed::name(&inside.join(fsdyno_crash::FILE)), &bytes)?;
         }
+        // As they are: `fsdyno crash --replay` takes one of them.
+        for finding in crash::findings_in(&path)? {
+            let bytes = std::fs::read(&finding).map_err(|error| {
+                Failure::wrong(format!("failed to read '{}': {error}", finding.display()))
+            })?;
+            keep(finding.strip_prefix(folder).unwrap_or(&finding), &bytes)?;
+        }
     }
     keep(Path::new(stored::FILE), stored::read(folder)?.0.as_bytes())?;
-    keep(Path::new(README), readme(kept, &runs).as_bytes())?;
+    keep(Path::new(README), readme(kept, &runs, is_whole(file, &runs)).as_bytes())?;
     keep(Path::new(PAGE), kept.page.as_bytes())?;
-    let all = Bytes(sizes.iter().sum());
-    say(&format!("archive: {} ({all} in {} files)", into.display(), sizes.len()));
-    Ok(())
+    Ok(sizes)
 }
 
 /// A file of the folder, compressed; none where there is none.
@@ -108,9 +150,8 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 struct Ran {
     run: String,
     variant: Variant,
-    /// As `--kernel` takes them.
-    kernels: BTreeSet<String>,
-    seeds: BTreeSet<u64>,
+    /// The seeds on each kernel, called as `--kernel` takes it; outside of the lab there is none.
+    seeds: BTreeMap<Option<String>, BTreeSet<u64>>,
     labs: BTreeSet<String>,
     versions: BTreeSet<String>,
     /// The first and the last day.
@@ -126,12 +167,15 @@ impl Ran {
             let kernel = &trial.plan.lab()?.kernel;
             Some(kernel.split_once('@').map_or(kernel.as_str(), |(_, typed)| typed).to_string())
         };
+        let mut seeds: BTreeMap<Option<String>, BTreeSet<u64>> = BTreeMap::new();
+        for trial in trials {
+            seeds.entry(kernel(trial)).or_default().insert(trial.seed);
+        }
         let short = |id: &String| -> String { id.chars().take(12).collect() };
         Ran {
             run: run.to_string(),
             variant,
-            kernels: trials.iter().filter_map(kernel).collect(),
-            seeds: trials.iter().map(|trial| trial.seed).collect(),
+            seeds,
             labs: trials.iter().filter_map(|trial| trial.lab_id.as_ref().map(short)).collect(),
             versions: trials.iter().map(|trial| trial.version.clone()).collect(),
             days: trials
@@ -144,44 +188,98 @@ impl Ran {
         }
     }
 
-    /// The first seed, and how many there are from it on.
-    fn repeats(&self) -> (u64, u64) {
-        let (first, last) = (self.seeds.first().copied(), self.seeds.last().copied());
-        first.zip(last).map_or((1, 1), |(first, last)| (first, last - first + 1))
+    fn kernels(&self) -> BTreeSet<&String> {
+        self.seeds.keys().flatten().collect()
+    }
+
+    /// The kernels that have the same seeds together, and those seeds.
+    fn parts(&self) -> Vec<Part<'_>> {
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        for (kernel, seeds) in &self.seeds {
+            match parts.iter_mut().find(|part| part.seeds == seeds) {
+                Some(part) => part.kernels.extend(kernel),
+                None => parts.push(Part { kernels: kernel.iter().collect(), seeds }),
+            }
+        }
+        parts
     }
 }
 
-/// One command where all runs have the same seeds, else one for each.
-fn commands(runs: &[Ran]) -> Vec<String> {
-    let kernels: BTreeSet<&String> = runs.iter().flat_map(|run| &run.kernels).collect();
-    let kernels: String =
-        kernels.iter().map(|kernel| format!(" --kernel {}", quote(kernel))).collect();
-    let command = |only: &str, kernels: &str, (first, count): (u64, u64)| {
-        format!(
-            "fsdyno study ./{}{only}{kernels} --seed {first} --repeat {count} --out again",
-            stored::FILE
-        )
-    };
-    let mut all: Vec<(u64, u64)> = runs.iter().map(Ran::repeats).collect();
-    all.dedup();
-    if let [one] = all.as_slice() {
-        return vec![command("", &kernels, *one)];
+/// What one command can repeat of a run, but for gaps between its seeds.
+#[derive(PartialEq)]
+struct Part<'a> {
+    kernels: BTreeSet<&'a String>,
+    seeds: &'a BTreeSet<u64>,
+}
+
+/// Seeds without a gap between them: the first, and how many there are.
+fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for seed in seeds {
+        match ranges.last_mut() {
+            Some((first, count)) if *first + *count == *seed => *count += 1,
+            _ => ranges.push((*seed, 1)),
+        }
     }
-    let own = |run: &Ran| {
+    ranges
+}
+
+/// Whether every run of the file is there in each of its variants.
+fn is_whole(file: &StudyFile, runs: &[Ran]) -> bool {
+    file.runs.iter().all(|run| {
+        let is_there = |variant| runs.iter().any(|it| it.run == run.name && it.variant == variant);
+        run.variants().into_iter().all(is_there)
+    })
+}
+
+/// What runs again just what was run: one command where every run of the study is there, on the same kernels with
+/// the same seeds, else one for each; and one for each part of seeds that have gaps.
+fn commands(runs: &[Ran], is_whole: bool) -> Vec<String> {
+    let command = |only: &str, part: &Part<'_>| -> Vec<String> {
+        let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
+        let kernels: String = part.kernels.iter().map(of).collect();
+        let again = |(first, count)| {
+            format!(
+                "fsdyno study ./{}{only}{kernels} --seed {first} --repeat {count} --out again",
+                stored::FILE
+            )
+        };
+        ranges(part.seeds).into_iter().map(again).collect()
+    };
+    if let Some(part) = common(runs).filter(|_| is_whole) {
+        return command("", &part);
+    }
+    let own = |run: &Ran| -> Vec<String> {
         let both = matches!(run.variant, Variant::AsItStands);
         let variant = if both { String::new() } else { format!(" --as {}", run.variant.name()) };
-        // A run outside the lab alone has no kernel to be told of.
-        let kernels = if run.kernels.is_empty() { "" } else { kernels.as_str() };
-        command(&format!(" --only {}{variant}", quote(&run.run)), kernels, run.repeats())
+        let only = format!(" --only {}{variant}", quote(&run.run));
+        run.parts().iter().flat_map(|part| command(&only, part)).collect()
     };
-    runs.iter().map(own).collect()
+    runs.iter().flat_map(own).collect()
+}
+
+/// What all runs have in common: the same seeds, those of the lab on the same kernels. None where they differ.
+fn common(runs: &[Ran]) -> Option<Part<'_>> {
+    let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
+    // A kernel does not matter to a run outside of the lab.
+    all.sort_by_key(|part| part.kernels.is_empty());
+    let one = all.first()?;
+    let like = |part: &Part<'_>| {
+        part.seeds == one.seeds && (part.kernels.is_empty() || part.kernels == one.kernels)
+    };
+    let alike = all.iter().all(like) && runs.iter().all(|run| run.parts().len() == 1);
+    alike.then(|| all.swap_remove(0))
 }
 
 /// What was run, and what came of it.
-fn readme(kept: &Kept<'_>, runs: &[Ran]) -> String {
+fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
     let listed = |all: BTreeSet<&String>| {
         let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
         if all.is_empty() { "-".to_string() } else { all.join(", ") }
+    };
+    let shown = |(first, count): (u64, u64)| match count {
+        1 => first.to_string(),
+        more => format!("{first} to {}", first + (more - 1)),
     };
     let days: BTreeSet<&String> = runs.iter().flat_map(|run| &run.days).collect();
     let days = match (days.first(), days.last()) {
@@ -195,15 +293,12 @@ fn readme(kept: &Kept<'_>, runs: &[Ran]) -> String {
          | run | as | seeds | trials | kernels | lab |\n| --- | --- | --- | --- | --- | --- |\n",
         kept.title,
         stored::FILE,
-        commands(runs).join("\n"),
+        commands(runs, is_whole).join("\n"),
     );
     for run in runs {
-        let (first, count) = run.repeats();
-        let seeds = if count == 1 {
-            first.to_string()
-        } else {
-            format!("{first} to {}", first + count - 1)
-        };
+        let seeds = ranges(&run.seeds.values().flatten().copied().collect());
+        let seeds: Vec<String> = seeds.into_iter().map(shown).collect();
+        let seeds = seeds.join(", ");
         let trials = match run.trials - run.ok {
             0 => run.trials.to_string(),
             other => format!("{}, {other} of them failed or skipped", run.trials),
@@ -212,13 +307,13 @@ fn readme(kept: &Kept<'_>, runs: &[Ran]) -> String {
             "| {} | {} | {seeds} | {trials} | {} | {} |\n",
             run.run,
             run.variant.words(),
-            listed(run.kernels.iter().collect()),
+            listed(run.kernels()),
             listed(run.labs.iter().collect()),
         ));
     }
     out.push_str(&format!(
         "\n`fsdyno report` of this folder judges again and shows what follows; `{PAGE}` is the page. Records are compressed \
-         (`zstd -d` makes them plain). What was recorded over time within phases is drawn in the page and not kept here, nor \
+         (`zstd -d` makes them plain); each finding of `fsdyno crash`, if there is one, is a file in `findings` beside its rows. What was recorded over time within phases is drawn in the page and not kept here, nor \
          are logs of requests.\n\n## What became of it\n\n{}",
         kept.told
     ));
@@ -230,26 +325,69 @@ mod tests {
     use super::*;
 
     fn ran(run: &str, variant: Variant, seeds: &[u64], kernels: &[&str]) -> Ran {
-        let kernels = kernels.iter().map(ToString::to_string).collect();
-        let seeds = seeds.iter().copied().collect();
-        Ran { kernels, seeds, ..Ran::of(run, variant, &[]) }
+        let all: BTreeSet<u64> = seeds.iter().copied().collect();
+        let on = |kernel: &&str| (Some(kernel.to_string()), all.clone());
+        let mut seeds: BTreeMap<_, _> = kernels.iter().map(on).collect();
+        if kernels.is_empty() {
+            seeds.insert(None, all);
+        }
+        Ran { seeds, ..Ran::of(run, variant, &[]) }
     }
 
     #[test]
-    fn one_command_repeats_all_runs_and_one_each_where_seeds_differ() {
-        let then = |seeds| ran("a", Variant::Then, seeds, &["6.1"]);
-        let both = ran("b", Variant::AsItStands, &[1, 2], &[]);
+    fn one_command_repeats_all_runs_and_one_each_where_they_differ() {
+        let then = |seeds, kernels| ran("a", Variant::Then, seeds, kernels);
+        let both = || ran("b", Variant::AsItStands, &[1, 2], &[]);
+        let only_a = "fsdyno study ./study.toml --only a --as then";
+        let only_b = "fsdyno study ./study.toml --only b --seed 1 --repeat 2 --out again";
+        let all = [then(&[1, 2], &["6.1"]), both()];
         assert_eq!(
-            commands(&[then(&[1, 2]), both]),
+            commands(&all, true),
             ["fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 2 --out again"]
         );
-        let model = ran("b", Variant::AsItStands, &[7], &[]);
+        // Not what was never run: another run or variant of the file, a seed in a gap, a kernel of another run.
+        let each =
+            [format!("{only_a} --kernel 6.1 --seed 1 --repeat 2 --out again"), only_b.into()];
+        assert_eq!(commands(&all, false), each);
         assert_eq!(
-            commands(&[then(&[1, 3]), model]),
+            commands(&[then(&[1, 3, 4], &["6.1"])], true),
             [
-                "fsdyno study ./study.toml --only a --as then --kernel 6.1 --seed 1 --repeat 3 --out again",
-                "fsdyno study ./study.toml --only b --seed 7 --repeat 1 --out again",
+                "fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 1 --out again",
+                "fsdyno study ./study.toml --kernel 6.1 --seed 3 --repeat 2 --out again",
             ]
         );
+        let other = ran("b", Variant::AsItStands, &[1, 2], &["6.12"]);
+        assert_eq!(
+            commands(&[then(&[1, 2], &["6.1"]), other], true)[1],
+            "fsdyno study ./study.toml --only b --kernel 6.12 --seed 1 --repeat 2 --out again"
+        );
+        let mut uneven = then(&[1, 2], &["6.1", "6.12"]);
+        uneven.seeds.insert(Some("6.12".into()), [1].into());
+        assert_eq!(
+            commands(&[uneven], true),
+            [
+                format!("{only_a} --kernel 6.1 --seed 1 --repeat 2 --out again"),
+                format!("{only_a} --kernel 6.12 --seed 1 --repeat 1 --out again"),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_archive_that_fails_leaves_nothing_in_its_own_way() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, into) = (place.path().join("out"), place.path().join("kept"));
+        let text = "title = \"t\"\nquestion = \"q\"\nsource = \"s\"\n\
+                    [[run]]\nname = \"a\"\nworkload = \"dirops\"\n";
+        let file = StudyFile::parse("s.toml", text).unwrap();
+        let kept = || Kept { title: "t", told: String::new(), page: String::new() };
+        assert!(write((&folder, &into), &file, &kept()).is_err(), "there is no study.toml");
+        assert_eq!(place.path().read_dir().unwrap().count(), 0);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join(stored::FILE), text).unwrap();
+        check(&into).unwrap();
+        write((&folder, &into), &file, &kept()).unwrap();
+        assert!(into.join(README).exists() && check(&into).is_err());
+        assert_eq!(place.path().read_dir().unwrap().count(), 2);
+        assert!(check(Path::new(".")).is_err());
     }
 }
