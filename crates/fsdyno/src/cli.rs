@@ -693,10 +693,9 @@ mod tests {
             }
             let prose = |line: &str| !line.is_empty() && !line.starts_with("  ");
             let lines: Vec<&str> = help.lines().collect();
-            for pair in lines.windows(2).filter(|pair| prose(pair[0]) && prose(pair[1])) {
-                // A paragraph is one line, which is wrapped as wide as the terminal is.
-                panic!("{name}: a break within a paragraph, after: {}", pair[0]);
-            }
+            // A paragraph is one line, which is wrapped as wide as the terminal is.
+            let broken = lines.windows(2).find(|pair| prose(pair[0]) && prose(pair[1]));
+            assert_eq!(broken, None, "{name}: a break within a paragraph");
         }
     }
 

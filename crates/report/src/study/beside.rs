@@ -38,7 +38,7 @@ impl Beside<'_> {
         };
         for told in self.told {
             out += "\n";
-            out += &paper.paragraph(&clean(&why_title(told)), "");
+            out += &paper.paragraph(&format!("Why: {}", clean(&why_title(told))), "");
             for sentence in say::sentences(&told.it, told.against.as_ref()) {
                 out += &paper.paragraph(&format!("  {}", clean(&sentence)), "  ");
             }
@@ -52,7 +52,7 @@ impl Beside<'_> {
     fn markdown(&self) -> String {
         let mut out = String::new();
         for told in self.told {
-            out += &format!("\n### {}\n\n", escape(&clean(&why_title(told))));
+            out += &format!("\n### Why: {}\n\n", escape(&clean(&why_title(told))));
             for sentence in say::sentences(&told.it, told.against.as_ref()) {
                 out += &format!("- {}\n", escape(&clean(&sentence)));
             }

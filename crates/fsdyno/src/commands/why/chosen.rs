@@ -179,8 +179,11 @@ mod tests {
         }
     }
 
+    /// Makes a condition of a trial another one.
+    type Change = fn(&mut Plan, &mut LabPlan);
+
     /// Every way in which the conditions of a trial may be others.
-    const OTHERS: [(&str, fn(&mut Plan, &mut LabPlan)); 14] = [
+    const OTHERS: [(&str, Change); 14] = [
         ("a parameter", |plan, _| drop(plan.workload.params.insert("files".into(), "9".into()))),
         ("threads", |plan, _| plan.threads = 8),
         ("issuer", |plan, _| plan.issuer = "io_uring:8".parse().unwrap()),
