@@ -7,9 +7,13 @@ mod bench;
 mod common;
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use bench::{Bench, command, put, tool, unable};
 use common::{code, fsdyno, lines, run, stderr, stdout, wait_until};
+
+/// `doctor --clean` cleans the whole machine, so a test that leaves something waits for the one that cleans.
+static CLEANING: Mutex<()> = Mutex::new(());
 
 /// What runs where these run.
 const WORK: &str = "run dirops";
@@ -136,6 +140,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_takes_the_drive_again() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
+    let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
     let (device, image) = bench.device(64);
     let long = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
@@ -163,6 +168,7 @@ fn what_somebody_put_on_a_part_of_a_killed_run_is_named_and_stays() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
+    let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
     let (device, image) = bench.device(64);
     let part = format!("{device}p1");
