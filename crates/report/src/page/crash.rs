@@ -342,7 +342,7 @@ mod tests {
     fn each_cut_counts_once_for_the_worst_that_it_did() {
         let rows = crash_fixture::crashed();
         assert_eq!(counted(&rows[0]), [0, 0, 2, 1]);
-        assert_eq!(counted(&rows[1]), [2, 0, 1, 0]);
+        assert_eq!(counted(&rows[1]), [2, 1, 0, 0]);
     }
 
     #[test]
