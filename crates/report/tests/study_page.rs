@@ -8,6 +8,7 @@ mod chromium;
 #[allow(dead_code, reason = "the tests of the crate use the rest")]
 #[path = "../src/fixture.rs"]
 mod fixture;
+#[allow(dead_code, reason = "the tests of the crate use the rest")]
 #[path = "../src/study/sample.rs"]
 mod sample;
 
