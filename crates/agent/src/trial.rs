@@ -38,9 +38,9 @@ const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
 /// the seed; a shift of a millisecond turns it by 43 degrees at 7200 rpm.
 const START_GRID: Nanos = Nanos(60_000_000_000);
 
-/// No guest mounts a trial's file system earlier by its clock, where time is virtual. ReiserFS takes a transaction that began in second 0 after
-/// boot for one that has not begun, and would see its age otherwise than in every later mount; only a guest
-/// that goes on from a snapshot is that early.
+/// No guest mounts a trial's file system earlier by its clock, where time is virtual. ReiserFS takes a
+/// transaction that began in second 0 after boot for one that has not begun, and would see its age otherwise
+/// than in every later mount; only a guest that goes on from a snapshot is that early.
 const FIRST_MOUNT: Nanos = Nanos(2_000_000_000);
 
 /// What the sampler's failures are called.

@@ -1,9 +1,10 @@
 //! What can be typed. Parsing does nothing else.
 
+mod values;
+
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{
     AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
@@ -11,6 +12,9 @@ use fsdyno_record::plan::{
 use fsdyno_report::Format;
 use fsdyno_report::compare::{Format as CompareFormat, Metric};
 use fsdyno_study::{Shard, Size};
+
+pub use values::{Age, DataFormat, Listable, Percent, ShowFormat, Showable, named};
+use values::{age, size};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
 #[derive(Debug, Parser)]
@@ -61,7 +65,7 @@ const EXAMPLES: &str = "\
 Examples:
   fsdyno run dirops --fs ext4 --fs xfs --repeat 3     # in the lab, without root
   fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of yours
-  fsdyno list filesystems                           # what can run here, and what not
+  fsdyno list filesystems                             # what can run here, and what not
   fsdyno show workload tarball                        # what it does, and its parameters
   fsdyno doctor                                       # what works here, and what is missing";
 
@@ -425,21 +429,6 @@ pub struct Why {
     pub format: fsdyno_report::why::Format,
 }
 
-/// A part of a whole, typed as a percentage: `3%` is 0.03.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Percent(pub f64);
-
-impl std::str::FromStr for Percent {
-    type Err = String;
-
-    fn from_str(typed: &str) -> Result<Percent, String> {
-        let number = typed.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
-        let percent = number.filter(|percent: &f64| (0.0..=100.0).contains(percent));
-        let percent = percent.ok_or("it is a percentage from 0% to 100%, such as 3% or 0.5%")?;
-        Ok(Percent(percent / 100.0))
-    }
-}
-
 /// `fsdyno list`
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -553,106 +542,9 @@ pub struct Agent {
     pub uuids: Option<u64>,
 }
 
-/// Formats of other data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DataFormat {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
-/// Formats of what can be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ShowFormat {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-    /// Series only: one line for each trial, phase and interval
-    Csv,
-}
-
-/// What can be listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Listable {
-    /// What can be run
-    Workloads,
-    /// What it can run on, and whether that is possible here
-    Filesystems,
-    /// The modelled disks of the lab
-    Disks,
-    /// The kernels that the lab can run without a download
-    Kernels,
-    /// The years whose settings `run --period` brings back
-    Periods,
-    /// The studies that come with fsdyno
-    Studies,
-}
-
-/// What can be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Showable {
-    /// A workload
-    Workload,
-    /// A file system
-    Filesystem,
-    /// A disk
-    Disk,
-    /// A period, with where each setting comes from and what no setting brings back
-    Period,
-    /// What a kernel of your own needs for the lab: `show kernel config`
-    Kernel,
-    /// A study, or the file of one: its runs, what was published, and its claims
-    Study,
-    /// A log of requests, by its file (`run --keep-log` writes them to logs/)
-    Log,
-    /// The phases of a result over time: ops, what was dirty, what was written
-    Series,
-}
-
-/// A parser of the names in a table of `(name, what it means, value)`: such a table stands beside
-/// the type that it is about, in a crate that knows no command line.
-pub(crate) fn named<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
-where
-    T: Copy + Send + Sync + 'static,
-{
-    let names = table.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
-    PossibleValuesParser::new(names).try_map(move |typed| {
-        let found = table.iter().find(|(name, _, _)| *name == typed);
-        found.map(|(_, _, value)| *value).ok_or("there is no such name")
-    })
-}
-
-/// `--size`: a number of bytes, or all there is.
-fn size(text: &str) -> Result<Size, String> {
-    match text {
-        "whole" => Ok(Size::Whole),
-        other => other.parse().map(Size::Exactly).map_err(|error| format!("{error}, or 'whole'")),
-    }
-}
-
-/// An age, or none at all.
-pub type Age = Option<AgePlan>;
-
-/// `--age`: none, or how.
-fn age(text: &str) -> Result<Age, String> {
-    match text {
-        "none" => Ok(None),
-        other => other.parse().map(Some).map_err(|error| format!("{error}; or write none")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
-
-    #[test]
-    fn a_threshold_needs_its_percent_sign() {
-        let parse = |typed: &str| typed.parse().ok().map(|super::Percent(part)| part);
-        assert_eq!(["3%", "0.5 %", "0%"].map(parse), [Some(0.03), Some(0.005), Some(0.0)]);
-        assert_eq!(["3", "0.03", "-1%", "101%", "nan%", "%", ""].map(parse), [None; 7]);
-    }
 
     #[test]
     fn every_command_has_an_example_and_a_misspelt_one_its_right_name() {

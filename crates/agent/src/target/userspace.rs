@@ -288,6 +288,8 @@ fn living_child(status: &str, parent: &str, name: &str) -> Option<Child> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{WaitId, WaitIdOptions};
+
     use super::*;
 
     fn error(argv: &[&str]) -> String {
@@ -342,8 +344,13 @@ mod tests {
             }
             // Once unmounted nothing is waited for.
             workers.wait()?;
+            // Until it has ended; it is left to be waited for.
+            let ends = |pid: Pid| {
+                let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                rustix::process::waitid(WaitId::Pid(pid), how)
+            };
             let bad = Command::new("false").spawn()?;
-            std::thread::sleep(Duration::from_millis(100));
+            ends(Pid::from_child(&bad))?;
             let pids = vec![Pid::from_child(&bad)];
             let ended = Workers { said: said(), pids, others: others.clone() }.wait();
             // One that works may take its time, and one that does not is not waited for.
@@ -354,7 +361,7 @@ mod tests {
             let died = Workers { pids: vec![Pid::from_child(&hangs)], ..workers };
             let before = died.died();
             hangs.kill()?;
-            std::thread::sleep(Duration::from_millis(100));
+            ends(Pid::from_child(&hangs))?;
             let after = died.died();
             other.kill()?;
             let says = |result: io::Result<()>, words: &str| match result {
