@@ -6,9 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use fsdyno_record::Bytes;
-use fsdyno_record::plan::{
-    AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
-};
+use fsdyno_record::plan::{AccelPlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_report::Format;
 use fsdyno_report::compare::{Format as CompareFormat, Metric};
 use fsdyno_study::{Shard, Size};
