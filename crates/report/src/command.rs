@@ -179,7 +179,7 @@ fn in_lab(lab: &LabPlan, say: &mut impl FnMut(&str, Vec<String>)) {
 }
 
 /// Exactly as many bytes, in the largest unit that is whole.
-fn bytes(Bytes(bytes): Bytes) -> String {
+pub fn bytes(Bytes(bytes): Bytes) -> String {
     let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
         let unit = 1u64 << shift;
         bytes >= unit && bytes % unit == 0
@@ -209,7 +209,8 @@ fn settings(trial: &Trial) -> Vec<String> {
     workload.params.iter().filter(|(key, _)| !said(key)).map(set).collect()
 }
 
-fn option(name: &str, value: &str) -> String {
+/// An option with its value, quoted for a shell.
+pub fn option(name: &str, value: &str) -> String {
     format!("--{name} {}", quote(value))
 }
 

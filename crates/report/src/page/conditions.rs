@@ -23,7 +23,7 @@ pub struct Conditions {
 }
 
 /// A row: what is its own, and its trials.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Block {
     name: String,
     facts: Vec<(String, String)>,
@@ -47,6 +47,16 @@ impl Conditions {
                 blocks.push(block(workload, row, trial));
             }
         }
+        Conditions::of_blocks(blocks, bytes)
+    }
+
+    /// Blocks of names and facts, for what has no trials of its own.
+    pub fn of_facts(blocks: Vec<(String, Vec<(String, String)>)>, bytes: usize) -> Conditions {
+        let block = |(name, facts)| Block { name, facts, ..Block::default() };
+        Conditions::of_blocks(blocks.into_iter().map(block).collect(), bytes)
+    }
+
+    fn of_blocks(mut blocks: Vec<Block>, bytes: usize) -> Conditions {
         let common = shared(&blocks);
         for block in &mut blocks {
             block.facts.retain(|fact| !common.contains(fact));

@@ -6,6 +6,8 @@ use minijinja::{AutoEscape, Environment, Value, context};
 use super::bars::{self, Bar, Bars, Tone};
 use super::chart::Key;
 use super::colour::{self, Look, Looks};
+use super::conditions::Conditions;
+use super::cuts;
 use super::figure::{Figure, drawn};
 use super::room::{self, Room};
 use super::scale::Unit;
@@ -51,7 +53,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     let title = title(rows);
     let meaning = |column: &Column| (column.head.to_string(), column.meaning.to_string());
     let told = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
-    let conditions = rows.iter().map(conditions).collect();
+    let conditions = Conditions::of_facts(cuts::blocks(rows), room::CONDITIONS);
     let page = environment.get_template("page")?.render(context! {
         title,
         style => Value::from_safe_string(style()),
@@ -62,7 +64,11 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
         left_out => room.left_out(),
         legend => told.map(meaning).collect::<Vec<_>>(),
         instrument => context! {},
-        subject => room::lines(conditions),
+        subject => room::lines(cuts::subject(rows)),
+        command => room::text(cuts::commands(rows)),
+        conditions_are => "As asked for, with every default: power cuts keep what they ran, not what they found in effect.",
+        conditions_file => cuts::FILE,
+        conditions => Some(conditions).filter(|all| !all.is_empty()),
     })?;
     Ok(page)
 }
@@ -120,25 +126,6 @@ fn compared(rows: &[Row]) -> String {
     let cuts = number::count(cuts as u64);
     let plural = if rows.len() == 1 { "" } else { "s" };
     format!("{cuts} cuts of {} file system{plural}, each mounted, walked and checked.", rows.len())
-}
-
-/// What was run, so that it can be repeated.
-fn conditions(row: &Row) -> String {
-    let plan = &row.plan;
-    let set: Vec<String> =
-        plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let spec = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.spec.as_str());
-    let kernel = plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default();
-    let disk = plan.disk_name().unwrap_or_default();
-    let lab: String = row.lab_id.as_deref().unwrap_or("none").chars().take(12).collect();
-    number::clean(&format!(
-        "{}: {spec}; {} ({}); {disk}, torn at {}, kernel {kernel}, seed {}, lab {lab}",
-        named(row),
-        plan.workload.name,
-        set.join(" "),
-        row.tear,
-        row.seed
-    ))
 }
 
 /// The first violations of each, in words.

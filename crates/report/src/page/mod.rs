@@ -12,6 +12,7 @@ mod colour;
 mod conditions;
 mod cpu;
 mod crash;
+mod cuts;
 mod device;
 mod facts;
 mod figure;
@@ -154,6 +155,8 @@ fn page_of(
         gaps => gaps::table(&sections).map(|table| table.fit(room::GAPS)),
         unfinished => unfinished(trials),
         conditions => Some(Conditions::of(rows().chain(points()), room::CONDITIONS)).filter(|all| !all.is_empty()),
+        conditions_are => "As found in effect, not as asked for. Where a value comes from the seed, it is that of the first.",
+        conditions_file => "trials.ndjson",
         labs => conditions::labs(trials),
         more_labs => view::labs(trials).len().saturating_sub(conditions::LABS),
         command => room::text(command::of(trials, baseline)),

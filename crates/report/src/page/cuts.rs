@@ -1,0 +1,141 @@
+//! How power cuts were made: what a reader of their page needs to make them again.
+
+use fsdyno_crash::{Disk, Row};
+use fsdyno_record::shell::quote;
+
+use crate::command::{bytes, option};
+use crate::crash::named;
+use crate::number;
+
+/// What has all of it.
+pub const FILE: &str = "crash.json";
+
+/// A line for the top of the page where all rows were made alike; else what differs stands in their blocks.
+pub fn subject(rows: &[Row]) -> Vec<String> {
+    let line = |row: &Row| {
+        let kernel = row.plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default();
+        let disk = row.plan.disk_name().unwrap_or_default();
+        let workload = &row.plan.workload.name;
+        number::clean(&format!(
+            "{workload} in the lab on {disk}, writes torn at {}, kernel {kernel}, seed {}",
+            row.tear, row.seed
+        ))
+    };
+    let mut lines: Vec<String> = rows.iter().map(line).collect();
+    lines.dedup();
+    lines
+}
+
+/// A block of names and values for each row.
+pub fn blocks(rows: &[Row]) -> Vec<(String, Vec<(String, String)>)> {
+    rows.iter().map(|row| (named(row), facts(row))).collect()
+}
+
+fn facts(row: &Row) -> Vec<(String, String)> {
+    let plan = &row.plan;
+    let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
+    let spec = plan.filesystem.as_ref().map(|filesystem| filesystem.spec.clone());
+    let lab = plan.lab();
+    let all = [
+        ("workload", plan.workload.name.clone()),
+        ("parameters", set.collect::<Vec<_>>().join(" ")),
+        ("asked for", spec.unwrap_or_default()),
+        ("cuts", row.tried.len().to_string()),
+        ("disk", plan.disk_name().unwrap_or_default().to_string()),
+        ("the disk, flushed", told(row.disk).to_string()),
+        ("writes are torn at", row.tear.to_string()),
+        ("kernel", lab.map(|lab| lab.kernel_release().to_string()).unwrap_or_default()),
+        ("memory of the guest", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
+        ("size", lab.and_then(|lab| lab.size).map(|size| size.to_string()).unwrap_or_default()),
+        ("sysctls", sysctls(row).collect::<Vec<_>>().join(" ")),
+        ("seed", row.seed.to_string()),
+        ("lab", row.lab_id.clone().unwrap_or_default()),
+    ];
+    let told = all.into_iter().filter(|(_, value)| !value.is_empty());
+    told.map(|(name, value)| (name.to_string(), number::clean(&value))).collect()
+}
+
+/// What the command line calls a kind of disk.
+fn told(disk: Disk) -> &'static str {
+    let known = Disk::ALL.iter().find(|(_, _, other)| *other == disk);
+    known.map_or("honest", |(name, ..)| name)
+}
+
+fn sysctls(row: &Row) -> impl Iterator<Item = String> {
+    row.plan.sysctls.iter().map(|(key, value)| format!("{key}={value}"))
+}
+
+/// What to type to make them again, a command for each set of choices; file systems that share all share one.
+pub fn commands(rows: &[Row]) -> String {
+    let mut commands: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    for row in rows {
+        let (file_system, choices) = (file_system(row), choices(row));
+        match commands.iter_mut().find(|(_, known)| *known == choices) {
+            Some((file_systems, _)) if file_systems.contains(&file_system) => {}
+            Some((file_systems, _)) => file_systems.push(file_system),
+            None => commands.push((vec![file_system], choices)),
+        }
+    }
+    let command = |(file_systems, choices): &(Vec<String>, Vec<String>)| {
+        let (workload, options) = choices.split_first().expect("the workload comes first");
+        let options = file_systems.iter().chain(options).map(String::as_str);
+        let options = options.collect::<Vec<_>>().join(" \\\n    ");
+        format!("fsdyno crash {workload} \\\n    {options}")
+    };
+    commands.iter().map(command).collect::<Vec<_>>().join("\n")
+}
+
+fn file_system(row: &Row) -> String {
+    let (label, spec) = (&row.plan.label, row.plan.filesystem.as_ref().map(|it| it.spec.as_str()));
+    match spec {
+        Some(spec) if label == spec => option("fs", spec),
+        Some(spec) => option("fs", &format!("{label}={spec}")),
+        None => option("fs", label),
+    }
+}
+
+/// The workload, and then every option but the file system.
+fn choices(row: &Row) -> Vec<String> {
+    let plan = &row.plan;
+    let mut words = vec![quote(&plan.workload.name)];
+    let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
+    words.extend(set.map(|set| option("set", &set)));
+    words.extend(plan.disk_name().map(|disk| option("disk", disk)));
+    if let Some(lab) = plan.lab() {
+        let kernel = lab.kernel.split_once('@').map_or(lab.kernel.as_str(), |(_, typed)| typed);
+        words.push(option("kernel", kernel));
+        words.push(option("ram", &bytes(lab.ram)));
+        words.extend(lab.size.map(|size| option("size", &bytes(size))));
+    }
+    words.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
+    if row.disk != Disk::Honest {
+        words.push(option("misbehave", told(row.disk)));
+    }
+    words.push(format!("--tear {}", row.tear.bytes()));
+    words.push(format!("--cuts {} --seed {}", row.tried.len(), row.seed));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash_fixture;
+
+    #[test]
+    fn what_was_made_alike_is_one_command_and_what_was_not_is_another() {
+        let mut rows = crash_fixture::crashed();
+        let text = commands(&rows);
+        assert_eq!(text.matches("fsdyno crash dirops").count(), 2, "{text}");
+        assert_eq!(text.matches("--misbehave drops-flushes").count(), 1, "{text}");
+        assert_eq!(text.matches("--cuts 3 --seed 1").count(), 2, "{text}");
+        rows[1].disk = Disk::Honest;
+        let text = commands(&rows);
+        assert_eq!(text.matches("fsdyno crash dirops").count(), 1, "{text}");
+        assert_eq!(text.matches("--fs").count(), 2, "{text}");
+        rows[1].tear = 512.try_into().unwrap();
+        rows[0].tear = 4096.try_into().unwrap();
+        assert_eq!(commands(&rows).matches("fsdyno crash dirops").count(), 2);
+        assert_eq!(subject(&rows).len(), 2);
+        assert!(blocks(&rows)[1].1.contains(&("writes are torn at".into(), "512 bytes".into())));
+    }
+}
