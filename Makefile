@@ -57,7 +57,7 @@ bench: build ## the numbers that the project promises, with a summary; half an h
 	@bench/all.sh "$(FSDYNO)" $(foreach bench,against_bare against_read,\
 		"$$(ls -t $(PROFILE_DIR)/deps/$(bench)-* | grep -v '\.d$$' | head -n 1)")
 
-docs: ## docs/cli.md from the program's own help
+docs: ## docs/cli.md from the program's own help, and the verdicts in docs/studies from results/
 	@FSDYNO_WRITE_DOCS=1 $(REPRODUCIBLE) $(CARGO) test --release --locked -p fsdyno --test docs
 
 # Six minutes for each target. The address sanitizer is for nightly compilers only; RUSTC_BOOTSTRAP lets

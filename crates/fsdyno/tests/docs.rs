@@ -1,10 +1,11 @@
-//! docs/cli.md is the program's own help, so it cannot drift: `make docs` writes it anew.
+//! What of docs/ is written by the program: its own help, and the verdicts of the studies in results/. So neither can drift:
+//! `make docs` writes both anew.
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use common::{code, run, stdout};
+use common::{code, fsdyno, run, stderr, stdout};
 
 const COMMANDS: &[&str] = &[
     "", "run", "merge", "report", "compare", "crash", "study", "why", "list", "show", "fit",
@@ -32,4 +33,67 @@ fn the_reference_is_the_programs_own_help() {
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(there == text, "docs/cli.md is not what --help prints; run: make docs");
+}
+
+/// The study whose archive a folder of results is: `2026-11-22-phillips-2001` is one of phillips-2001.
+fn studied(folder: &Path) -> Option<String> {
+    let name = folder.file_name()?.to_str()?;
+    folder.join("study.toml").exists().then(|| name.splitn(4, '-').last().map(str::to_string))?
+}
+
+/// Of a study's end the counts and the claims with their verdicts; the published tables are left to the archive.
+fn verdicts(end: &str) -> String {
+    let mut kept = String::new();
+    let mut claims = true;
+    for line in end.lines() {
+        claims = match line {
+            heading if heading.starts_with('#') => true,
+            table if table.starts_with("**") => false,
+            _ => claims,
+        };
+        if claims && !(line.is_empty() && (kept.is_empty() || kept.ends_with("\n\n"))) {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept.trim_end().to_string()
+}
+
+#[test]
+fn what_a_studys_page_says_of_claims_is_what_the_records_say() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results =
+        std::fs::read_dir(root.join("results")).unwrap().map(|entry| entry.unwrap().path());
+    let archives = results.filter_map(|folder| Some((studied(&folder)?, folder)));
+    for (study, folder) in archives {
+        let nowhere = tempfile::tempdir().unwrap();
+        let mut report = fsdyno(nowhere.path());
+        let end =
+            report.arg("report").arg(&folder).args(["--format", "markdown"]).output().unwrap();
+        assert_eq!(code(&end), 0, "{}: {}", folder.display(), stderr(&end));
+        let begins = format!(
+            "<!-- the verdicts of {}: make docs -->",
+            folder.file_name().unwrap().display()
+        );
+        let ends = "<!-- the end of them -->";
+        let page = root.join(format!("docs/studies/{study}.md"));
+        let text = std::fs::read_to_string(&page).unwrap();
+        let parts = text
+            .split_once(&begins)
+            .and_then(|(before, rest)| Some((before, rest.split_once(ends)?)));
+        let Some((before, (there, after))) = parts else {
+            panic!("{} has no place for its verdicts: {begins} and {ends}", page.display())
+        };
+        let by_records = format!("\n\n{}\n\n", verdicts(&stdout(&end)));
+        if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
+            std::fs::write(&page, format!("{before}{begins}{by_records}{ends}{after}")).unwrap();
+        } else {
+            assert!(
+                there == by_records,
+                "{} and {} differ; run: make docs",
+                page.display(),
+                folder.display()
+            );
+        }
+    }
 }
