@@ -336,7 +336,7 @@ impl<'a> Meter<'a> {
     fn compute(&mut self, time: Nanos) {
         let end = self.last + time;
         while self.last < end && !self.stopped() {
-            std::hint::spin_loop();
+            toil();
             self.now();
         }
     }
@@ -388,6 +388,16 @@ impl<'a> Meter<'a> {
     #[cold]
     pub(crate) fn failure(&self, op: &Op, path: String, cause: impl Into<Cause>) -> Failure {
         Failure { op: name_of(op), path, cause: cause.into(), done: self.done() }
+    }
+}
+
+/// Some hundred instructions that keep a processor busy between two readings of the clock. None of them tells it
+/// that it waits: an emulated processor leaves its fast path for each `pause`, and a second of such waiting took ten
+/// of the host.
+#[inline(never)]
+fn toil() {
+    for step in 0..100_u32 {
+        std::hint::black_box(step);
     }
 }
 
