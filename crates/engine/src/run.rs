@@ -333,6 +333,8 @@ impl<'a> Meter<'a> {
     }
 
     /// Burns processor time from the last reading of the clock on, until all are to stop.
+    #[cold]
+    #[inline(never)]
     fn compute(&mut self, time: Nanos) {
         let end = self.last + time;
         while self.last < end && !self.stopped() {
