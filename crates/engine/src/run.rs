@@ -393,9 +393,9 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Some hundred instructions that keep a processor busy between two readings of the clock. None of them tells it
-/// that it waits: an emulated processor leaves its fast path for each `pause`, and a second of such waiting took ten
-/// of the host.
+/// A few hundred instructions that keep a processor busy between two readings of the clock, so that computing ends up to
+/// so much late. `pause` is not among them: for each of it QEMU leaves the translated code, which made computing some
+/// ten times as dear for the host (docs/lab.md).
 #[inline(never)]
 fn toil() {
     for step in 0..100_u32 {

@@ -41,7 +41,8 @@ fn studied(folder: &Path) -> Option<String> {
     folder.join("study.toml").exists().then(|| name.splitn(4, '-').last().map(str::to_string))?
 }
 
-/// Of a study's end the counts and the claims with their verdicts; the published tables are left to the archive.
+/// Of a study's end the counts, the claims with their verdicts and what `why` said; the published tables are left to the
+/// archive.
 fn verdicts(end: &str) -> String {
     let mut kept = String::new();
     let mut claims = true;

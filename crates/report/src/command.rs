@@ -214,7 +214,8 @@ pub fn option(name: &str, value: &str) -> String {
     format!("--{name} {}", quote(value))
 }
 
-fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+/// Without what was there before, in the order given.
+pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for item in items {
         if !seen.contains(&item) {

@@ -66,7 +66,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
         instrument => context! {},
         subject => room::lines(cuts::subject(rows)),
         command => room::text(cuts::commands(rows)),
-        conditions_are => "As asked for, with every default: power cuts keep what they ran, not what they found in effect.",
+        conditions_are => "The options of the command, defaults too. What the kernel then had in effect is not recorded of power cuts. A disk or kernel from a file of yours is named here and not its path.",
         conditions_file => cuts::FILE,
         conditions => Some(conditions).filter(|all| !all.is_empty()),
     })?;

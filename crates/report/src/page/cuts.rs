@@ -10,7 +10,7 @@ use crate::number;
 /// What has all of it.
 pub const FILE: &str = "crash.json";
 
-/// A line for the top of the page where all rows were made alike; else what differs stands in their blocks.
+/// How rows were made, for the top of the page: a line for each way, one where all were made alike.
 pub fn subject(rows: &[Row]) -> Vec<String> {
     let line = |row: &Row| {
         let kernel = row.plan.lab().map(|lab| lab.kernel_release().to_string()).unwrap_or_default();
@@ -21,9 +21,7 @@ pub fn subject(rows: &[Row]) -> Vec<String> {
             row.tear, row.seed
         ))
     };
-    let mut lines: Vec<String> = rows.iter().map(line).collect();
-    lines.dedup();
-    lines
+    crate::command::distinct(rows.iter().map(line))
 }
 
 /// A block of names and values for each row.
@@ -42,7 +40,7 @@ fn facts(row: &Row) -> Vec<(String, String)> {
         ("asked for", spec.unwrap_or_default()),
         ("cuts", row.tried.len().to_string()),
         ("disk", plan.disk_name().unwrap_or_default().to_string()),
-        ("the disk, flushed", told(row.disk).to_string()),
+        ("what the disk does when flushed", told(row.disk).to_string()),
         ("writes are torn at", row.tear.to_string()),
         ("kernel", lab.map(|lab| lab.kernel_release().to_string()).unwrap_or_default()),
         ("memory of the guest", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
@@ -68,7 +66,7 @@ fn sysctls(row: &Row) -> impl Iterator<Item = String> {
 /// What to type to make them again, a command for each set of choices; file systems that share all share one.
 pub fn commands(rows: &[Row]) -> String {
     let mut commands: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.tried.is_empty()) {
         let (file_system, choices) = (file_system(row), choices(row));
         match commands.iter_mut().find(|(_, known)| *known == choices) {
             Some((file_systems, _)) if file_systems.contains(&file_system) => {}
