@@ -63,9 +63,12 @@ fn sysctls(row: &Row) -> impl Iterator<Item = String> {
     row.plan.sysctls.iter().map(|(key, value)| format!("{key}={value}"))
 }
 
+/// A command line: the file systems, and what they share, the workload and every other option.
+type Line = (Vec<String>, (String, Vec<String>));
+
 /// What to type to make them again, a command for each set of choices; file systems that share all share one.
 pub fn commands(rows: &[Row]) -> String {
-    let mut commands: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    let mut commands: Vec<Line> = Vec::new();
     for row in rows.iter().filter(|row| !row.tried.is_empty()) {
         let (file_system, choices) = (file_system(row), choices(row));
         match commands.iter_mut().find(|(_, known)| *known == choices) {
@@ -74,8 +77,7 @@ pub fn commands(rows: &[Row]) -> String {
             None => commands.push((vec![file_system], choices)),
         }
     }
-    let command = |(file_systems, choices): &(Vec<String>, Vec<String>)| {
-        let (workload, options) = choices.split_first().expect("the workload comes first");
+    let command = |(file_systems, (workload, options)): &Line| {
         let options = file_systems.iter().chain(options).map(String::as_str);
         let options = options.collect::<Vec<_>>().join(" \\\n    ");
         format!("fsdyno crash {workload} \\\n    {options}")
@@ -92,10 +94,10 @@ fn file_system(row: &Row) -> String {
     }
 }
 
-/// The workload, and then every option but the file system.
-fn choices(row: &Row) -> Vec<String> {
+/// The workload, and every option but the file system.
+fn choices(row: &Row) -> (String, Vec<String>) {
     let plan = &row.plan;
-    let mut words = vec![quote(&plan.workload.name)];
+    let mut words = Vec::new();
     let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
     words.extend(set.map(|set| option("set", &set)));
     words.extend(plan.disk_name().map(|disk| option("disk", disk)));
@@ -111,7 +113,7 @@ fn choices(row: &Row) -> Vec<String> {
     }
     words.push(format!("--tear {}", row.tear.bytes()));
     words.push(format!("--cuts {} --seed {}", row.tried.len(), row.seed));
-    words
+    (quote(&plan.workload.name), words)
 }
 
 #[cfg(test)]
