@@ -33,9 +33,7 @@ pub enum LabError {
         reason: String,
     },
     /// The kernel has no such module.
-    #[error(
-        "find the module '{module}' of kernel {release}: it is neither in {folder} nor built in"
-    )]
+    #[error("find the module '{module}' of kernel {release}{}", looked(module, folder))]
     NoModule {
         /// Its name.
         module: String,
@@ -120,9 +118,7 @@ impl LabError {
                     .into()
             }
             NoModule { module, .. } if module == "reiser4" => {
-                "Linux never had reiser4, so no distribution's kernel has it: build one with its \
-                 patch and name it with --kernel IMAGE:MODULES"
-                    .into()
+                "build a kernel with its patch and name it with --kernel IMAGE:MODULES".into()
             }
             NoModule { module, .. } => format!(
                 "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left \
@@ -141,6 +137,14 @@ impl LabError {
             BadFile { .. } | Io { .. } => return None,
         })
     }
+}
+
+/// Where a module was looked for; of one that no distribution's kernel has, only that.
+fn looked(module: &str, folder: &Path) -> String {
+    if module == "reiser4" {
+        return ": Linux never had it".into();
+    }
+    format!(": it is neither in {} nor built in", folder.display())
 }
 
 /// Where a program was looked for.

@@ -68,7 +68,12 @@ impl LabPlan {
 
     /// The kernel's release alone.
     pub fn kernel_release(&self) -> &str {
-        self.kernel.split_once('@').map_or(&self.kernel, |(release, _)| release)
+        kernel_names(&self.kernel).0
+    }
+
+    /// What `--kernel` takes to bring this kernel again.
+    pub fn kernel_typed(&self) -> &str {
+        kernel_names(&self.kernel).1
     }
 
     /// How many modelled disks the guest has: those of the file system, and that of its journal.
@@ -85,6 +90,12 @@ impl LabPlan {
     pub fn in_memory(&self) -> bool {
         self.disk.name == DiskPlan::MEMORY
     }
+}
+
+/// The release of a kernel as plans name it, and what `--kernel` took for it: `release@typed` where several
+/// builds have one release, else the same twice.
+pub fn kernel_names(kernel: &str) -> (&str, &str) {
+    kernel.split_once('@').unwrap_or((kernel, kernel))
 }
 
 /// A disk of the catalog, or of a file of the user's, with its file's whole content, so that the

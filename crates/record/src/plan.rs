@@ -14,7 +14,7 @@ pub use crate::age::AgePlan;
 use crate::canonical;
 pub use crate::device_plan::DevicePlan;
 pub use crate::lab_plan::{
-    AccelPlan, BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan,
+    AccelPlan, BootPlan, CpuPlan, DiskPlan, LabPlan, MD_DATA_OFFSET, RaidPlan, kernel_names,
 };
 use crate::units::{Bytes, Nanos};
 
@@ -393,6 +393,12 @@ impl FilesystemPlan {
 }
 
 impl Plan {
+    /// What `--fs` takes to make the file system again, with its label; none where it was there already.
+    pub fn file_system_typed(&self) -> Option<String> {
+        let spec = &self.filesystem.as_ref()?.spec;
+        Some(if self.label == *spec { spec.clone() } else { format!("{}={spec}", self.label) })
+    }
+
     /// This plan with its hash computed.
     pub fn sealed(mut self) -> Plan {
         self.hash = self.compute_hash();

@@ -87,9 +87,7 @@ impl<'a> Group<'a> {
 }
 
 fn file_system(trial: &Trial) -> Option<String> {
-    let (label, spec) = (&trial.plan.label, &trial.plan.filesystem.as_ref()?.spec);
-    let text = if label == spec { spec.clone() } else { format!("{label}={spec}") };
-    Some(option("fs", &text))
+    trial.plan.file_system_typed().map(|typed| option("fs", &typed))
 }
 
 /// Every age, that of the fresh ones too, where there is one at all.
@@ -106,10 +104,7 @@ fn ages(trials: &[&Trial]) -> Vec<String> {
 /// What a command line may say several times, and then means all of: disks and kernels.
 fn axes(trial: &Trial) -> Vec<String> {
     let disk = trial.plan.disk_name().filter(|name| *name != DiskPlan::MEMORY);
-    let kernel = trial
-        .plan
-        .lab()
-        .map(|lab| lab.kernel.split_once('@').map_or(lab.kernel.as_str(), |(_, typed)| typed));
+    let kernel = trial.plan.lab().map(LabPlan::kernel_typed);
     let (disk, kernel) =
         (disk.map(|name| option("disk", name)), kernel.map(|it| option("kernel", it)));
     disk.into_iter().chain(kernel).collect()

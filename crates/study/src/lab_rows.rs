@@ -6,7 +6,7 @@ use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, Then};
 use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog};
-use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan};
+use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan, kernel_names};
 use fsdyno_record::{Bytes, suggest};
 
 use crate::ages;
@@ -163,7 +163,7 @@ fn lab_row(
     // That of the spec's own kind, and of the one below where it lies over another.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
     let filesystem = made(spec).map_err(unknown)?;
-    let release = kernel.split_once('@').map_or(kernel, |(release, _)| release);
+    let (release, _) = kernel_names(kernel);
     let skip = top.check_kernel(release).and(filesystem.check_kernel(release));
     let skip = skip.err().filter(|_| lab.found);
     let version = question.tool_versions.get(&filesystem.name).map(String::as_str);

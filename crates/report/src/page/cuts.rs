@@ -70,7 +70,8 @@ type Line = (Vec<String>, (String, Vec<String>));
 pub fn commands(rows: &[Row]) -> String {
     let mut commands: Vec<Line> = Vec::new();
     for row in rows.iter().filter(|row| !row.tried.is_empty()) {
-        let (file_system, choices) = (file_system(row), choices(row));
+        let typed = row.plan.file_system_typed().unwrap_or_else(|| row.plan.label.clone());
+        let (file_system, choices) = (option("fs", &typed), choices(row));
         match commands.iter_mut().find(|(_, known)| *known == choices) {
             Some((file_systems, _)) if file_systems.contains(&file_system) => {}
             Some((file_systems, _)) => file_systems.push(file_system),
@@ -85,15 +86,6 @@ pub fn commands(rows: &[Row]) -> String {
     commands.iter().map(command).collect::<Vec<_>>().join("\n")
 }
 
-fn file_system(row: &Row) -> String {
-    let (label, spec) = (&row.plan.label, row.plan.filesystem.as_ref().map(|it| it.spec.as_str()));
-    match spec {
-        Some(spec) if label == spec => option("fs", spec),
-        Some(spec) => option("fs", &format!("{label}={spec}")),
-        None => option("fs", label),
-    }
-}
-
 /// The workload, and every option but the file system.
 fn choices(row: &Row) -> (String, Vec<String>) {
     let plan = &row.plan;
@@ -102,8 +94,7 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     words.extend(set.map(|set| option("set", &set)));
     words.extend(plan.disk_name().map(|disk| option("disk", disk)));
     if let Some(lab) = plan.lab() {
-        let kernel = lab.kernel.split_once('@').map_or(lab.kernel.as_str(), |(_, typed)| typed);
-        words.push(option("kernel", kernel));
+        words.push(option("kernel", lab.kernel_typed()));
         words.push(option("ram", &bytes(lab.ram)));
         words.extend(lab.size.map(|size| option("size", &bytes(size))));
     }

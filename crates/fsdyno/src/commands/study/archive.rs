@@ -163,10 +163,7 @@ struct Ran {
 
 impl Ran {
     fn of(run: &str, variant: Variant, trials: &[Trial]) -> Ran {
-        let kernel = |trial: &Trial| {
-            let kernel = &trial.plan.lab()?.kernel;
-            Some(kernel.split_once('@').map_or(kernel.as_str(), |(_, typed)| typed).to_string())
-        };
+        let kernel = |trial: &Trial| trial.plan.lab().map(|lab| lab.kernel_typed().to_string());
         let mut seeds: BTreeMap<Option<String>, BTreeSet<u64>> = BTreeMap::new();
         for trial in trials {
             seeds.entry(kernel(trial)).or_default().insert(trial.seed);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fsdyno_lab::{Code, Lab, LabError, LabOptions, user_cache};
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::plan::Task;
+use fsdyno_record::plan::{Task, kernel_names};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Job, Nanos, Trial};
 use fsdyno_study::Question;
@@ -140,10 +140,7 @@ fn labs(kernels: &BTreeSet<String>, typed: &[String]) -> Result<Vec<Lab>, Failur
     let mut of = |name: &String| -> Result<Lab, Failure> {
         let lab = match of_typed.remove(name) {
             Some(lab) => lab,
-            None => {
-                let called = name.split_once('@').map_or(name.as_str(), |(_, called)| called);
-                find(called).map_err(|error| missing(name, error))?
-            }
+            None => find(kernel_names(name).1).map_err(|error| missing(name, error))?,
         };
         Ok(lab.named(name.clone()))
     };
