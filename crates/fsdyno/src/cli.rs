@@ -4,6 +4,7 @@ mod values;
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AccelPlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
@@ -116,6 +117,9 @@ pub enum Command {
 /// How many trials of each kind there may be.
 pub(crate) const REPEATS: std::ops::RangeInclusive<i64> = 1..=10_000;
 
+/// The seeds that may be typed: so many that the last of the most repeats is one, too.
+pub(crate) const SEEDS: std::ops::RangeInclusive<u64> = 0..=u64::MAX >> 1;
+
 /// How many trials may run side by side.
 pub(crate) const JOBS: std::ops::RangeInclusive<i64> = 1..=512;
 
@@ -176,7 +180,7 @@ pub struct Run {
     pub journal_size: Option<Bytes>,
     /// A kernel for the lab: a release, the beginning of one, an image, or IMAGE:MODULES; may be
     /// repeated; elsewhere it is the host's own [default: what `fsdyno doctor` shows]
-    #[arg(long = "kernel", value_name = "WHICH")]
+    #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
     /// As in a year, in the lab: the options of mkfs and mount, the sysctls and the disk's cache of then,
     /// under what you type, which wins; 'today' is as without it; may be repeated; see `fsdyno list periods`
@@ -198,7 +202,7 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = clap::value_parser!(u32).range(5..=10_000))]
     pub at_most: u32,
     /// The first seed; repeats take the next ones
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub seed: u64,
     /// Threads that issue ops, where the work can be shared (see `fsdyno list workloads`)
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -414,7 +418,7 @@ pub struct Why {
     pub phase: Option<String>,
     /// A kernel of the result that is an image of yours, as `run --kernel` took it: IMAGE or
     /// IMAGE:MODULES; may be repeated [default: each is found by its release]
-    #[arg(long = "kernel", value_name = "WHICH")]
+    #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
     /// In the page take ratios to this file system, by its name in the table, and not to the best
     #[arg(long, value_name = "NAME")]

@@ -40,6 +40,8 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --size 1000T", 2, "more than disk"),
     ("run dirops --sysctl dirty", 2, "vm.dirty_ratio=10"),
     ("run dirops --threads 0", 2, "--threads"),
+    ("run dirops --seed 9223372036854775808", 2, "--seed"),
+    ("run dirops --kernel= --dry-run", 2, "--kernel"),
     ("run dirops --on loop:4", 2, "whole mebibytes, such as loop:4G"),
     ("run dirops --on ram:", 2, "whole mebibytes, such as ram:4G"),
     ("run dirops --on loop:4G --jobs 2", 2, "two file systems of one seed would have one UUID"),

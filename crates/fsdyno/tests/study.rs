@@ -472,6 +472,11 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     // Where the lab's kernel or tools are not here yet, that is said behind what would be run.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
     assert!(stdout(&output).contains("2000 unlink"), "{}", stdout(&output));
+    // Two kernels are two plans of a row, and no curve.
+    let kernels = study(folder.path(), text, "--kernel 6.1 --kernel 5.10 --dry-run");
+    assert!([0, 3].contains(&code(&kernels)), "{}", stderr(&kernels));
+    let own = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
+    assert_eq!(code(&study(folder.path(), &own, "--kernel 5.10 --dry-run")), 2);
     let wrong = text.replace("phase = \"delete\"", "phase = \"delet\"");
     let output = study(folder.path(), &wrong, "--dry-run");
     let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();
@@ -481,6 +486,8 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
 #[test]
 fn the_studies_that_come_with_it_are_listed_and_shown() {
     let folder = tempfile::tempdir().unwrap();
+    let smaller = run(folder.path(), "study guenter-2008 --scale 1/10 --dry-run");
+    assert!([0, 3].contains(&code(&smaller)), "{}", stderr(&smaller));
     let listed = run(folder.path(), "list studies --format json");
     let listed: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
     assert!(listed.as_array().unwrap().len() >= 5);

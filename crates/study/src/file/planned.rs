@@ -1,6 +1,6 @@
 //! What only a plan can tell of a study file: rows that were not named, phases, ops, points of curves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::suggest;
 
@@ -121,9 +121,13 @@ fn known(
             it.plan.label == *row
                 && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
         };
-        let hashes: BTreeSet<&str> =
-            planned.cells.iter().filter(at).map(|it| it.plan.hash.as_str()).collect();
-        hashes.len()
+        // Each kernel is judged by itself, and has all points.
+        let mut by_kernel: BTreeMap<Option<&str>, BTreeSet<&str>> = BTreeMap::new();
+        for cell in planned.cells.iter().filter(at) {
+            let kernel = cell.plan.lab().map(|lab| lab.kernel.as_str());
+            by_kernel.entry(kernel).or_default().insert(cell.plan.hash.as_str());
+        }
+        by_kernel.values().map(BTreeSet::len).max().unwrap_or(0)
     };
     let most = of_run().map(points).max().unwrap_or(0);
     match curve {

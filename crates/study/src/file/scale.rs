@@ -309,7 +309,8 @@ impl Scaler {
         // kernel would have set aside more for itself than is then left.
         if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
             let less = (full.0 - full.0 / self.by).min(ram.0);
-            put(scaled, "ram", format!("{}K", (ram.0 - less) / 1024), spot);
+            // A guest has whole mebibytes.
+            put(scaled, "ram", format!("{}M", (ram.0 - less).div_ceil(1 << 20)), spot);
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fsdyno_crash::{Disk, Tear};
 
-use crate::cli::{Run, named};
+use crate::cli::{Run, SEEDS, named};
 use crate::exit::Failure;
 use crate::words::as_run;
 
@@ -65,7 +65,7 @@ pub struct Crash {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cuts: u32,
     /// The seed of the trial and of its cuts
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub seed: u64,
     /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "KEY=VALUE")]

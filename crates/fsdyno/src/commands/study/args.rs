@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use fsdyno_report::Format;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{JOBS, REPEATS, named};
+use crate::cli::{JOBS, REPEATS, SEEDS, named};
 
 /// The variants that can be asked for.
 const AS: &[(&str, &str, Variant)] = &[
@@ -58,7 +59,7 @@ pub struct Study {
     pub only: Vec<String>,
     /// A kernel for its runs in the lab, as `fsdyno run` takes it; may be repeated: then each is judged by itself, and
     /// they stand side by side
-    #[arg(long = "kernel", value_name = "WHICH")]
+    #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
     /// Divide the work, the cacheable memory, the file systems and their journals by N: another regime, and tables
     /// say so [default: what the file says, else 1]
@@ -68,7 +69,7 @@ pub struct Study {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(REPEATS))]
     pub repeat: Option<u32>,
     /// The first seed; repeats take the next ones [default: what the file says, else 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub seed: Option<u64>,
     /// Trials of a run that run side by side
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(JOBS))]

@@ -107,6 +107,16 @@ fn leg(
     let conditions = run.conditions(variant).unwrap_or_default();
     let on = conditions.option("on").and_then(|on| on.value.clone());
     let outside = on.filter(|on| on != "lab");
+    if let Some(own) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
+        let Spot { line, column } = own.spot;
+        return Err(Failure::wrong(format!(
+            "{}:{line}:{column}: run {} {} names its own kernel, which --kernel would replace; leave one of the \
+             two out, or this run with --only",
+            file.file,
+            run.name,
+            variant.words()
+        )));
+    }
     let mut words = conditions.words();
     let mut typed = |option: &str, values: Vec<String>| {
         if values.is_empty() {

@@ -69,9 +69,11 @@ fn what_is_not_said_is_divided_too() {
 fn the_guest_keeps_what_it_takes_beside_the_memory_that_caches_files() {
     let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
     let words = words(&scaled(&text, "1/10").unwrap());
-    for word in ["--cacheable=65536K", "--ram=458752K"] {
+    for word in ["--cacheable=65536K", "--ram=448M"] {
         assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
     }
+    let words = self::words(&scaled(&text, "1/7").unwrap());
+    assert!(words.iter().any(|word| word == "--ram=476M"), "whole mebibytes: {words:?}");
 }
 
 #[test]

@@ -10,7 +10,10 @@ use crate::judge::check::edges;
 use crate::judge::verdict::{Edge, Part, Stand};
 
 /// Claims that their own number does not meet, with the reason.
-const EXCEPT: &[(&str, &str)] = &[];
+const EXCEPT: &[(&str, &str)] = &[(
+    "layton-journal-size C4-medium-remove",
+    "the table has a loss at 1 GB, of less than its deviations, where a comment says that there is none",
+)];
 
 #[test]
 fn a_published_number_meets_its_own_claim() {
