@@ -99,8 +99,8 @@ fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
         (
             "disk = \"hdd-7200\"",
             "repeat = \"many\"",
-            "16:1",
-            "invalid value 'many' for '--repeat <N>'",
+            "16:10",
+            "'repeat' is \"many\"; it is a whole number, 1 or more",
         ),
         ("disk = \"hdd-7200\"", "ram = \"1G\"", "16:1", "--ram is for the lab"),
         (
@@ -118,7 +118,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
         (
             "phase = \"create\", figure = \"returned\", at",
             "phase = \"creat\", figure = \"returned\", at",
-            "40:9",
+            "40:68",
             "no phase 'creat' (workload dirops); did you mean 'create'?",
         ),
         (
@@ -137,7 +137,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
             "exponent = { row = \"classic\", run = \"curve\"",
             "exponent = { row = \"classic\", run = \"once\"",
             "47:12",
-            "has 1 points, and an exponent takes 3",
+            "has 1 point, and an exponent takes 3",
         ),
         (
             "figure = \"returned\" }\nbetween",

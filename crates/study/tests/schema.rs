@@ -82,10 +82,85 @@ fn what_the_reader_refuses_by_its_form_the_schema_refuses_too() {
         ("more_than = 1.0", "more_than = 1.0\nless_than = 2.0"),
         ("scales = [\"files\"]", "scales = \"files\""),
         ("name = \"files\"", "name = \"a file\""),
+        ("name = \"files\"", "name = \"-x\""),
+        ("name = \"files\"", LONG_NAME),
+        ("title = \"What a journal costs\"", "title = \"  \""),
+        ("title =", "scale = \"1/0\"\ntitle ="),
+        ("scales = [\"files\"]", "scales = [\"files\", \"files\"]"),
+        ("set = { files =", "set = { \"dirops.files\" ="),
+        ("cacheable = \"256M\"", "repeat = 1.5"),
+        ("cacheable = \"256M\"", "repeat = 0"),
+        ("cacheable = \"256M\"", "threads = \"0\""),
+        ("cacheable = \"256M\"", "seed = -1"),
+        ("cacheable = \"256M\"", "deadline = -1"),
+        ("cacheable = \"256M\"", "keep-log = \"true\""),
+        ("cacheable = \"256M\"", "disk = true"),
+        ("phase = \"delete\"", "phase = [\"delete\", \"delete\"]"),
+        ("more_than = 1.0", "more_than = 0"),
+        ("more_than = 1.0", "between = [-1, 1]"),
+        (
+            RATIO,
+            "value = { row = \"none\", phase = \"delete\", figure = \"durable\" }\nmore_than = -1",
+        ),
+        ("[claim.check]", "least = \".%\"\n[claim.check]"),
+        ("[claim.check]", "least = \"1.2.3%\"\n[claim.check]"),
+        (
+            "[claim.check]\nratio = { of = \"journal\", over",
+            "least = \"1%\"\n[claim.check]\nexponent = { row",
+        ),
+        ("[[claim]]", &table("of = 3")),
+        ("[[claim]]", &table("per = \"a\"")),
+        ("[[claim]]", &table("of = 0, per = \"a\"")),
+        ("[[claim]]", &table("untestable = \"x\"")),
     ] {
         assert!(page.contains(from), "{from}");
         let text = page.replacen(from, to, 1);
         assert!(StudyFile::parse("my.toml", &text).is_err(), "the reader takes {to}");
         assert!(!problems(&text).is_empty(), "the schema takes {to}");
+    }
+}
+
+const RATIO: &str = "ratio = { of = \"journal\", over = \"none\", phase = \"delete\", figure = \"durable\" }\nmore_than = 1.0";
+
+/// 65 letters.
+const LONG_NAME: &str =
+    "name = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"";
+
+/// A published table whose second column has this too, before a claim.
+fn table(column: &str) -> String {
+    format!(
+        "[[published]]\nname = \"t\"\ncaption = \"c\"\nphase = \"delete\"\nrows = {{ none = [1, 2] }}\n\
+         columns = [{{ name = \"a\", figure = \"durable\", unit = \"s\" }}, \
+         {{ name = \"b\", figure = \"rate\", unit = \"/s\", {column} }}]\n[[claim]]"
+    )
+}
+
+#[test]
+fn what_the_reader_takes_the_schema_takes_too() {
+    let page = all().remove(0).1;
+    for (from, to) in [
+        ("title =", "scale = \" 1/2\"\ntitle ="),
+        ("title =", "scale = \"1/ 02 \"\ntitle ="),
+        ("title =", "scale = 1\ntitle ="),
+        ("cacheable = \"256M\"", "repeat = \"3\"\nseed = 0\nkeep-log = false\nthreads = 2"),
+        ("[claim.check]", "least = \" 2.5 %\"\n[claim.check]"),
+        ("[claim.check]", "least = \"0%\"\n[claim.check]"),
+        (
+            RATIO,
+            "value = { row = \"none\", phase = \"delete\", figure = \"durable\" }\nmore_than = 0",
+        ),
+        ("figure = \"durable\"", "figure = \"kernel cpu jbd2\""),
+        ("name = \"files\"", &LONG_NAME.replacen("aa", "a", 1)),
+        ("[[claim]]", &table("of = 3, per = \"a\"")),
+        (
+            "[[claim]]",
+            &table("of = 3, per = \"a\"").replace("figure = \"rate\"", "untestable = \"x\""),
+        ),
+    ] {
+        assert!(page.contains(from), "{from}");
+        let text = page.replacen(from, to, 1);
+        let read = StudyFile::parse("my.toml", &text);
+        assert!(read.is_ok(), "the reader refuses {to}: {}", read.unwrap_err());
+        assert_eq!(problems(&text), Vec::<String>::new(), "{to}");
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use fsdyno_record::{OpKind, suggest};
 
 use super::error::{FileError, Spot};
-use super::figure::{Figure, Op, Unit};
+use super::figure::{Dimension, Figure, Op, Unit};
 use super::read::{Item, Node};
 use super::run::Run;
 
 /// Where a number comes from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Cell {
     /// The run.
     pub run: String,
@@ -28,6 +28,17 @@ pub struct Cell {
     pub unit: Unit,
     /// Where it stands in the file.
     pub spot: Spot,
+    /// Where its phases are named.
+    pub phase_spot: Spot,
+}
+
+/// Two cells are one wherever they stand.
+impl PartialEq for Cell {
+    fn eq(&self, other: &Cell) -> bool {
+        (&self.run, &self.row, &self.phases) == (&other.run, &other.row, &other.phases)
+            && (&self.figure, self.op, &self.at) == (&other.figure, other.op, &other.at)
+            && self.unit == other.unit
+    }
 }
 
 /// The keys that say which cell is meant.
@@ -37,12 +48,27 @@ pub(super) const KEYS: &[&str] = &["run", "row", "phase", "figure", "op", "at", 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     run: Option<String>,
-    row: Option<String>,
-    phases: Option<Vec<String>>,
+    row: Option<Label>,
+    /// With the byte that they stand at.
+    phases: Option<(Vec<String>, usize)>,
     figure: Option<Figure>,
     op: Option<Op>,
     at: BTreeMap<String, String>,
     unit: Option<Unit>,
+}
+
+/// The label of a row. Whether its run has it is told when the run is known: each cell may name its own.
+#[derive(Clone, Debug)]
+struct Label {
+    text: String,
+    /// The byte that it stands at; none where it is known to be right.
+    at: Option<usize>,
+}
+
+impl Label {
+    fn read(item: &Item<'_>) -> Result<Label, FileError> {
+        Ok(Label { text: item.text()?, at: Some(item.at()) })
+    }
 }
 
 impl Said {
@@ -72,7 +98,7 @@ impl Said {
             said.op = Some(found.ok_or_else(wrong)?);
         }
         if let Some(item) = node.get("phase") {
-            said.phases = Some(item.texts()?);
+            said.phases = Some((phases(&item)?, item.at()));
         }
         if let Some(item) = node.get("at") {
             let table = item.table("write the point's parameters: at = { files = 10000 }")?;
@@ -84,7 +110,7 @@ impl Said {
             said.unit = Some(unit(&item)?);
         }
         if let Some(item) = node.get("row") {
-            said.row = Some(row(&item, &said.run(node, runs)?, runs)?);
+            said.row = Some(Label::read(&item)?);
         }
         Ok(said)
     }
@@ -92,13 +118,11 @@ impl Said {
     /// The same of another row: its label, or a table that says what differs.
     pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Said, FileError> {
         if item.value.as_str().is_some() {
-            let name = self.run.clone().or_else(|| only(runs));
-            let Some(run) = name else {
-                return Err(
-                    item.error("no run is named for this row", "write run = \"NAME\" beside it")
-                );
-            };
-            return Ok(Said { row: Some(row(item, &run, runs)?), ..self.clone() });
+            if self.run.is_none() && only(runs).is_none() {
+                let right = "write run = \"NAME\" beside it";
+                return Err(item.error("no run is named for this row", right));
+            }
+            return Ok(Said { row: Some(Label::read(item)?), ..self.clone() });
         }
         let right = "write the label of a row, or a table: { row = \"ext4\", phase = \"create\" }";
         let node = item.table(right)?;
@@ -113,7 +137,7 @@ impl Said {
 
     /// The same of a row by its label, which is known to be right.
     pub fn of_row(&self, label: &str) -> Said {
-        Said { row: Some(label.to_string()), ..self.clone() }
+        Said { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
     }
 
     /// The run's name: that of the only one where none is said.
@@ -130,6 +154,11 @@ impl Said {
         let lacks =
             |key: &str, right: &str| node.error(format!("{} lacks '{key}'", node.what), right);
         let run = self.run(node, runs)?;
+        if let Some(Label { text, at: Some(at) }) = &self.row {
+            known_row(text, &run, runs).map_err(|hint| {
+                node.source.error(*at, format!("run '{run}' has no row '{text}'"), hint)
+            })?;
+        }
         let figure = self.figure.clone();
         let figure =
             figure.ok_or_else(|| lacks("figure", "write figure = \"returned\", for example"))?;
@@ -146,20 +175,23 @@ impl Said {
                 "leave 'op' out, or take the figure rate, p50, p90, p99, p999 or max",
             ));
         }
-        let phases = self.phases.clone().ok_or_else(|| {
+        let (phases, phases_at) = self.phases.clone().ok_or_else(|| {
             let workload = runs.iter().find(|known| known.name == run).map(|run| &run.workload);
             let workload = workload.map_or("NAME", String::as_str);
             lacks("phase", &format!("fsdyno show workload {workload} has the phases"))
         })?;
-        let summed = !matches!(figure.dimension(), super::Dimension::Rate | super::Dimension::Flow);
-        if phases.len() > 1 && (!summed || matches!(figure, Figure::Latency(_))) {
+        let summed = match figure.dimension() {
+            Dimension::Rate | Dimension::Flow | Dimension::Space => false,
+            _ => !matches!(figure, Figure::Latency(_)),
+        };
+        if phases.len() > 1 && !summed {
             return Err(node.error(
                 format!("'{}' of several phases is no sum", figure.name()),
                 "name one phase",
             ));
         }
         Ok(Cell {
-            row: self.row.clone().ok_or_else(|| lacks("row", "write row = \"LABEL\""))?,
+            row: self.row.clone().ok_or_else(|| lacks("row", "write row = \"LABEL\""))?.text,
             run,
             phases,
             figure,
@@ -167,6 +199,7 @@ impl Said {
             at: self.at.clone(),
             unit,
             spot: node.spot(),
+            phase_spot: node.source.spot(phases_at),
         })
     }
 }
@@ -185,12 +218,14 @@ fn only(runs: &[Run]) -> Option<String> {
     }
 }
 
-/// A row that a run has in any of its variants.
-fn row(item: &Item<'_>, run: &str, runs: &[Run]) -> Result<String, FileError> {
-    let label = item.text()?;
-    known_row(&label, run, runs)
-        .map_err(|hint| item.error(format!("run '{run}' has no row '{label}'"), hint))?;
-    Ok(label)
+/// The phases that an item names, each once: what is named twice would be counted twice.
+fn phases(item: &Item<'_>) -> Result<Vec<String>, FileError> {
+    let phases = item.texts()?;
+    if let Some(at) = (1..phases.len()).find(|at| phases[..*at].contains(&phases[*at])) {
+        let problem = format!("phase '{}' is named twice", phases[at]);
+        return Err(item.error(problem, "a list is added up; name each once"));
+    }
+    Ok(phases)
 }
 
 /// Whether a run has a row; where it names no file systems, that is only known when it is planned.

@@ -1,5 +1,7 @@
 //! Claims: sentences that a check decides, each of one kind.
 
+use std::collections::BTreeSet;
+
 use super::cell::{Cell, KEYS, Said};
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
@@ -114,9 +116,10 @@ const BOUNDS: &[&str] = &["more_than", "less_than", "between"];
 /// All claims of a file.
 pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileError> {
     let mut claims: Vec<Claim> = Vec::new();
+    let mut ids = BTreeSet::new();
     for node in top.tables("claim")? {
         let claim = claim(&node, runs)?;
-        if claims.iter().any(|known| known.id == claim.id) {
+        if !ids.insert(claim.id.clone()) {
             let item = node.need("id", "")?;
             let problem = format!("two claims are called '{}'", claim.id);
             return Err(item.error(problem, "give each an id of its own"));
@@ -149,6 +152,10 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
             ));
         }
     };
+    if let (Test::Check(Check::Exponent { .. }), Some(item)) = (&test, node.get("least")) {
+        let problem = format!("claim '{id}' is of an exponent, which has no margin");
+        return Err(item.at_key(problem, "leave 'least' out"));
+    }
     let least = node.get("least").map_or(Ok(USUAL_LEAST), |item| percent(&item))?;
     if let (Test::Check(check), Some(item)) = (&test, node.get("check"))
         && !leaves_room(check, least)
@@ -194,6 +201,7 @@ fn percent(item: &Item<'_>) -> Result<f64, FileError> {
 
 fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     let known: Vec<&str> = KINDS.iter().chain(BOUNDS).copied().collect();
+    no_at_most(node)?;
     node.keys(&known)?;
     let found: Vec<Item<'_>> = KINDS.iter().filter_map(|kind| node.get(kind)).collect();
     let item = match found.as_slice() {
@@ -209,21 +217,26 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     };
     let table = item.table(&format!("write {} = {{ ... }}", item.name))?;
     let table = table.called(format!("'{}' of {}", item.name, node.what));
+    if item.name != "within" {
+        no_at_most(&table)?;
+    }
     let with = |extra: &[&'static str]| [KEYS, extra].concat();
     match item.name.as_str() {
         "ratio" => {
             table.keys(&with(&["of", "over"]))?;
             let said = Said::read(&table, &Said::default(), runs)?;
-            let side = |key: &str| -> Result<Cell, FileError> {
+            let side = |key: &str| -> Result<(Item<'_>, Cell), FileError> {
                 let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
-                said.other(&item, runs)?.cell(&table, runs)
+                let cell = said.other(&item, runs)?.cell(&table, runs)?;
+                Ok((item, cell))
             };
-            let (of, over) = (side("of")?, side("over")?);
+            let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
             if of.figure.dimension() != over.figure.dimension() {
                 let problem =
                     format!("'{}' over '{}' is no ratio", of.figure.name(), over.figure.name());
                 return Err(table.error(problem, "take figures of one kind"));
             }
+            one_unit(&over_item, &of, &over, "'of' and 'over'")?;
             if of == over {
                 return Err(table.error("'of' and 'over' are one cell", "name two"));
             }
@@ -256,7 +269,19 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
         "value" => {
             table.keys(KEYS)?;
             let cell = Said::read(&table, &Said::default(), runs)?.cell(&table, runs)?;
-            Ok(Check::Value { cell, bound: bound(node)? })
+            let bound = bound(node)?;
+            let least = match bound {
+                Bound::MoreThan(at) | Bound::Between(at, _) if at < 0.0 => Some(at),
+                Bound::LessThan(at) if at <= 0.0 => Some(at),
+                _ => None,
+            };
+            match least {
+                Some(at) => {
+                    let problem = format!("{} has the bound {at}", node.what);
+                    Err(node.error(problem, "no figure is below 0; write a bound above it"))
+                }
+                None => Ok(Check::Value { cell, bound }),
+            }
         }
         _ => {
             table.keys(KEYS)?;
@@ -273,8 +298,9 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
 fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
     let said = Said::read(table, &Said::default(), runs)?;
     let item = table.need("rows", "write rows = [\"ext2\", \"ext3\"]")?;
+    let items = item.list()?;
     let cell = |item: &Item<'_>| said.other(item, runs)?.cell(table, runs);
-    let cells = item.list()?.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+    let cells = items.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
     if cells.len() < 2 {
         return Err(item.error("one row cannot be compared", "name two or more"));
     }
@@ -291,7 +317,31 @@ fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
         );
         return Err(item.error(problem, "take figures of one kind"));
     }
+    for (item, cell) in items.iter().zip(&cells) {
+        one_unit(item, &cells[0], cell, "'rows'")?;
+    }
     Ok(cells)
+}
+
+/// That a cell is told in the unit of the first: they are compared as the numbers that they are told as.
+fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, beside: &str) -> Result<(), FileError> {
+    if first.unit == cell.unit {
+        return Ok(());
+    }
+    let (one, other) = (first.unit.name, cell.unit.name);
+    let right = format!("leave 'unit' out, or write unit = \"{one}\" once, beside {beside}");
+    Err(item.error(format!("a cell in {one} is compared with one in {other}"), right))
+}
+
+/// That `at_most`, which is of `within`, stands nowhere else.
+fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
+    match node.get("at_most") {
+        Some(item) => Err(item.at_key(
+            format!("{} has no 'at_most'", node.what),
+            "it stands in within = { rows = [\"ext2\", \"ext3\"], at_most = 1.1, ... }; a ratio has less_than",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The one bound of a check.

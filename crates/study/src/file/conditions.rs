@@ -34,6 +34,18 @@ pub const OPTIONS: &[&str] = &[
     "keep-log",
 ];
 
+/// The options that have no value: they are true or not there.
+const FLAGS: &[&str] = &["keep-log"];
+
+/// The options whose value is a whole number: the least that it may be, and what it is. How large it may be the
+/// command line says.
+const WHOLE: &[(&str, u64, &str)] = &[
+    ("repeat", 1, "it is a whole number, 1 or more"),
+    ("seed", 0, "it is a whole number from 0 to 18446744073709551615"),
+    ("threads", 1, "it is a whole number, 1 or more"),
+    ("deadline", 1, "it is a whole number of seconds, 1 or more"),
+];
+
 /// The options of `fsdyno run` that are no condition of a run, each with what is right in its place.
 const REFUSED: &[(&str, &str)] = &[
     ("out", "the folder is that of the study: fsdyno study NAME --out DIR"),
@@ -115,7 +127,7 @@ impl Conditions {
             match key.as_str() {
                 key if other.contains(&key) => {}
                 "fs" => conditions.rows = Some(rows(&item)?),
-                "set" => conditions.set = settings(&item, "set = { files = 1000 }")?,
+                "set" => conditions.set = parameters(&item)?,
                 "sysctl" => {
                     conditions.sysctl = settings(&item, "sysctl = { \"vm.dirty_ratio\" = 10 }")?;
                 }
@@ -205,6 +217,21 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
     }
 }
 
+/// `[run.set]`. A workload before the name of a parameter is refused: a run has one, and what a scale divides
+/// or `then` says of the plain name would pass the other by.
+fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
+    let set = settings(item, "set = { files = 1000 }")?;
+    let node = item.table("")?;
+    for (key, item) in node.entries() {
+        if let Some((workload, plain)) = key.split_once('.') {
+            let problem = format!("'{key}' names a workload, '{workload}', and a run has one");
+            let right = format!("write the parameter alone: {plain} = {}", item.written());
+            return Err(item.at_key(problem, right));
+        }
+    }
+    Ok(set)
+}
+
 fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
     let node = item.table(&format!("write {right}"))?;
     let setting = |(key, item): (String, Item<'_>)| {
@@ -229,14 +256,27 @@ fn typed(
         let hint = suggest::hint(option, known.collect::<Vec<_>>());
         return Err(item.at_key(format!("{} has no '{option}'", node.what), hint));
     }
-    let (option, spot) = (option.to_string(), item.spot());
-    match item.value {
-        DeValue::Boolean(true) => Ok(Some(Typed { option, value: None, spot })),
-        DeValue::Boolean(false) => Ok(None),
-        DeValue::Array(_) => Err(item.error(
-            format!("'{option}' is a list, and its rows would have one name"),
-            "give one value; another run may have another",
-        )),
-        _ => Ok(Some(Typed { option, value: Some(item.typed()?), spot })),
+    let wrong = |right: &str| item.error(format!("'{option}' is {}", item.written()), right);
+    let value = match (FLAGS.contains(&option), item.value) {
+        (true, DeValue::Boolean(true)) => None,
+        (true, DeValue::Boolean(false)) => return Ok(None),
+        (true, _) => return Err(wrong(&format!("write {option} = true, without quotes"))),
+        (false, DeValue::Boolean(_)) => {
+            return Err(wrong(&format!("it has a value, as after fsdyno run --{option}")));
+        }
+        (false, DeValue::Array(_)) => {
+            return Err(item.error(
+                format!("'{option}' is a list, and its rows would have one name"),
+                "give one value; another run may have another",
+            ));
+        }
+        (false, _) => Some(item.typed()?),
+    };
+    if let (Some((_, least, right)), Some(value)) =
+        (WHOLE.iter().find(|(name, ..)| *name == option), &value)
+        && value.parse::<u64>().ok().is_none_or(|number| number < *least)
+    {
+        return Err(wrong(right));
     }
+    Ok(Some(Typed { option: option.to_string(), value, spot: item.spot() }))
 }

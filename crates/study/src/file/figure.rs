@@ -35,7 +35,7 @@ pub enum Figure {
     DeviceRequests,
     /// Movements of the device's arm.
     DeviceSeeks,
-    /// Space in use on the file system at the end of the phase; of several phases the last one's.
+    /// Space in use on the file system at the end of the phase.
     SpaceUsed,
 }
 

@@ -14,6 +14,7 @@ mod read;
 mod run;
 mod scale;
 mod table;
+mod text;
 mod whole;
 
 pub use cell::Cell;
@@ -25,8 +26,9 @@ pub use planned::{Planned, check_planned};
 pub use run::{Run, Variant};
 pub use scale::{Scale, with_scale};
 pub use table::{Column, Doubt, Published, PublishedRow, Value};
+pub use text::{LARGEST_FILE, TextError, read_text};
 
-use read::{Node, Source};
+use read::{Node, Source, line_starts};
 
 /// A study: what one file says, checked as far as that needs no plan.
 #[derive(Clone, Debug)]
@@ -64,7 +66,8 @@ impl StudyFile {
     /// # Errors
     /// The first thing in the file that cannot be meant, with its place and what would be right.
     pub fn parse(file: &str, text: &str) -> Result<StudyFile, FileError> {
-        let source = Source { file, text };
+        let text = text::without_mark(text);
+        let source = Source { file, text, lines: &line_starts(text) };
         let document = source.document()?;
         let top = Node::top(source, document.get_ref());
         top.keys(KEYS)?;

@@ -87,7 +87,7 @@ fn known(
             let names = rows.iter().flat_map(|it| &it.phases).map(|(name, _)| name.as_str());
             let workload = &rows[0].plan.workload.name;
             let problem = format!("run '{run}' has no phase '{phase}' (workload {workload})");
-            return wrong(problem, hint(phase, names.collect()));
+            return Err(file.error(cell.phase_spot, problem, hint(phase, names.collect())));
         }
     }
     if let Some(op) = cell.op {
@@ -132,7 +132,10 @@ fn known(
     let most = of_run().map(points).max().unwrap_or(0);
     match curve {
         true if most < LEAST_POINTS => wrong(
-            format!("run '{run}' has {most} points, and an exponent takes {LEAST_POINTS}"),
+            format!(
+                "run '{run}' has {most} point{}, and an exponent takes {LEAST_POINTS}",
+                if most == 1 { "" } else { "s" }
+            ),
             "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
         ),
         false if most > 1 => wrong(
@@ -145,3 +148,54 @@ fn known(
 
 /// Two points lie on a line whatever they are.
 const LEAST_POINTS: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LabPlace, Place, Question, USUAL_DEADLINE, matrix};
+
+    const EXAMPLE: &str = include_str!("example.toml");
+
+    /// What is wrong with the example once a part of it is replaced, with its run of tarball planned.
+    fn wrong(from: &str, to: &str) -> String {
+        assert!(EXAMPLE.contains(from), "the example has no {from}");
+        let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
+        let question = Question {
+            deadline: USUAL_DEADLINE,
+            workloads: vec!["tarball".into()],
+            filesystems: ["ext4-128=ext4 -I 128", "ext3-128=ext3 -I 128"].map(String::from).into(),
+            threads: 1,
+            ..Question::default()
+        };
+        let cells = matrix(&question, &Place::Lab(LabPlace::usual("hdd-7200", "6.1.0"))).unwrap();
+        let planned = Planned { run: "tarball", variant: Variant::Then, cells: &cells };
+        check_planned(&file, &[planned]).unwrap_err().to_string()
+    }
+
+    /// `LINE:COLUMN` of a text, which is on one line of the example.
+    fn place(line: &str, part: &str) -> String {
+        let (at, line) = EXAMPLE.lines().enumerate().find(|(_, it)| it.contains(line)).unwrap();
+        format!("{}:{}", at + 1, line[..line.find(part).unwrap()].chars().count() + 1)
+    }
+
+    #[test]
+    fn an_unknown_phase_is_told_at_its_own_column() {
+        let from = "{ name = \"remove\", phase = \"remove\"";
+        let text = wrong(from, &from.replace("phase = \"remove\"", "phase = \"remov\""));
+        let at = place(from, "\"remove\", figure");
+        assert!(
+            text.starts_with(&format!("my.toml:{at}: run 'tarball' has no phase 'remov'")),
+            "{text}"
+        );
+        let from = "row = \"ext4-128\", phase = \"remove\"";
+        let text = wrong(from, "row = \"ext4-128\", phase = \"remov\"");
+        assert!(text.starts_with(&format!("my.toml:{}:", place(from, "\"remove\""))), "{text}");
+    }
+
+    #[test]
+    fn one_point_is_told_as_one() {
+        let from = "run = \"curve\", row = \"classic\", phase = \"create\"";
+        let text = wrong(from, "run = \"tarball\", row = \"ext4-128\", phase = \"remove\"");
+        assert!(text.contains("run 'tarball' has 1 point, and an exponent takes 3"), "{text}");
+    }
+}

@@ -15,6 +15,13 @@ pub struct Source<'a> {
     pub file: &'a str,
     /// All of its text.
     pub text: &'a str,
+    /// The byte that each of its lines begins at, see [`line_starts`].
+    pub lines: &'a [usize],
+}
+
+/// The byte that each line of a text begins at: looked for once, as every item of a file has a place.
+pub fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
 
 impl<'a> Source<'a> {
@@ -28,10 +35,10 @@ impl<'a> Source<'a> {
 
     /// The place of a byte.
     pub fn spot(self, at: usize) -> Spot {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-        Spot { line, column }
+        let line = self.lines.partition_point(|start| *start <= at).max(1);
+        let start = self.lines.get(line - 1).copied().unwrap_or_default();
+        let before = self.text.get(start..at).unwrap_or_default();
+        Spot { line, column: before.chars().count() + 1 }
     }
 
     /// A mistake at a byte.
@@ -158,6 +165,11 @@ impl<'a> Item<'a> {
         self.source.spot(self.key_at)
     }
 
+    /// The byte that its value begins at.
+    pub fn at(&self) -> usize {
+        self.span.start
+    }
+
     /// A mistake in the key.
     pub fn at_key(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.key_at, problem, right)
@@ -187,7 +199,9 @@ impl<'a> Item<'a> {
         let written = match self.value {
             DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
             DeValue::Float(number) => number.as_str(),
-            _ => return Err(self.kind("a number", "write it without quotes")),
+            DeValue::Integer(_) => return Err(self.kind("a number", "write it in decimal")),
+            DeValue::String(_) => return Err(self.kind("a number", "write it without quotes")),
+            _ => return Err(self.kind("a number", "write one, such as 1.5")),
         };
         match written.parse() {
             Ok(number) if f64::is_finite(number) => Ok(number),
@@ -197,10 +211,14 @@ impl<'a> Item<'a> {
 
     /// A whole number within bounds.
     pub fn whole(&self, least: u64, most: u64) -> Result<u64, FileError> {
-        let number = self.value.as_integer().filter(|number| number.radix() == 10);
-        let number = number.and_then(|number| number.as_str().parse().ok());
-        number.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
-            self.kind("a whole number", &format!("it is one from {least} to {most}"))
+        let Some(number) = self.value.as_integer() else {
+            return Err(self.kind("a whole number", &format!("it is one from {least} to {most}")));
+        };
+        let found = Some(number).filter(|number| number.radix() == 10);
+        let found = found.and_then(|number| number.as_str().parse().ok());
+        found.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+            let problem = format!("'{}' is {}", self.name, self.written());
+            self.error(problem, format!("it is a whole number from {least} to {most}"))
         })
     }
 

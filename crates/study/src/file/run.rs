@@ -2,7 +2,7 @@
 
 use super::conditions::Conditions;
 use super::error::{FileError, Spot};
-use super::read::Node;
+use super::read::{Item, Node};
 
 /// One `fsdyno run` of one workload.
 #[derive(Clone, Debug)]
@@ -115,6 +115,9 @@ impl Run {
 /// The keys of a run that are no options.
 const KEYS: &[&str] = &["name", "workload", "scales", "then", "today"];
 
+/// The most bytes that its name may have: it is a folder's name and a value of --only.
+const LONGEST_NAME: usize = 64;
+
 /// All runs of a file.
 pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
     let mut runs: Vec<Run> = Vec::new();
@@ -146,6 +149,14 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         let problem = format!("'{name}' cannot be the name of a run");
         return Err(named.error(problem, "it takes letters, digits, _ and -"));
     }
+    if name.starts_with('-') {
+        let problem = format!("'{name}' cannot be the name of a run");
+        return Err(named.error(problem, "--only takes it for an option; begin with a letter"));
+    }
+    if name.len() > LONGEST_NAME {
+        let problem = format!("the name of a run has {} letters", name.len());
+        return Err(named.error(problem, format!("it has {LONGEST_NAME} at most")));
+    }
     let node = node.clone().called(format!("run '{name}'"));
     // A key that is spelt wrong is told before the one that is missing for it.
     let common = Conditions::read(&node, KEYS)?;
@@ -158,9 +169,7 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
     Ok(Run {
         workload: workload.text()?,
         workload_spot: workload.spot(),
-        scales: node.get("scales").map_or(Ok(Vec::new()), |item| {
-            item.list()?.iter().map(|item| item.text()).collect::<Result<Vec<_>, _>>()
-        })?,
+        scales: node.get("scales").map_or(Ok(Vec::new()), |item| scales(&item, &name))?,
         scales_spot: node.get("scales").map_or(named.spot(), |item| item.spot()),
         common,
         then: variant("then")?,
@@ -168,4 +177,18 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         spot: named.spot(),
         name,
     })
+}
+
+/// The parameters that a scale divides, each once: what is named twice would be divided twice.
+fn scales(item: &Item<'_>, run: &str) -> Result<Vec<String>, FileError> {
+    let mut scales = Vec::new();
+    for item in item.list()? {
+        let key = item.text()?;
+        if scales.contains(&key) {
+            let problem = format!("run '{run}' scales '{key}' twice");
+            return Err(item.error(problem, "name each parameter once"));
+        }
+        scales.push(key);
+    }
+    Ok(scales)
 }

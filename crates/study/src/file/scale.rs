@@ -19,6 +19,7 @@ use super::conditions::{Conditions, Row, Setting, Typed};
 use super::error::{FileError, Spot};
 use super::read::Item;
 use super::run::{Run, Variant};
+use super::text::without_mark;
 use super::whole::{Whole, divided};
 use crate::lab_rows::{LEAST_CACHEABLE, disk, largest};
 use crate::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
@@ -421,6 +422,8 @@ fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
 ///
 /// What does not parse is left as it is.
 pub fn with_scale(text: &str, scale: Scale) -> String {
+    // In front of a key a byte order mark would be part of it.
+    let text = without_mark(text);
     let Ok(document) = DeTable::parse(text) else { return text.to_string() };
     let mut out = text.to_string();
     if let Some((key, value)) = document.get_ref().get_key_value("scale") {

@@ -5,6 +5,7 @@ use toml::de::DeValue;
 
 use super::cell::{self, Cell, Said, known_row};
 use super::error::{FileError, Spot};
+use super::figure::Dimension::{self, Flow, Rate};
 use super::figure::Unit;
 use super::read::{Item, Node};
 use super::run::Run;
@@ -150,17 +151,22 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
         columns.push(column);
     }
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-    for (item, column) in listed.list()?.iter().zip(&columns) {
-        if let Some(per) = column.per.as_deref().filter(|per| !names.contains(per)) {
-            let problem = format!("table '{name}' has no column '{per}'");
-            return Err(item.error(problem, suggest::hint(per, names)));
+    for item in listed.list()? {
+        if let Some(item) = item.table("")?.get("per") {
+            per(&item, &name, &columns)?;
         }
     }
     let rows = rows(&node, &name, &columns, runs)?;
     let mut doubts = Vec::new();
     if let Some(item) = node.get("doubts") {
         for item in item.list()? {
-            doubts.push(doubt(&item, &name, &names, &rows)?);
+            let doubt = doubt(&item, &name, &names, &rows)?;
+            let (row, column) = (&doubt.row, &doubt.column);
+            if doubts.iter().any(|known: &Doubt| (&known.row, &known.column) == (row, column)) {
+                let problem = format!("row '{row}', column '{column}' is doubted twice");
+                return Err(item.error(problem, "say all of it in one 'why'"));
+            }
+            doubts.push(doubt);
         }
     }
     let runs_of_mean = node.get("runs").map(|item| item.whole(1, 1_000_000)).transpose()?;
@@ -192,6 +198,22 @@ fn amount(item: Item<'_>) -> Result<f64, FileError> {
     (amount > 0.0).then_some(amount).ok_or_else(wrong)
 }
 
+/// The column of the times that rates are of: one of the table, of times.
+fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError> {
+    let per = item.text()?;
+    let Some(column) = columns.iter().find(|column| column.name == per) else {
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let problem = format!("table '{table}' has no column '{per}'");
+        return Err(item.error(problem, suggest::hint(&per, names)));
+    };
+    if column.unit.dimension != Dimension::Time {
+        let problem =
+            format!("column '{per}' is told in {}, and that is no time", column.unit.name);
+        return Err(item.error(problem, "name the column of the times that its rates are of"));
+    }
+    Ok(())
+}
+
 fn column(
     item: &Item<'_>,
     (table, around, table_unit): (&str, &Said, Option<Unit>),
@@ -215,7 +237,14 @@ fn column(
         return Err(node.error(format!("{} lacks 'unit'", node.what), right));
     };
     let measured = match node.get("untestable") {
-        Some(item) => Err(item.text()?),
+        Some(item) => {
+            let why = item.text()?;
+            if let Some(item) = node.get("figure") {
+                let problem = format!("{} is untestable and has a figure", node.what);
+                return Err(item.at_key(problem, "leave one of them out"));
+            }
+            Err(why)
+        }
         None => {
             let said = Said::read(&node, around, runs)?.in_unit(unit).of_row("");
             Ok(ColumnCell { said: said.cell(&node, runs)? })
@@ -232,6 +261,11 @@ fn column(
             format!("{} has only one of 'of' and 'per'", node.what),
             "rates need both: of = 8421 and per = \"the column of their times\"",
         ));
+    }
+    if let Some(item) = node.get("of").filter(|_| !matches!(unit.dimension, Rate | Flow)) {
+        let problem = format!("{} is told in {}, and that is no rate", node.what, unit.name);
+        let right = "leave 'of' and 'per' out, or give it a unit of rates, such as /s or MiB/s";
+        return Err(item.at_key(problem, right));
     }
     Ok(Column { name, unit, measured, of, per })
 }
@@ -253,9 +287,11 @@ fn rows(
         }
         let cells = item.list()?;
         if cells.len() != columns.len() {
+            let count = |n: usize, of: &str| format!("{n} {of}{}", if n == 1 { "" } else { "s" });
+            let (cells, columns) = (count(cells.len(), "cell"), count(columns.len(), "column"));
             return Err(item.error(
-                format!("row '{label}' of table '{name}' has {} cells", cells.len()),
-                format!("it has {} columns; a cell that was not published is \"-\"", columns.len()),
+                format!("row '{label}' of table '{name}' has {cells}"),
+                format!("the table has {columns}; a cell that was not published is \"-\""),
             ));
         }
         let cells = cells.iter().map(value).collect::<Result<Vec<_>, _>>()?;

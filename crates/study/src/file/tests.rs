@@ -128,7 +128,12 @@ fn a_wrong_name_is_told_with_its_place_and_the_nearest_right_one() {
 #[test]
 fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
     for (from, to, problem, right) in [
-        ("[618.990, ", "[", "row 'ext4-128' of table 'times' has 3 cells", "it has 4 columns"),
+        (
+            "[618.990, ",
+            "[",
+            "row 'ext4-128' of table 'times' has 3 cells",
+            "the table has 4 columns",
+        ),
         ("\"913.9±0.5\"", "\"913.9+-0.5\"", "is no cell", "\"mean±deviation\""),
         ("\"cpu share\"", "\"cpu share\", unit = \"s\"", "cannot be told in s", "its unit is %"),
         ("less_than = 14", "", "claim 'C5' has no bound", "write more_than = 1.0"),
@@ -136,10 +141,36 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
         ("[1.7, 2.3]", "[2.3, 1.7]", "holds nothing", "the smaller one first"),
         ("[1.7, 2.3]", "2", "'between' is a number", "square brackets"),
         ("at_most = 1.2", "at_most = 0.8", "less than 1", "the largest over the smallest"),
+        ("at_most = 1.2 }", "}\nat_most = 1.2", "has no 'at_most'", "within = {"),
+        ("over = \"ext4-128\"", "at_most = 2", "has no 'at_most'", "a ratio has less_than"),
+        ("less_than = 14", "more_than = -1", "has the bound -1", "no figure is below 0"),
+        ("less_than = 14", "less_than = 0", "has the bound 0", "no figure is below 0"),
+        ("less_than = 14", "between = [-1, 4]", "has the bound -1", "no figure is below 0"),
+        ("less_than = 14", "less_than = true", "is true or false", "write one, such as 1.5"),
+        ("less_than = 14", "less_than = 0x14", "'less_than' is not right", "in decimal"),
         ("at_most = 1.2", "at_most = 1.05", "nothing can meet", "a smaller least"),
         ("more_than = 1.0", "between = [0.98, 1.02]", "nothing can meet", "a smaller least"),
         ("more_than = 1.0", "more_than = 0", "has the bound 0", "a ratio is above 0"),
         ("of = 20000", "of = 0", "a rate of 0 is none", "of = 8421"),
+        ("per = \"remove\"", "per = \"fun\"", "'fun' is told in count", "the column of the times"),
+        (
+            "\"rate\", op = \"unlink\", unit = \"/s\"",
+            "\"returned\"",
+            "is told in s, and that is no rate",
+            "leave 'of' and 'per' out",
+        ),
+        (
+            "untestable = \"nobody",
+            "figure = \"cpu\", untestable = \"nobody",
+            "and has a figure",
+            "one",
+        ),
+        (
+            "doubts = [",
+            "doubts = [{ row = \"ext3-128\", column = \"remove\", why = \"x\" }, ",
+            "row 'ext3-128', column 'remove' is doubted twice",
+            "in one 'why'",
+        ),
         ("of = 20000", "of = -1", "a rate of -1 is none", "of = 8421"),
         ("\"913.9±0.5\"", "\"913.9±-0.5\"", "is no cell", "\"mean±deviation\""),
         ("least = \"10%\"", "least = \"10\"", "'10' is no percentage", "\"5%\""),
@@ -154,10 +185,50 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
         ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "a name of its own"),
         ("disk = \"ide-2008\"", "disk = [\"a\", \"b\"]", "'disk' is a list", "give one value"),
         ("year = 2008", "year = \"2008\"", "'year' is a text", "from 1900 to 2100"),
+        ("year = 2008", "year = 1899", "'year' is 1899; it is a whole", "from 1900 to 2100"),
+        ("year = 2008", "year = -1", "'year' is -1; it is a whole", "from 1900 to 2100"),
+        ("name = \"curve\"", "name = \"-x\"", "'-x' cannot be the name", "begin with a letter"),
+        ("scales = [\"files\"]", "scales = [\"files\", \"files\"]", "'files' twice", "once"),
+        (
+            "{ files = 20000 }",
+            "{ \"tarball.files\" = 20000 }",
+            "a workload",
+            "alone: files = 20000",
+        ),
+        ("on = \"model\"", "on = \"model\"\nrepeat = 1.5", "'repeat' is 1.5", "1 or more"),
+        ("on = \"model\"", "on = \"model\"\nrepeat = 0", "'repeat' is 0", "1 or more"),
+        ("on = \"model\"", "on = \"model\"\nseed = -1", "'seed' is -1", "from 0 to 1844"),
+        (
+            "on = \"model\"",
+            "on = \"model\"\nseed = 18446744073709551616",
+            "'seed' is 18446744073709551616",
+            "to 18446744073709551615",
+        ),
+        ("on = \"model\"", "on = \"model\"\ndeadline = -1", "'deadline' is -1", "of seconds"),
+        (
+            "on = \"model\"",
+            "on = \"model\"\nkeep-log = \"true\"",
+            "'keep-log' is \"true\"",
+            "keep-log = true, without quotes",
+        ),
+        ("on = \"model\"", "on = true", "'on' is true", "as after fsdyno run --on"),
         (", of = 20000", "", "has only one of 'of' and 'per'", "rates need both"),
         ("op = \"unlink\", ", "op = \"unlink\", at = 3, ", "'at' is a number", "files = 10000"),
         ("title =", "title", "expected", "TOML"),
         ("\"indexed\", \"classic\"", "\"indexed\"", "one row cannot", "two or more"),
+        ("[\"extract\"]", "[\"extract\", \"extract\"]", "'extract' is named twice", "added up"),
+        (
+            "\"remove\", figure = \"cpu share\"",
+            "[\"extract\", \"remove\"], figure = \"space used\"",
+            "'space used' of several phases is no sum",
+            "name one phase",
+        ),
+        (
+            "text = \"Without an index",
+            "least = \"1%\"\ntext = \"Without an index",
+            "an exponent, which has no margin",
+            "leave 'least' out",
+        ),
         ("over = \"ext4-128\"", "over = \"ext3-128\"", "one cell", "name two"),
         (
             "phase = \"remove\", figure = \"cpu share\"",
@@ -185,4 +256,64 @@ fn a_file_without_a_run_and_an_empty_one_are_told() {
     assert!(error("").starts_with("my.toml:1:1: the file has no run; write one: [[run]]"));
     let no_title = "[[run]]\nname = 'a'\nworkload = 'dirops'\n";
     assert!(error(no_title).contains("lacks 'title'"), "{}", error(no_title));
+}
+
+#[test]
+fn a_name_of_a_run_has_64_letters_at_most() {
+    let of = |letters: usize| format!("name = \"{}\"", "a".repeat(letters));
+    let text = wrong("name = \"curve\"", &of(65));
+    assert!(text.ends_with("the name of a run has 65 letters; it has 64 at most"), "{text}");
+    let text = EXAMPLE.replace("run = \"curve\"", &of(64).replace("name", "run"));
+    StudyFile::parse("my.toml", &text.replace("name = \"curve\"", &of(64))).unwrap();
+}
+
+#[test]
+fn one_cell_too_few_is_told_by_its_number() {
+    let text = wrong("[618.990, \"913.9±0.5\", 21.9, 1]", "[618.990]");
+    assert!(text.contains("of table 'times' has 1 cell; the table has 4 columns"), "{text}");
+}
+
+#[test]
+fn cells_of_one_check_are_told_in_one_unit() {
+    let told = |text: &str, from: &str| {
+        assert!(text.starts_with(&line_of(from)), "{text}");
+        assert!(text.contains("a cell in ms is compared with one in s"), "{text}");
+        assert!(text.contains("leave 'unit' out, or write unit = \"ms\" once"), "{text}");
+    };
+    let both = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }";
+    let ms = "of = { phase = \"remove\", unit = \"ms\" }, over = { phase = [\"extract\"] }";
+    // Against the usual unit of the figure, against another, and against that around it.
+    told(&wrong(both, ms), both);
+    told(&wrong(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    let around = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
+    told(&wrong(both, &around.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    let rows = "rows = [\"indexed\", \"classic\"]";
+    told(&wrong(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
+    let rows = "rows = [\"ext4-128\", \"ext3-128\"]";
+    told(&wrong(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
+    // One unit for all of them is right, wherever it stands.
+    for right in [around, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
+        StudyFile::parse("my.toml", &EXAMPLE.replace(both, &right)).unwrap();
+    }
+}
+
+#[test]
+fn a_side_may_say_its_run_where_the_row_stands_around_it() {
+    let old =
+        EXAMPLE.replace("fs = { classic =", "fs = { \"ext4-128\" = \"classic-ext2\", classic =");
+    let sides = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }, run = \"tarball\"";
+    let new = "of = { run = \"tarball\", phase = \"remove\" }, over = { run = \"curve\", phase = \"create\" }";
+    let study = StudyFile::parse("my.toml", &old.replace(sides, new)).unwrap();
+    let Test::Check(Check::Ratio { of, over, .. }) = &study.claims[1].test else { panic!() };
+    assert_eq!((of.run.as_str(), over.run.as_str()), ("tarball", "curve"));
+    assert_eq!((of.row.as_str(), over.row.as_str()), ("ext4-128", "ext4-128"));
+    // Each side's run has to have the row.
+    let text = wrong(sides, new);
+    assert!(text.contains("run 'curve' has no row 'ext4-128'"), "{text}");
+    assert!(text.starts_with(&line_of(sides)), "{text}");
+    let none = new.replace("run = \"curve\", ", "");
+    assert!(wrong(sides, &none).contains("lacks 'run'"), "{}", wrong(sides, &none));
+    let rows = "rows = [\"indexed\", \"classic\"], run = \"curve\", phase = \"create\"";
+    let each = "row = \"indexed\", rows = [{ run = \"curve\" }, { run = \"curve\", row = \"classic\" }], phase = \"create\"";
+    StudyFile::parse("my.toml", &EXAMPLE.replace(rows, each)).unwrap();
 }

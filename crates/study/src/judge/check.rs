@@ -61,6 +61,12 @@ impl Measured {
             let (n, row) = (found.failed, &cell.row);
             self.note(format!("{n} trials of '{row}' did not end well and are not counted."));
         }
+        if let Some(op) = figure::unnamed_op(cell, &found.runs) {
+            let (figure, phase) = (cell.figure.name(), cell.phases.join(", "));
+            self.note(format!(
+                "No op is named: {figure} of '{phase}' is that of {op}, its main op."
+            ));
+        }
         let flags: Vec<&str> = found.flags.iter().map(|flag| Flag::name(*flag)).collect();
         if !flags.is_empty() {
             self.note(format!("'{}' is {}.", cell.row, flags.join(", ")));

@@ -2,7 +2,7 @@
 
 use fsdyno_record::trial::{OpStats, Phase};
 use fsdyno_record::{Nanos, OpKind, Trial};
-use fsdyno_report::main_op;
+use fsdyno_report::{Run, main_op};
 
 use crate::file::{Cell, Dimension, Figure, Latency};
 
@@ -56,7 +56,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
             let seeks = phase.device.and_then(|device| device.seeks);
             Ok(seeks.ok_or("the device does not tell of the movements of its arm")? as f64)
         }),
-        // It is that of the end, and no amount that phases add to.
+        // It is that of the end, and no amount that phases add to: a cell of it has one phase.
         Figure::SpaceUsed => Ok(phases.last().map_or(0.0, |phase| phase.space_used.0 as f64)),
     }
 }
@@ -111,6 +111,12 @@ fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, S
     };
     let lacks = || format!("phase '{}' has no op '{kind}'", phase.name);
     phase.ops.get(&kind).ok_or_else(lacks)
+}
+
+/// The op whose latency a cell is of where the file names none: the main op of the first of its trials.
+pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
+    let unnamed = matches!(cell.figure, Figure::Latency(_)) && cell.op.is_none();
+    main_op(runs.get(..1).filter(|_| unnamed)?)
 }
 
 fn latency_of(latency: Latency, stats: &OpStats) -> Nanos {

@@ -128,6 +128,16 @@ fn a_claim_says_what_was_measured_how_often_and_how_sure_it_is() {
 }
 
 #[test]
+fn a_latency_that_names_no_op_says_whose_it_is() {
+    let unnamed = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", "p99");
+    let notes = |check: &str| one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");
+    let says = "No op is named: p99 of 'create' is that of create, its main op.";
+    assert!(notes(&unnamed).contains(says), "{}", notes(&unnamed));
+    let named = unnamed.replace("figure =", "op = \"create\", figure =");
+    assert!(!notes(&named).contains("No op is named"), "{}", notes(&named));
+}
+
+#[test]
 fn one_seed_has_to_keep_its_margin_and_says_so() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
     let told = |of: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[of])]);

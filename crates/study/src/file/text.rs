@@ -1,0 +1,142 @@
+//! The text of a study's file, which may be any file that somebody names.
+
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+
+use super::error::FileError;
+use super::read::{Source, line_starts};
+
+/// The most bytes that a study's file may have. The largest that comes with fsdyno has less than a tenth.
+pub const LARGEST_FILE: u64 = 1 << 20;
+
+/// Why a study's file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// The system says so.
+    #[error("failed to read the study '{file}': {error}")]
+    Io {
+        /// The file as it was named.
+        file: String,
+        /// What the system says.
+        #[source]
+        error: std::io::Error,
+    },
+    /// It has no end, or none that can be told.
+    #[error("failed to read the study '{file}': it is {kind}; give the path of a file")]
+    NoFile {
+        /// The file as it was named.
+        file: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// It is larger than [`LARGEST_FILE`].
+    #[error("failed to read the study '{file}': it is larger than 1 MiB, and a study is not")]
+    TooLarge {
+        /// The file as it was named.
+        file: String,
+    },
+    /// It is no UTF-8, told with its place.
+    #[error(transparent)]
+    NoText(#[from] FileError),
+}
+
+/// The text of a study's file.
+///
+/// # Errors
+/// What is no regular file, too large, or not UTF-8, before more of it is read than a study has.
+pub fn read_text(file: &str) -> Result<String, TextError> {
+    let failed = |error| TextError::Io { file: file.to_string(), error };
+    let metadata = std::fs::metadata(file).map_err(failed)?;
+    let of = metadata.file_type();
+    if !of.is_file() {
+        let kinds =
+            [(of.is_dir(), "a folder"), (of.is_fifo(), "a pipe"), (of.is_socket(), "a socket")];
+        let kind = kinds.iter().find(|(is, _)| *is).map_or("a device", |(_, kind)| *kind);
+        return Err(TextError::NoFile { file: file.to_string(), kind });
+    }
+    let opened = std::fs::File::open(file).map_err(failed)?;
+    let mut bytes = Vec::new();
+    // A file may grow meanwhile.
+    opened.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(TextError::TooLarge { file: file.to_string() });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let bytes = error.as_bytes();
+        let before = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
+        let source = Source { file, text: before, lines: &line_starts(before) };
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        source.error(at, format!("the byte 0x{byte:02x} is no UTF-8"), "save it as UTF-8").into()
+    })
+}
+
+/// A text without the byte order mark that some editors put in front of it.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{StudyFile, with_scale};
+
+    const EXAMPLE: &str = include_str!("example.toml");
+
+    /// Why a file of these bytes cannot be read, after its name.
+    fn refused(bytes: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.toml").display().to_string();
+        std::fs::write(&path, bytes).unwrap();
+        read_text(&path).unwrap_err().to_string().replace(&path, "my.toml")
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_told_with_its_place() {
+        let is = "my.toml:2:5: the byte 0xf6 is no UTF-8; save it as UTF-8";
+        assert_eq!(
+            refused(
+                "title\nä = "
+                    .as_bytes()
+                    .iter()
+                    .chain(b"\xf6")
+                    .copied()
+                    .collect::<Vec<u8>>()
+                    .as_slice()
+            ),
+            is
+        );
+        let utf16 = refused(b"\xff\xfet\0");
+        assert!(utf16.starts_with("my.toml:1:1: the byte 0xff is no UTF-8"), "{utf16}");
+    }
+
+    #[test]
+    fn what_has_no_end_or_is_too_large_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |path: &str| read_text(path).unwrap_err().to_string();
+        assert!(of("/dev/zero").ends_with("it is a device; give the path of a file"));
+        assert!(of(&folder.path().display().to_string()).contains("it is a folder;"));
+        assert!(of("/nonexistent/my.toml").contains("No such file"));
+        let most = usize::try_from(LARGEST_FILE).unwrap();
+        assert!(refused(&vec![b'#'; most + 1]).contains("larger than 1 MiB"));
+        let path = folder.path().join("most.toml").display().to_string();
+        std::fs::write(&path, vec![b'#'; most]).unwrap();
+        assert_eq!(read_text(&path).unwrap().len(), most);
+    }
+
+    #[test]
+    fn a_byte_order_mark_moves_nothing_and_a_scale_goes_in() {
+        let marked = format!("\u{feff}{EXAMPLE}");
+        StudyFile::parse("my.toml", &marked).unwrap();
+        let wrong = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
+        let bad = |text: &str| text.replacen("#:schema", "x = 1 #", 1);
+        assert_eq!(wrong(&bad(&marked)), wrong(&bad(EXAMPLE)));
+        let tenth = "1/10".parse().unwrap();
+        // Behind a comment, and where the first line is a key.
+        for text in [EXAMPLE.to_string(), EXAMPLE.lines().skip(2).collect::<Vec<_>>().join("\n")] {
+            let stored = with_scale(&format!("\u{feff}{text}"), tenth);
+            assert_eq!(stored, with_scale(&text, tenth));
+            assert_eq!(StudyFile::parse("my.toml", &stored).unwrap().scale, tenth);
+        }
+    }
+}
