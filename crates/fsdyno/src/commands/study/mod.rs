@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::suggest;
 use fsdyno_report::Format;
-use fsdyno_study::file::{StudyFile, catalog};
+use fsdyno_study::file::{StudyFile, catalog, read_text};
 use fsdyno_study::{Store, Summary};
 use serde_json::json;
 
@@ -176,8 +176,7 @@ pub fn named(typed: &str) -> Result<(String, StudyFile), Failure> {
         let text = catalog::text(typed).map_err(|error| Failure::wrong(error.to_string()))?;
         return Ok((text.to_string(), built_in(typed)?));
     }
-    let text = std::fs::read_to_string(typed)
-        .map_err(|error| Failure::wrong(format!("failed to read the study '{typed}': {error}")))?;
+    let text = read_text(typed).map_err(|error| Failure::wrong(error.to_string()))?;
     let file = StudyFile::parse(typed, &text).map_err(|error| Failure::wrong(error.to_string()))?;
     Ok((text, file))
 }
