@@ -92,11 +92,12 @@ impl Shape {
     }
 }
 
-/// Whether the interval of the exponent holds that of its shape: what is nearer to a line than to any other power may
-/// beyond doubt be steeper than one.
+/// Whether the interval of the exponent, as it is shown, holds that of its shape: what is nearer to a line than to any
+/// other power may beyond doubt be steeper than one.
 fn is_just(growth: &Growth) -> bool {
-    let holds =
-        |(whole, _)| growth.interval.is_some_and(|(low, high)| low <= whole && whole <= high);
+    let shown = |end: f64| (end * 100.0).round() / 100.0;
+    let Some((low, high)) = growth.interval else { return false };
+    let holds = |(whole, _)| shown(low) <= whole && whole <= shown(high);
     shape(growth).named().is_some_and(holds)
 }
 
@@ -349,6 +350,7 @@ mod tests {
         for (growth, expected) in [
             (growth(1.22, 1.04, 1.41), "1.22 [1.04, 1.41], nearest to a line, but steeper"),
             (growth(1.02, 0.96, 1.08), "1.02 [0.96, 1.08], a line"),
+            (growth(1.01, 1.002, 1.02), "1.01 [1.00, 1.02], a line"),
             (growth(1.8, 1.7, 1.9), "1.80 [1.70, 1.90], nearest to a parabola, but flatter"),
             (
                 growth(1.5, 1.3, 1.7),
