@@ -170,7 +170,7 @@ fn a_share_keeps_its_folder_and_one_without_trials_has_one_too() {
         ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot go there"),
         ("--out one", 2, "holds share 1/3, and a run without --shard cannot go there"),
         ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
-        ("--shard 1/3 --out one", 0, "1 of 1 trials are there already"),
+        ("--shard 1/3 --out one", 0, "1 of 1 trial is there already"),
     ] {
         let output = run(folder.path(), &format!("{words} {more}"));
         assert_eq!(code(&output), exit, "{more}: {}", stderr(&output));

@@ -306,7 +306,7 @@ fn an_archive_of_the_users_is_extracted_verified_and_removed_wherever_it_lies() 
     assert!(only_mine(place.path()));
     // The same bytes under another name and without compression are the same work.
     let again = run(out.path(), &words("else/y"));
-    assert!(stderr(&again).contains("1 of 1 trials are there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("1 of 1 trial is there already"), "{}", stderr(&again));
     let records = run(out.path(), "report r --format json");
     let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
     let trial = &trials[0];

@@ -367,7 +367,48 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let output = run(path, "report kept");
     assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("kept/then/curve/trials.ndjson"), "{}", stderr(&output));
+    let said = "kept/then/curve/trials.ndjson.zst: it is damaged or cut off";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+#[test]
+fn numbers_of_a_study_are_kept_apart_and_what_its_folder_has_lost_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let dry = study(path, STUDY, "--out out --dry-run --only once");
+    assert!(stdout(&dry).ends_with(" in 1 run\n"), "{}", stdout(&dry));
+    assert_eq!(code(&study(path, STUDY, "--out out")), 0);
+    put_beside(&path.join("out"));
+    let shown = |words: &str| stdout(&run(path, &format!("report out {words}")));
+    let text = shown("");
+    assert!(text.contains("Why (curve as then): dirops on classic, seed 1"), "{text}");
+    let legs = [("curve", "then"), ("curve", "today"), ("once", "as-it-stands")];
+    let told: serde_json::Value = serde_json::from_str(&shown("--format statistics")).unwrap();
+    let of = |what: &str| -> Vec<(String, String)> {
+        let word = |it: &serde_json::Value| it.as_str().unwrap().to_string();
+        let all = told[what].as_array().unwrap().iter();
+        let mut all: Vec<_> = all.map(|row| (word(&row["run"]), word(&row["as"]))).collect();
+        all.dedup();
+        all
+    };
+    let legs = legs.map(|(run, variant)| (run.to_string(), variant.to_string()));
+    assert_eq!((of("rows"), of("exponents")), (legs.to_vec(), legs[..2].to_vec()));
+    let table = shown("--format csv");
+    assert!(table.lines().next().unwrap().ends_with(",run,as,period,cacheable"), "{table}");
+    for (run, variant) in &legs {
+        assert!(table.contains(&format!(",{run},{variant},,\n")), "{table}");
+    }
+    std::fs::remove_dir_all(path.join("out/today")).unwrap();
+    let text = shown("");
+    assert!(text.starts_with("as today: not run. No trial is in today/curve: "), "{text}");
+    let told: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
+    assert_eq!(told["not_run"][0]["conditions"], "as today");
+    std::fs::remove_file(path.join("out/study.toml")).unwrap();
+    let lost = run(path, "report out");
+    assert_eq!(code(&lost), 2);
+    for part in ["its study.toml is missing: put it back", "fsdyno report 'out/then/curve'"] {
+        assert!(stderr(&lost).contains(part), "{}", stderr(&lost));
+    }
 }
 
 #[test]

@@ -35,10 +35,25 @@ pub fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
     read(File::open(&path)?, &path)
 }
 
+/// Whether what failed is the compressed form itself, and not the system that holds the file.
+pub fn is_damage(path: &Path, error: &io::Error) -> bool {
+    is_packed(path) && error.raw_os_error().is_none()
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == ENDING)
+}
+
 fn read(opened: File, path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let packed = path.extension().is_some_and(|ending| ending == ENDING);
-    Ok(match packed {
-        true => Box::new(BufReader::new(zstd::stream::read::Decoder::new(opened)?)),
+    Ok(match is_packed(path) {
+        true => {
+            let mut source = BufReader::new(opened);
+            // Of nothing the library makes nothing, which looks like a whole file without a line.
+            if source.fill_buf()?.is_empty() {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "it is empty"));
+            }
+            Box::new(BufReader::new(zstd::stream::read::Decoder::with_buffer(source)?))
+        }
         false => Box::new(BufReader::new(opened)),
     })
 }

@@ -167,34 +167,36 @@ pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
 /// look, or only after a repair; and what could not run.
 pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut said = Vec::new();
+    let all = |row: &Row| number::counted(row.tried.len(), "cut");
     let judged = |row: &Row| row.tried.len() - row.unmountable();
     let kept: Vec<&Row> =
         rows.iter().filter(|row| row.violations() == 0 && judged(row) > 0).collect();
     if !kept.is_empty() {
         let names: Vec<String> = kept.iter().map(|row| named(row)).collect();
         let cuts: usize = kept.iter().map(|row| judged(row)).sum();
+        let s = if cuts == 1 { "" } else { "s" };
         let cuts = number::count(cuts as u64);
         said.push(format!(
-            "No acknowledged byte or name was lost in {cuts} cuts of {}.",
+            "No acknowledged byte or name was lost in {cuts} cut{s} of {}.",
             names.join(", ")
         ));
     }
     for row in rows.iter().filter(|row| row.violations() > 0) {
         let cuts = row.count(|tried| tried.findings.violations() > 0);
         said.push(format!(
-            "{}: acknowledged bytes or names were lost in {cuts} of {} cuts, {} in all.",
+            "{}: acknowledged bytes or names were lost in {cuts} of {}, {} in all.",
             named(row),
-            row.tried.len(),
+            all(row),
             number::count(row.violations())
         ));
     }
     for row in rows.iter().filter(|row| row.unmountable() > 0) {
         said.push(format!(
-            "{}: nobody could look at what {} of {} cuts left (it could not be mounted, hung or panicked), so all \
+            "{}: nobody could look at what {} of {} left (it could not be mounted, hung or panicked), so all \
              that was acknowledged counts as lost there.",
             named(row),
             row.unmountable(),
-            row.tried.len()
+            all(row)
         ));
     }
     for row in rows {
@@ -203,16 +205,17 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
         let repaired = row.count(back) - forced;
         if repaired > 0 {
             said.push(format!(
-                "{}: {repaired} of {} cuts needed a repair, and what it left is what was judged.",
+                "{}: {repaired} of {} needed a repair, and what it left is what was judged.",
                 named(row),
-                row.tried.len()
+                all(row)
             ));
         }
         if forced > 0 {
             said.push(format!(
-                "{}: after {forced} of {} cuts no repair brought it back, and what was judged is what the last resort                  left, which throws the journal away.",
+                "{}: after {forced} of {} no repair brought it back, and what was judged is what the last resort \
+                 left, which throws the journal away.",
                 named(row),
-                row.tried.len()
+                all(row)
             ));
         }
     }
@@ -518,7 +521,7 @@ mod tests {
         let said = sentences(&rows).join(" ");
         for told in [
             "lost in 3 cuts of ext4.",
-            "nobody could look at what 1 of 1 cuts left",
+            "nobody could look at what 1 of 1 cut left",
             "old is skipped: no such driver.",
         ] {
             assert!(said.contains(told), "{told}: {said}");

@@ -3,44 +3,65 @@
 use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Nanos, Trial};
 
+use crate::part::Part;
+
 pub const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,age,disk,kernel,phase,\
     returned_ns,synced_ns,durable_ns,cpu_ns,kernel_cpu_ns,bytes_written,bytes_read,books,device_reads,\
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
     server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,sampler_cpu_ns,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,\
-    repeats_wanted,repeats_at_most,started";
+    repeats_wanted,repeats_at_most,started,user_ns,system_ns,run,as,period,cacheable";
 
 /// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
-/// nothing is rounded; a value that is unknown is empty. A trial without phases has one line.
-pub fn csv(trials: &[Trial]) -> String {
+/// nothing is rounded; a value that is unknown is empty. A trial without phases has one line. Of a study each line
+/// says of which run it is and under which conditions.
+pub fn csv(parts: &[Part<'_>]) -> String {
     let mut out = String::from(HEAD);
     out.push('\n');
-    for trial in trials {
+    for (part, trial) in parts.iter().flat_map(|part| part.trials.iter().map(move |t| (part, t))) {
         let start = trial_fields(trial);
         let wanted = trial.repeats.and_then(|rule| rule.wanted);
         let [wanted, at_most] = [wanted, trial.repeats.map(|rule| rule.at_most)]
             .map(|n| n.map(|n| n.to_string()).unwrap_or_default());
         // Where each run is a trial of its own, this tells it from others of its plan and seed.
         let rule = [wanted, at_most, trial.identity().started.to_string()];
+        let asked = asked_fields(part, trial);
         if trial.measured.phases.is_empty() {
-            let gap = vec![String::new(); COLUMNS - start.len() - rule.len()];
-            push_line(&mut out, start.iter().chain(&gap).chain(&rule));
+            let cpu = [String::new(), String::new()];
+            let known = start.len() + rule.len() + cpu.len() + asked.len();
+            let gap = vec![String::new(); COLUMNS - known];
+            push_line(&mut out, start.iter().chain(&gap).chain(&rule).chain(&cpu).chain(&asked));
         }
         for phase in &trial.measured.phases {
             let middle = phase_fields(trial, phase);
+            let cpu = [phase.user_ns, phase.system_ns].map(|ns| ns.0.to_string());
             for (kind, stats) in &phase.ops {
                 let times =
                     [stats.total_ns, stats.p50_ns, stats.p90_ns, stats.p99_ns, stats.p999_ns];
                 let mut end = vec![kind.name().to_string(), stats.count.to_string()];
                 end.extend(times.iter().chain([&stats.max_ns]).map(|ns| ns.0.to_string()));
-                push_line(&mut out, start.iter().chain(&middle).chain(&end).chain(&rule));
+                let phase = start.iter().chain(&middle).chain(&end);
+                push_line(&mut out, phase.chain(&rule).chain(&cpu).chain(&asked));
             }
         }
     }
     out
 }
 
-const COLUMNS: usize = 46;
+const COLUMNS: usize = 52;
+
+/// Of which run of a study it is, under which conditions, with which period's settings, and how much memory may hold
+/// what is cached (in bytes; empty where that is all).
+fn asked_fields(part: &Part<'_>, trial: &Trial) -> [String; 4] {
+    let period = trial.plan.filesystem.as_ref().and_then(|it| it.period.clone());
+    let cacheable = trial.plan.lab().and_then(|lab| lab.cacheable);
+    [
+        part.run.into(),
+        part.variant.into(),
+        period.unwrap_or_default(),
+        cacheable.map(|size| size.0.to_string()).unwrap_or_default(),
+    ]
+}
 
 fn trial_fields(trial: &Trial) -> Vec<String> {
     let plan = &trial.plan;
@@ -125,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_trial_phase_and_op_has_a_line() {
-        insta::assert_snapshot!(csv(&fixture::trials()[..1]));
+        insta::assert_snapshot!(csv(&[Part::whole(&fixture::trials()[..1])]));
     }
 
     #[test]
@@ -133,10 +154,32 @@ mod tests {
         let trials = fixture::with_failures();
         let failed: Vec<&Trial> = trials.iter().filter(|t| t.measured.phases.is_empty()).collect();
         assert!(!failed.is_empty());
-        let text = csv(&trials);
+        let text = csv(&[Part::whole(&trials)]);
         let line = text.lines().find(|line| line.contains(",skipped,")).unwrap();
         assert_eq!(line.matches(',').count(), COLUMNS - 1);
         assert_eq!(HEAD.matches(',').count(), COLUMNS - 1);
+    }
+
+    #[test]
+    fn lines_of_a_study_say_of_which_run_they_are_and_what_was_asked() {
+        let mut trials = fixture::single();
+        trials.truncate(2);
+        trials[0].plan.filesystem.as_mut().unwrap().period = Some("2001".into());
+        let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut trials[0].plan.medium else {
+            unreachable!()
+        };
+        lab.cacheable = Some(fsdyno_record::Bytes(64 << 20));
+        let part = |run, variant, trials| Part { run, variant, kernel: None, trials };
+        let parts = [part("curve", "then", &trials[..1]), part("curve", "today", &trials[1..])];
+        let text = csv(&parts);
+        let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        assert_eq!(heads[46..], ["user_ns", "system_ns", "run", "as", "period", "cacheable"]);
+        let phase = &trials[0].measured.phases[0];
+        let times = format!(",{},{}", phase.user_ns.0, phase.system_ns.0);
+        let line = |at: usize| text.lines().nth(at).unwrap();
+        assert!(line(1).ends_with(&format!("{times},curve,then,2001,67108864")), "{text}");
+        assert!(text.lines().last().unwrap().ends_with(",curve,today,,"), "{text}");
+        assert!(text.lines().all(|line| line.matches(',').count() == COLUMNS - 1), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
 use fsdyno_stats::validity::Flag;
 
+use crate::measure::Measure;
 use crate::number;
 use crate::view::{self, Section};
 
@@ -80,13 +81,36 @@ pub fn shape(growth: &Growth) -> Shape {
     }
 }
 
-/// `0.99 [0.98, 1.01], a line`.
+impl Shape {
+    /// Its exponent, and what it is called.
+    fn named(self) -> Option<(f64, &'static str)> {
+        match self {
+            Shape::Line => Some((1.0, "a line")),
+            Shape::Parabola => Some((2.0, "a parabola")),
+            Shape::Neither => None,
+        }
+    }
+}
+
+/// Whether the interval of the exponent, as it is shown, holds that of its shape: what is nearer to a line than to any
+/// other power may beyond doubt be steeper than one.
+fn is_just(growth: &Growth) -> bool {
+    let shown = |end: f64| (end * 100.0).round() / 100.0;
+    let Some((low, high)) = growth.interval else { return false };
+    let holds = |(whole, _)| shown(low) <= whole && whole <= shown(high);
+    shape(growth).named().is_some_and(holds)
+}
+
+/// `0.99 [0.98, 1.01], a line`; `1.22 [1.04, 1.41], nearest to a line, but steeper`.
 pub fn words(growth: &Growth) -> String {
-    let name = match shape(growth) {
-        Shape::Line => ", a line",
-        Shape::Parabola => ", a parabola",
-        Shape::Neither if growth.interval.is_none() => ", from two points, which every power fits",
-        Shape::Neither => ", neither a line nor a parabola beyond doubt",
+    let name = match shape(growth).named() {
+        Some((_, name)) if is_just(growth) => format!(", {name}"),
+        Some((whole, name)) => {
+            let way = if growth.exponent > whole { "steeper" } else { "flatter" };
+            format!(", nearest to {name}, but {way}")
+        }
+        None if growth.interval.is_none() => ", from two points, which every power fits".into(),
+        None => ", neither a line nor a parabola beyond doubt".into(),
     };
     let interval =
         growth.interval.map_or(String::new(), |(low, high)| format!(" [{low:.2}, {high:.2}]"));
@@ -95,6 +119,35 @@ pub fn words(growth: &Growth) -> String {
 
 /// The curves in these trials, in their order.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
+    let at = |here: &[&'a Trial], names: &Names| view::sections_named(here, names, None);
+    let of_each = each_point(trials, at);
+    of_each.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
+}
+
+/// Each point of each curve as a section of its own, by the time to returned, which the exponent is of; its
+/// comparisons are not raised for their number yet.
+pub fn points<'a>(trials: &'a [Trial], baseline: Option<&str>) -> Vec<Section<'a>> {
+    let measure = Some(Measure::Returned);
+    let at = |here: &[&'a Trial], names: &Names| view::unadjusted(here, names, baseline, measure);
+    let mut points = Vec::new();
+    for (sizes, sections) in each_point(trials, at) {
+        for (size, sections) in sizes.iter().zip(sections) {
+            points.extend(sections.into_iter().map(|section| {
+                let workload = format!("{} {FILES}={size}", section.workload);
+                Section { workload, ..section }
+            }));
+        }
+    }
+    points
+}
+
+/// The sizes of each curve, and the sections that `at` makes of its trials at each.
+type Points<'a> = (Vec<u64>, Vec<Vec<Section<'a>>>);
+
+fn each_point<'a>(
+    trials: &'a [Trial],
+    at: impl Fn(&[&'a Trial], &Names) -> Vec<Section<'a>>,
+) -> Vec<Points<'a>> {
     let of = |trial: &'a Trial, key: &str| trial.plan.workload.params.get(key).map(String::as_str);
     let files = |trial: &'a Trial| of(trial, FILES).and_then(|n| n.parse::<u64>().ok());
     let points = || trials.iter().filter(|trial| is_point(trial));
@@ -117,9 +170,10 @@ pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
         let names = Names::of(mine.iter().copied());
         let at = |size: &u64| {
             let here = mine.iter().copied().filter(|trial| files(trial) == Some(*size));
-            view::sections_named(&view::distinct(here), &names, None)
+            at(&view::distinct(here), &names)
         };
-        curves.extend(assemble(&sizes, sizes.iter().map(at).collect()));
+        let sections = sizes.iter().map(at).collect();
+        curves.push((sizes, sections));
     }
     curves
 }
@@ -143,7 +197,7 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
                     lines.push(Line { name: row.name.clone(), rows, growth: None });
                     lines.len() - 1
                 });
-                let workload = format!("{} files={}", section.workload, points[index]);
+                let workload = format!("{} {FILES}={}", section.workload, points[index]);
                 let place = Place {
                     returned: row.returned,
                     flags: row.flags.clone(),
@@ -236,25 +290,19 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     sentences
 }
 
-/// The curve in a sentence: which file systems grow as a line and which as a parabola; none where
+/// The curve in a sentence: which file systems grow as a line and which as a parabola, or nearest to one; none where
 /// nothing can be said.
 pub fn answer(curve: &Curve<'_>) -> Option<String> {
-    let of = |wanted: Shape| {
-        let names: Vec<&str> = curve
-            .lines
-            .iter()
-            .filter(|line| line.growth.as_ref().is_some_and(|growth| shape(growth) == wanted))
-            .map(|line| line.name.as_str())
-            .collect();
-        (!names.is_empty()).then(|| names.join(", "))
+    let of = |(wanted, just): (Shape, bool)| {
+        let is = |growth: &Growth| shape(growth) == wanted && is_just(growth) == just;
+        let lines = curve.lines.iter().filter(|line| line.growth.as_ref().is_some_and(is));
+        let names: Vec<&str> = lines.map(|line| line.name.as_str()).collect();
+        let (_, shape) = wanted.named()?;
+        let grows = if just { "grows as" } else { "grows nearest to" };
+        (!names.is_empty()).then(|| format!("{grows} {shape} on {}", names.join(", ")))
     };
-    let parts: Vec<String> = [
-        of(Shape::Line).map(|names| format!("grows as a line on {names}")),
-        of(Shape::Parabola).map(|names| format!("grows as a parabola on {names}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let kinds = [Shape::Line, Shape::Parabola].into_iter().flat_map(|s| [(s, true), (s, false)]);
+    let parts: Vec<String> = kinds.filter_map(of).collect();
     // A shape is no better than its points.
     let flags = flags(std::slice::from_ref(curve));
     let flags: Vec<&str> = flags.iter().map(|flag| flag.name()).collect();
@@ -289,6 +337,34 @@ mod tests {
         let ordinary = view::sections(&trials, None);
         assert!(ordinary.iter().all(|section| section.rows.iter().all(|row| row.returned.n == 1)));
         assert_eq!(ordinary.len(), 4);
+    }
+
+    #[test]
+    fn what_is_steeper_than_a_line_beyond_doubt_is_not_called_one() {
+        let growth = |exponent, low, high| Growth {
+            n: 12,
+            exponent,
+            interval: Some((low, high)),
+            error: Some(0.05),
+        };
+        for (growth, expected) in [
+            (growth(1.22, 1.04, 1.41), "1.22 [1.04, 1.41], nearest to a line, but steeper"),
+            (growth(1.02, 0.96, 1.08), "1.02 [0.96, 1.08], a line"),
+            (growth(1.01, 1.002, 1.02), "1.01 [1.00, 1.02], a line"),
+            (growth(1.8, 1.7, 1.9), "1.80 [1.70, 1.90], nearest to a parabola, but flatter"),
+            (
+                growth(1.5, 1.3, 1.7),
+                "1.50 [1.30, 1.70], neither a line nor a parabola beyond doubt",
+            ),
+        ] {
+            assert_eq!(words(&growth), expected);
+        }
+        let trials = fixture::curve();
+        let mut curves = curves(&trials);
+        curves[0].lines[0].growth = Some(growth(1.22, 1.04, 1.41));
+        curves[0].lines[1].growth = Some(growth(2.0, 1.9, 2.1));
+        let said = answer(&curves[0]).unwrap();
+        assert!(said.contains("grows nearest to a line on ext4 and grows as a parabola"), "{said}");
     }
 
     #[test]

@@ -143,10 +143,12 @@ fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
         How::Pairs(0) | How::Samples => return None,
         How::Pairs(left_out) => {
             let pairs = row.comparison.map_or(0, |comparison| comparison.n);
-            let (s, t) = (if pairs == 1 { "" } else { "s" }, if left_out == 1 { "" } else { "s" });
+            let (pairs, trials) =
+                (number::counted(pairs, "pair"), number::counted(left_out, "trial"));
+            let (have, are) = if left_out == 1 { ("has", "is") } else { ("have", "are") };
             format!(
-                "compared with {} by {pairs} pair{s} of equal seed; {left_out} trial{t} of the two have no \
-                 partner and are left out of the ratio",
+                "compared with {} by {pairs} of equal seed; {trials} of the two {have} no partner and {are} \
+                 left out of the ratio",
                 base.name
             )
         }
@@ -209,7 +211,9 @@ mod tests {
         trials.retain(|t| t.plan.label != "far" && (t.plan.label != "xfs" || t.seed > 1));
         let lines = told(&trials);
         assert!(
-            lines[0].contains("by 2 pairs of equal seed; 1 trial of the two have"),
+            lines[0].contains(
+                "by 2 pairs of equal seed; 1 trial of the two has no partner and is left"
+            ),
             "{lines:?}"
         );
         trials.iter_mut().filter(|t| t.plan.label == "xfs").for_each(|trial| trial.seed += 10);

@@ -34,6 +34,7 @@ mod number;
 mod original;
 mod page;
 mod pairing;
+mod part;
 mod promise;
 mod repeats;
 #[cfg(test)]
@@ -53,11 +54,13 @@ pub use crash::table as crash_table;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};
+pub use number::counted;
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, html, html_with, is_chart, study_page, why_charts,
 };
 pub use pairing::{How, Pairing};
+pub use part::Part;
 pub use series::{load_series, series_csv, series_text};
-pub use table::{Format, Style, table};
+pub use table::{Format, Style, table, table_of_parts};
 pub use view::{Run, distinct, main_op, verdicts};
 pub use why::load_why;

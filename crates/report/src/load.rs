@@ -6,6 +6,8 @@ use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
 use fsdyno_record::shared::OfRecords;
 use fsdyno_record::{SCHEMA, Trial};
 
+use crate::compressed;
+
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
@@ -45,6 +47,16 @@ pub enum LoadError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file is compressed and cannot be unpacked.
+    #[error(
+        "read {}: it is damaged or cut off ({source}); copy it again from where it came from", file.display()
+    )]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What the library said.
+        source: std::io::Error,
+    },
     /// A line is no trial.
     #[error("read {}:{line}: {message}", file.display())]
     BadLine {
@@ -80,8 +92,12 @@ pub enum LoadError {
 
 impl LoadError {
     pub(crate) fn of(file: &Path, error: ReadError) -> LoadError {
-        let file = file.into();
+        // Named as it lies there: perhaps in its compressed form alone.
+        let file = compressed::find(file).unwrap_or_else(|| file.into());
         match error {
+            ReadError::Io(source) if compressed::is_damage(&file, &source) => {
+                LoadError::Damaged { file, source }
+            }
             ReadError::Io(source) => LoadError::Unreadable { file, source },
             ReadError::Bad(BadLine { line, fault: Fault::Newer(found) }) => {
                 LoadError::Newer { file, line, found }
@@ -119,7 +135,7 @@ fn read(
     trials: &mut Vec<Trial>,
     of_records: &mut OfRecords,
 ) -> Result<Option<Torn>, LoadError> {
-    let opened = crate::compressed::open(file);
+    let opened = compressed::open(file);
     let source = opened.map_err(|error| LoadError::of(file, ReadError::Io(error)))?;
     let keep = |mut trial: Trial| {
         of_records.share(&mut trial);
@@ -132,7 +148,8 @@ fn read(
     } else {
         trials.extend(lines.records);
     }
-    Ok(lines.torn.map(|line| Torn { file: file.into(), line }))
+    let file = || compressed::find(file).unwrap_or_else(|| file.into());
+    Ok(lines.torn.map(|line| Torn { file: file(), line }))
 }
 
 #[cfg(test)]
@@ -194,6 +211,24 @@ mod tests {
         let folder = folder("{\"schema\":2,\"shape\":\"unknown\"}");
         let message = load([folder.path()]).unwrap_err().to_string();
         assert!(message.contains("schema is 2") && message.contains("newer fsdyno"), "{message}");
+    }
+
+    #[test]
+    fn a_compressed_file_that_is_damaged_is_named_as_it_lies_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = compressed::name(&folder.path().join(RECORDS));
+        let whole = compressed::packed(lines().concat().as_bytes()).unwrap();
+        for bytes in [&whole[..whole.len() / 2], &b"no such thing"[..], &[]] {
+            fs::write(&file, bytes).unwrap();
+            let message = load([folder.path()]).unwrap_err().to_string();
+            let begin = format!("read {}: it is damaged or cut off (", file.display());
+            assert!(message.starts_with(&begin), "{message}");
+            assert!(!message.contains("name a result folder"), "{message}");
+        }
+        let bad = compressed::packed(b"{\"schema\":1}\n").unwrap();
+        fs::write(&file, bad).unwrap();
+        let message = load([folder.path()]).unwrap_err().to_string();
+        assert!(message.contains("trials.ndjson.zst:1: "), "{message}");
     }
 
     #[test]

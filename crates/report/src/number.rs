@@ -47,6 +47,11 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// `1 trial`, `2 trials`.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A share as a percentage with two digits: `0.4 %`, `12 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -63,12 +68,38 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
+/// Numbers from here on are told as `1e15`: nobody counts their digits.
+const WHOLE: f64 = 1e15;
+
+/// So many significant digits and no empty decimals, whole where they all stand before the point; what is very small
+/// or very large as `3.48e-5`.
+pub fn significant(value: f64, digits: usize) -> String {
+    let size = value.abs();
+    let short = |text: &str| {
+        let text = if text.contains('.') { text.trim_end_matches('0') } else { text };
+        text.trim_end_matches('.').to_string()
+    };
+    // In this form it is rounded before its exponent is known, so 999.96 has that of 1000.
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
+    let Some((front, exponent)) = scientific.split_once('e') else { return scientific };
+    if size != 0.0 && !(0.0001..WHOLE).contains(&size) {
+        return format!("{}e{exponent}", short(front));
+    }
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    short(&format!("{value:.decimals$}"))
+}
+
 /// A ratio of times: `1.00` for what is measured against itself, `2.31x` and `0.43x` for others.
 pub fn relative(ratio: f64) -> String {
     if ratio == 1.0 {
         return "1.00".into();
     }
     let digits = match ratio {
+        // Two digits, however small or large: no ratio is shown as nothing.
+        r if r > 0.0 && !(0.00995..WHOLE).contains(&r) => {
+            return format!("{}x", significant(ratio, 2));
+        }
         r if r < 0.0995 => 3,
         r if r < 9.995 => 2,
         r if r < 99.95 => 1,
@@ -104,6 +135,11 @@ mod tests {
     }
 
     #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "run")), ["0 runs", "1 run", "2 runs"]);
+    }
+
+    #[test]
     fn percentages_never_hide_that_they_are_not_zero() {
         assert_eq!(
             [0.0, 0.00001, 0.0005, 0.004, 0.12].map(percent),
@@ -116,6 +152,8 @@ mod tests {
         let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(relative);
         let expected = ["1.00", "1.00x", "1.00x", "0.43x", "0.043x", "2.31x", "23.1x", "231x"];
         assert_eq!(shown, expected);
+        let far = [0.0051, 0.00012, 3.4e-7, 1e300].map(relative);
+        assert_eq!(far, ["0.0051x", "0.00012x", "3.4e-7x", "1e300x"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use fsdyno_stats::validity::Flag;
 use serde_json::{Value, json};
 
 use crate::compare::{self, Metric, Wanted};
+use crate::part::Part;
 use crate::table::{Format, Style, table};
 use crate::{fixture, statistics};
 
@@ -104,10 +105,16 @@ fn of_all_kinds() -> Vec<Vec<Trial>> {
 fn statistics_of_all_kinds_fit_their_schema() {
     let schema = include_str!("../../../docs/schema/statistics.schema.json");
     for trials in of_all_kinds() {
-        let text = statistics::json(&trials, Some("ext4"));
+        let text = statistics::json(&[Part::whole(&trials)], Some("ext4"));
         assert_eq!(misfits(schema, &text), Vec::<String>::new());
     }
-    assert_eq!(misfits(schema, r#"{"schema":1,"answer":[],"rows":[{}]}"#).len(), 26);
+    let trials = [fixture::trials(), fixture::curve()].concat();
+    let kernel = Some("6.1.0-44-amd64");
+    let part = Part { run: "names", variant: "then", kernel, trials: &trials };
+    let text = statistics::json(&[part, Part { run: "again", ..part }], None);
+    assert_eq!(misfits(schema, &text), Vec::<String>::new());
+    let empty = r#"{"schema":1,"answer":[],"rows":[{}],"exponents":[{}]}"#;
+    assert_eq!(misfits(schema, empty).len(), 29 + 13);
 }
 
 #[test]

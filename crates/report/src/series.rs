@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use fsdyno_record::Bytes;
-use fsdyno_record::lines::{self, LinesOf};
+use fsdyno_record::lines::{self, LinesOf, ReadError};
 use fsdyno_record::series::{FILE, PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 use unicode_width::UnicodeWidthStr;
@@ -52,7 +52,7 @@ pub fn load_series<'t, P: AsRef<Path>>(
         let source = match crate::compressed::open(&file) {
             Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(source) => return Err(LoadError::Unreadable { file, source }),
+            Err(error) => return Err(LoadError::of(&file, ReadError::Io(error))),
         };
         let keep = |series: Series| of_one(&series).then_some(series);
         let lines: LinesOf<Series> =

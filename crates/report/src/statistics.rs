@@ -2,39 +2,136 @@
 //!
 //! The records are `--format json`; this is what is computed from them (docs/statistics.md).
 
-use fsdyno_record::Trial;
 use fsdyno_stats::compare::{Comparison, Method, Verdict};
 use fsdyno_stats::describe;
+use fsdyno_stats::growth::Growth;
 use fsdyno_stats::interval::LEVEL;
 use serde_json::{Value, json};
 
 use crate::csv::push_line;
+use crate::curve::{self, Curve};
 use crate::described::Described;
+use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::How;
+use crate::part::Part;
 use crate::view::{self, Row, Section};
-use crate::{answer, repeats};
+use crate::{against, answer, repeats};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
 /// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names,
-/// ratios those of the row over what it is measured against.
-pub fn json(trials: &[Trial], baseline: Option<&str>) -> String {
-    let sections = view::sections(trials, baseline);
-    let rows = |section: &Section<'_>| -> Vec<Value> {
-        section.rows.iter().map(|row| self::row(row, section)).collect()
-    };
-    let answer = match sections.is_empty() {
-        true => Vec::new(),
-        false => answer::sentences(&sections, baseline),
-    };
-    let all = json!({
-        "schema": SCHEMA,
-        "answer": answer,
-        "rows": sections.iter().flat_map(rows).collect::<Vec<_>>(),
-    });
+/// ratios those of the row over what it is measured against, which is of the same part.
+pub fn json(parts: &[Part<'_>], baseline: Option<&str>) -> String {
+    let (mut answer, mut rows, mut exponents) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts {
+        let called = part.called().map(|called| format!("{called}: ")).unwrap_or_default();
+        let found = Found::of(part, baseline);
+        answer.extend(found.answer(baseline).into_iter().map(|said| format!("{called}{said}")));
+        for section in &found.sections {
+            rows.extend(section.rows.iter().map(|row| with_part(self::row(row, section), part)));
+        }
+        exponents.extend(found.lines().map(|line| with_part(line.json(), part)));
+    }
+    let all = json!({"schema": SCHEMA, "answer": answer, "rows": rows, "exponents": exponents});
     format!("{all:#}\n")
+}
+
+/// The same with the part that it is of; null of what is no study.
+fn with_part(mut value: Value, part: &Part<'_>) -> Value {
+    let word = |word: &str| Some(clean(word)).filter(|word| !word.is_empty());
+    value["run"] = json!(word(part.run));
+    value["as"] = json!(word(part.variant));
+    value["kernel"] = json!(part.kernel.map(clean));
+    value
+}
+
+/// All that is computed of a part.
+struct Found<'a> {
+    /// Every phase, the points of curves behind the others.
+    sections: Vec<Section<'a>>,
+    /// How many of them are no points.
+    whole: usize,
+    curves: Vec<Curve<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn of(part: &Part<'a>, baseline: Option<&str>) -> Found<'a> {
+        let mut sections = view::sections(part.trials, baseline);
+        let whole = sections.len();
+        let points = curve::points(part.trials, baseline);
+        if !points.is_empty() {
+            sections.extend(points);
+            // All that is compared here is one family.
+            against::adjust_all(&mut sections);
+        }
+        Found { sections, whole, curves: curve::curves(part.trials) }
+    }
+
+    fn answer(&self, baseline: Option<&str>) -> Vec<String> {
+        let sections = &self.sections[..self.whole];
+        let mut answer = match sections.is_empty() {
+            true => Vec::new(),
+            false => answer::sentences(sections, baseline),
+        };
+        answer.extend(self.curves.iter().filter_map(curve::answer));
+        answer
+    }
+
+    /// The lines of the curves that have an exponent.
+    fn lines(&self) -> impl Iterator<Item = Exponent<'_>> {
+        let lines = self.curves.iter().flat_map(|curve| &curve.lines);
+        lines.filter_map(|line| {
+            let place = line.rows.iter().flatten().next()?;
+            let (of, row, growth) = (&place.of, &place.row, line.growth?);
+            let (_, phase) = row.trials.first()?;
+            let points = line.rows.iter().flatten().count();
+            let (phase, label) = (clean(&phase.name), clean(row.label()));
+            Some(Exponent { workload: of, phase, name: &line.name, label, points, growth })
+        })
+    }
+}
+
+/// How the time of a row grows with the number of files.
+struct Exponent<'a> {
+    workload: &'a str,
+    phase: String,
+    name: &'a str,
+    label: String,
+    points: usize,
+    growth: Growth,
+}
+
+impl Exponent<'_> {
+    fn json(&self) -> Value {
+        let interval = self.growth.interval;
+        json!({
+            "workload": self.workload, "phase": self.phase, "row": self.name, "label": self.label,
+            "measure": Measure::Returned.name(), "points": self.points, "n": self.growth.n,
+            "exponent": self.growth.exponent,
+            "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
+        })
+    }
+
+    /// A line of the table, in which it is a measure of its own.
+    fn fields(&self) -> Vec<String> {
+        let growth = &self.growth;
+        let end = |end: Option<f64>| end.map(|end| end.to_string()).unwrap_or_default();
+        let mut fields = vec![
+            self.workload.to_string(),
+            self.phase.clone(),
+            self.name.to_string(),
+            "exponent".into(),
+            String::new(),
+            growth.n.to_string(),
+            growth.exponent.to_string(),
+            end(growth.interval.map(|i| i.0)),
+            end(growth.interval.map(|i| i.1)),
+        ];
+        fields.resize(COLUMNS - OF_PART, String::new());
+        fields
+    }
 }
 
 fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
@@ -110,14 +207,24 @@ pub fn verdict(verdict: Verdict) -> &'static str {
 
 const HEAD: &str = "workload,phase,row,measure,unit,n,mean,low,high,sd_sample,sd_population,cv,median,\
     drift_p,warmup_p,outliers,repeats_wanted,repeats_at_most,repeats_reached,versus,ratio,ratio_low,\
-    ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags\n";
+    ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags,run,as,kernel\n";
 
-/// A line for each row of the tables; what is unknown is empty.
-pub fn csv(trials: &[Trial], baseline: Option<&str>) -> String {
+/// How many columns there are ...
+const COLUMNS: usize = 34;
+
+/// ... and how many of them, the last, tell of which part a line is.
+const OF_PART: usize = 3;
+
+/// A line for each row of the tables and each point of a curve, then one for each exponent; what is unknown is empty.
+pub fn csv(parts: &[Part<'_>], baseline: Option<&str>) -> String {
     let mut out = String::from(HEAD);
-    for section in view::sections(trials, baseline) {
-        for row in &section.rows {
-            push_line(&mut out, fields(row, &section).iter());
+    for part in parts {
+        let kernel = part.kernel.unwrap_or_default().to_string();
+        let of_part = [part.run.to_string(), part.variant.to_string(), kernel];
+        let found = Found::of(part, baseline);
+        let rows = found.sections.iter().flat_map(|s| s.rows.iter().map(|row| fields(row, s)));
+        for line in rows.chain(found.lines().map(|line| line.fields())) {
+            push_line(&mut out, line.iter().chain(&of_part));
         }
     }
     out
@@ -169,8 +276,18 @@ fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::Trial;
+
     use super::*;
     use crate::fixture;
+
+    fn json(trials: &[Trial], baseline: Option<&str>) -> String {
+        super::json(&[Part::whole(trials)], baseline)
+    }
+
+    fn csv(trials: &[Trial], baseline: Option<&str>) -> String {
+        super::csv(&[Part::whole(trials)], baseline)
+    }
 
     #[test]
     fn every_row_has_both_deviations_the_median_and_its_comparison() {
@@ -213,5 +330,71 @@ mod tests {
         assert_eq!(row["comparison"]["relabelled"]["counted"], true);
         assert!(row["drift"]["p"].is_number());
         assert_eq!(json(&[], None).matches("\"rows\": []").count(), 1);
+    }
+
+    #[test]
+    fn runs_and_variants_of_a_study_are_never_compared_with_each_other() {
+        let (then, mut today) = (fixture::trials(), fixture::trials());
+        // Of one label in each only, so that there is nothing to compare within.
+        let mut then: Vec<Trial> = then.into_iter().filter(|t| t.plan.label == "ext4").collect();
+        today.retain(|trial| trial.plan.label == "xfs");
+        then.retain(|trial| trial.plan.workload.name == "dirops");
+        today.retain(|trial| trial.plan.workload.name == "dirops");
+        let part = |run, variant, trials| Part { run, variant, kernel: None, trials };
+        let parts = [part("names", "then", &then[..]), part("names", "today", &today)];
+        let all: Value = serde_json::from_str(&super::json(&parts, None)).unwrap();
+        let rows = all["rows"].as_array().unwrap();
+        let of: Vec<(&str, &str)> = rows
+            .iter()
+            .map(|row| (row["as"].as_str().unwrap(), row["label"].as_str().unwrap()))
+            .collect();
+        let expected = [("then", "ext4"), ("then", "ext4"), ("today", "xfs"), ("today", "xfs")];
+        assert_eq!(of, expected);
+        assert!(rows.iter().all(|row| row["comparison"].is_null() && row["run"] == "names"));
+        let answer = all["answer"].to_string();
+        assert!(answer.contains("names as then: Only one"), "{answer}");
+        assert!(!answer.contains("times as long"), "{answer}");
+        let table = super::csv(&parts, None);
+        let ends: Vec<bool> = table.lines().skip(1).map(|l| l.ends_with(",names,then,")).collect();
+        assert_eq!(ends, [true, true, false, false], "{table}");
+    }
+
+    #[test]
+    fn a_curve_gives_its_points_and_its_exponents() {
+        let all: Value = serde_json::from_str(&json(&fixture::curve(), None)).unwrap();
+        let rows = all["rows"].as_array().unwrap();
+        // Four sizes, two file systems, two phases.
+        assert_eq!(rows.len(), 16);
+        let first = &rows[0];
+        assert!(first["workload"].as_str().unwrap().ends_with("files=1000"), "{first}");
+        assert_eq!(
+            (&first["measure"], &first["mean"], &first["run"]),
+            (&json!("returned"), &json!(0.1), &Value::Null)
+        );
+        let exponents = all["exponents"].as_array().unwrap();
+        let told: Vec<(&str, &str, i64)> = exponents
+            .iter()
+            .map(|it| {
+                let power = it["exponent"].as_f64().unwrap().round() as i64;
+                (it["phase"].as_str().unwrap(), it["row"].as_str().unwrap(), power)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("create", "ext4", 1),
+                ("create", "linear", 2),
+                ("delete", "ext4", 1),
+                ("delete", "linear", 2)
+            ]
+        );
+        assert_eq!((&exponents[0]["points"], &exponents[0]["n"]), (&json!(4), &json!(4)));
+        assert!(all["answer"][0].as_str().unwrap().contains("grows as a line on ext4"), "{all}");
+        let table = csv(&fixture::curve(), None);
+        assert_eq!(table.lines().count(), 1 + 16 + 4);
+        assert_eq!(table.lines().filter(|line| line.contains(",exponent,,4,")).count(), 4);
+        let commas = |line: &str| line.matches(',').count();
+        let mut plain = table.lines().filter(|line| !line.contains('"'));
+        assert!(plain.all(|line| commas(line) == COLUMNS - 1), "{table}");
     }
 }

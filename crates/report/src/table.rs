@@ -6,6 +6,7 @@ use crate::csv::csv;
 use crate::error::ReportError;
 use crate::markdown::markdown;
 use crate::original::original;
+use crate::part::Part;
 use crate::statistics;
 use crate::text::text;
 
@@ -16,7 +17,7 @@ pub enum Format {
     Text,
     /// Aligned columns in 72 columns of plain ASCII.
     Mail,
-    /// The records themselves, as one array.
+    /// The records themselves, as one array; of a study's folder its claims, judged.
     Json,
     /// One line per trial, phase and op.
     Csv,
@@ -35,7 +36,11 @@ impl Format {
     pub const ALL: &[(&str, &str, Format)] = &[
         ("text", "A table for a terminal", Format::Text),
         ("mail", "A table of 72 columns for a mailing list", Format::Mail),
-        ("json", "The records themselves", Format::Json),
+        (
+            "json",
+            "The records themselves; of a study its claims and what became of them",
+            Format::Json,
+        ),
         ("csv", "One line per trial, phase and op", Format::Csv),
         (
             "statistics",
@@ -86,11 +91,26 @@ pub fn table(
         Format::Text => Ok(text(trials, baseline, style, false)),
         Format::Mail => Ok(text(trials, baseline, Style { color: false, width: MAIL_WIDTH }, true)),
         Format::Json => json(trials),
-        Format::Csv => Ok(csv(trials)),
-        Format::Statistics => Ok(statistics::json(trials, baseline)),
-        Format::StatisticsCsv => Ok(statistics::csv(trials, baseline)),
+        Format::Csv => Ok(csv(&[Part::whole(trials)])),
+        Format::Statistics => Ok(statistics::json(&[Part::whole(trials)], baseline)),
+        Format::StatisticsCsv => Ok(statistics::csv(&[Part::whole(trials)], baseline)),
         Format::Markdown => Ok(markdown(trials, baseline)),
         Format::Original => original(trials),
+    }
+}
+
+/// The parts of a study in a format that tells them apart, and compares nothing across them; none in the others, which
+/// have no place for that.
+pub fn table_of_parts(
+    parts: &[Part<'_>],
+    baseline: Option<&str>,
+    format: Format,
+) -> Option<String> {
+    match format {
+        Format::Csv => Some(csv(parts)),
+        Format::Statistics => Some(statistics::json(parts, baseline)),
+        Format::StatisticsCsv => Some(statistics::csv(parts, baseline)),
+        _ => None,
     }
 }
 

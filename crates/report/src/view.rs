@@ -166,6 +166,19 @@ pub fn sections_named<'a>(
     rows: &Names,
     baseline: Option<&str>,
 ) -> Vec<Section<'a>> {
+    let mut sections = unadjusted(trials, rows, baseline, None);
+    against::adjust_all(&mut sections);
+    sections
+}
+
+/// The same, by this measure if one is given, before the comparisons are raised for their number: the caller has more
+/// of them.
+pub fn unadjusted<'a>(
+    trials: &[&'a Trial],
+    rows: &Names,
+    baseline: Option<&str>,
+    measure: Option<Measure>,
+) -> Vec<Section<'a>> {
     let names = Names::of(trials.iter().copied());
     let workloads: Vec<String> =
         trials.iter().map(|trial| clean(&names.workload(*trial))).collect();
@@ -189,10 +202,17 @@ pub fn sections_named<'a>(
     }
     let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
-    let section = |(workload, phase, of)| section(workload, phase, by_name(of, rows), baseline);
-    let mut sections: Vec<Section<'a>> = groups.into_iter().filter_map(section).collect();
-    against::adjust_all(&mut sections);
-    sections
+    let section = |(workload, phase, of)| {
+        let asked = Asked { baseline, measure };
+        section(workload, phase, by_name(of, rows), &asked)
+    };
+    groups.into_iter().filter_map(section).collect()
+}
+
+/// What a section's rows are held against, and by what if not by the usual.
+struct Asked<'b> {
+    baseline: Option<&'b str>,
+    measure: Option<Measure>,
 }
 
 /// Trials that succeeded, each once: the same lab trial read from two folders is one trial, and
@@ -209,13 +229,14 @@ fn section<'a>(
     workload: String,
     phase: &str,
     groups: Vec<Group<'a>>,
-    baseline: Option<&str>,
+    asked: &Asked<'_>,
 ) -> Option<Section<'a>> {
+    let baseline = asked.baseline;
     let trials: Runs<'a> = groups.iter().flat_map(|group| group.trials.iter().copied()).collect();
     let main_op = main_op(&trials);
     let unit = trials.iter().find_map(|(_, phase)| phase.unit.clone());
     let latency_op = latency_op(&trials, main_op);
-    let measure = Measure::of(trials.iter());
+    let measure = asked.measure.unwrap_or_else(|| Measure::of(trials.iter()));
     let shown = Shown { main_op, latency_op, unit: unit.as_deref(), measure };
     let mut rows: Vec<Row<'a>> =
         groups.into_iter().filter_map(|group| row(group, &shown)).collect();

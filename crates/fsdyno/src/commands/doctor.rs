@@ -42,7 +42,8 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
     if doctor.clear_caches {
         let files = fsdyno_lab::clear_caches(&user_cache())
             .map_err(|error| Failure::wrong(format!("failed to empty the caches: {error}")))?;
-        say(&format!("{files} files removed; what is needed again is made again"));
+        let files = fsdyno_report::counted(files, "file");
+        say(&format!("{files} removed; what is needed again is made again"));
         return Ok(Exit::Good);
     }
     let findings = look();

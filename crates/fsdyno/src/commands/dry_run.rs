@@ -6,7 +6,7 @@ use fsdyno_media::block::Seen;
 use fsdyno_record::naming::Names;
 use fsdyno_record::plan::{IssuerPlan, MediumPlan, RaidPlan};
 use fsdyno_record::{OpKind, Plan};
-use fsdyno_report::Format;
+use fsdyno_report::{Format, counted};
 use fsdyno_study::{Cell, Slot};
 use serde_json::json;
 
@@ -156,8 +156,8 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
         text.push_str(&format!("   needs: {} in {} inodes\n", needs.bytes, needs.inodes));
     }
     let seed = schedule.iter().map(|slot| slot.seed).min().unwrap_or(0);
-    let trials = schedule.len();
-    text.push_str(&format!("{trials} trials in this order:"));
+    let trials = counted(schedule.len(), "trial");
+    text.push_str(&format!("{trials} in this order:"));
     for slot in schedule {
         text.push_str(&format!(" {}/{}", slot.cell + 1, slot.seed));
     }

@@ -1,6 +1,7 @@
 //! `fsdyno merge`: the shares of one command, run on several machines, become one result folder.
 
 use fsdyno_record::trial::Outcome;
+use fsdyno_report::counted;
 use fsdyno_study::{Merged, Share};
 
 use crate::cli::Merge;
@@ -45,6 +46,8 @@ fn say_what_was_found(merged: &Merged) {
         ));
     }
     if merged.twice > 0 {
-        say(&format!("fsdyno: {} trials were there twice, with the same digits", merged.twice));
+        let (trials, were) =
+            (counted(merged.twice, "trial"), if merged.twice == 1 { "was" } else { "were" });
+        say(&format!("fsdyno: {trials} {were} there twice, with the same digits"));
     }
 }

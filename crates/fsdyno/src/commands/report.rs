@@ -1,6 +1,6 @@
 //! `fsdyno report`: stored results as a table, as data, as one HTML file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsdyno_record::series::Series;
 use fsdyno_record::{Plan, Trial};
@@ -25,6 +25,14 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(rows) = super::crash::stored(&report.results)? {
         return super::crash::report(report, &rows);
     }
+    if let Some(finding) = report.results.iter().find_map(|path| lone_finding(path)) {
+        return Err(Failure::wrong(format!(
+            "'{0}' is a finding of fsdyno crash, and the table of its run ({1}) is not there; do again what it says \
+             with: fsdyno crash --replay '{0}'",
+            finding.display(),
+            fsdyno_crash::FILE
+        )));
+    }
     let loaded = fsdyno_report::load(&report.results)?;
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
@@ -47,6 +55,28 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     }
     print(&trials, baseline, report.format)?;
     Ok(Exit::Good)
+}
+
+/// The first finding of `fsdyno crash` in a folder that has neither records nor the rows that it was one of, or the
+/// path itself.
+fn lone_finding(path: &Path) -> Option<PathBuf> {
+    let is_finding = |path: &PathBuf| {
+        let is_json = path.extension().is_some_and(|ending| ending == "json") && path.is_file();
+        let text = std::fs::read_to_string(path).ok().filter(|_| is_json);
+        text.is_some_and(|text| fsdyno_crash::Finding::read(&text).is_ok())
+    };
+    if path.is_file() {
+        return Some(path.to_path_buf()).filter(is_finding);
+    }
+    let has = |name: &str| fsdyno_report::compressed::find(&path.join(name)).is_some();
+    if has(fsdyno_record::lines::FILE) || has(fsdyno_crash::FILE) {
+        return None;
+    }
+    let entries = path.read_dir().into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.extend(super::crash::findings_in(path).unwrap_or_default());
+    files.sort();
+    files.into_iter().find(is_finding)
 }
 
 /// Refuses a baseline that is none of the labels, with the nearest that is.
@@ -154,6 +184,24 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_finding_without_the_table_of_its_run_is_known_for_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash");
+        let text = std::fs::read_to_string(Path::new(kept).join("ext4-0079.json")).unwrap();
+        std::fs::write(at("a.json"), "{}").unwrap();
+        assert_eq!(lone_finding(folder.path()), None);
+        std::fs::create_dir(at("findings")).unwrap();
+        std::fs::write(at("findings/ext4-0079.json"), text).unwrap();
+        assert_eq!(lone_finding(folder.path()), Some(at("findings/ext4-0079.json")));
+        let itself = lone_finding(&at("findings/ext4-0079.json"));
+        assert_eq!(itself, Some(at("findings/ext4-0079.json")));
+        assert_eq!(lone_finding(&at("a.json")), None);
+        std::fs::write(at("crash.json"), "[]").unwrap();
+        assert_eq!(lone_finding(folder.path()), None);
+    }
 
     #[test]
     fn a_baseline_must_be_one_of_the_labels() {

@@ -8,6 +8,7 @@ use fsdyno_record::plan::{BootPlan, MediumPlan};
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Repeats, Trial};
+use fsdyno_report::counted;
 use fsdyno_study::{Cell, Place, Share, Slot, Store, Summary};
 use fsdyno_venue::{Venue, VenueError};
 
@@ -39,7 +40,8 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let shown = match (&measured, run.shard) {
         // A share without trials is a folder too, so that a merge finds what its command names.
         (Ok(summary), Some(shard)) if summary.trials() == 0 => {
-            say(&format!("fsdyno: share {shard} has none of the {} trials", planned(run, &cells)));
+            let all = counted(planned(run, &cells), "trial");
+            say(&format!("fsdyno: share {shard} has none of the {all}"));
             Ok(())
         }
         _ => show(run, &cells, store),
@@ -48,9 +50,9 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     shown?;
     if stop.load(Ordering::Relaxed) && summary.left > 0 {
         say(&format!(
-            "fsdyno: stopped with {} of {} trials to go; go on with:\n  {}",
+            "fsdyno: stopped with {} of {} to go; go on with:\n  {}",
             summary.left,
-            summary.trials(),
+            counted(summary.trials(), "trial"),
             again(&folder)
         ));
         return Ok(Exit::Stopped);
@@ -276,10 +278,9 @@ pub fn go(
 ) -> Result<Summary, Failure> {
     let there = schedule.iter().filter(|slot| fsdyno_study::is_there(store, cells, slot)).count();
     if there > 0 {
-        say(&format!(
-            "fsdyno: {there} of {} trials are there already and are not run again",
-            schedule.len()
-        ));
+        let all = counted(schedule.len(), "trial");
+        let are = if there == 1 { "is" } else { "are" };
+        say(&format!("fsdyno: {there} of {all} {are} there already and {are} not run again"));
         say_unlogged(run, store, cells, schedule);
     }
     let todo = fsdyno_study::todo(schedule, cells, store);

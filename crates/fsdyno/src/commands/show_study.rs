@@ -11,7 +11,13 @@ use crate::output;
 /// The study of this name or in this file, for people and for programs.
 pub fn study(name: &str) -> Result<(String, Value), Failure> {
     let (_, file) = study::named(name)?;
-    Ok((text(&file), value(&file)))
+    Ok((clean(&text(&file)), value(&file)))
+}
+
+/// Text of a user's file made fit for a terminal: only its lines are ours.
+fn clean(text: &str) -> String {
+    let plain = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    text.chars().map(plain).collect()
 }
 
 fn text(file: &StudyFile) -> String {
@@ -169,4 +175,22 @@ fn value(file: &StudyFile) -> Value {
         "published": file.published.iter().map(table).collect::<Vec<_>>(),
         "claims": file.claims.iter().map(claim).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_study_speaks_to_the_terminal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        let own = "title = \"t\\u001b[2J\"\nquestion = \"q\\u0007\"\nsource = \"s\\r\"\n\
+                   about = \"a\\u009b\"\n[[run]]\nname = \"a\"\nworkload = \"dirops\"\n";
+        std::fs::write(&path, own).unwrap();
+        let (text, value) = study(&path.display().to_string()).unwrap();
+        assert!(text.starts_with("t\u{fffd}[2J\n"), "{text}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(value["title"], "t\u{1b}[2J");
+    }
 }

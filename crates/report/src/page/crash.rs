@@ -123,9 +123,9 @@ fn title(rows: &[Row]) -> String {
 
 fn compared(rows: &[Row]) -> String {
     let cuts: usize = rows.iter().map(|row| row.tried.len()).sum();
-    let cuts = number::count(cuts as u64);
-    let plural = if rows.len() == 1 { "" } else { "s" };
-    format!("{cuts} cuts of {} file system{plural}, each mounted, walked and checked.", rows.len())
+    let s = if cuts == 1 { "" } else { "s" };
+    let (cuts, rows) = (number::count(cuts as u64), number::counted(rows.len(), "file system"));
+    format!("{cuts} cut{s} of {rows}, each mounted, walked and checked.")
 }
 
 /// The first violations of each, in words.

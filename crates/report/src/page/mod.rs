@@ -80,7 +80,7 @@ pub fn html_with(
     told: &[Told],
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
-    page_of(None, trials, Beside { series, told, crashed: &[] }, baseline)
+    page_of(None, trials, Beside { series, told, ..Beside::default() }, baseline)
 }
 
 /// The page of a study: its claims with their verdicts and its published tables beside the measured ones
@@ -100,9 +100,10 @@ pub fn study_page(
 fn page_of(
     judged: Option<&Judged>,
     trials: &[Trial],
-    Beside { series, told, crashed }: Beside<'_>,
+    beside: Beside<'_>,
     baseline: Option<&str>,
 ) -> Result<String, ReportError> {
+    let Beside { series, told, crashed, .. } = beside;
     let sections = view::sections(trials, baseline);
     let curves = curve::curves(trials);
     let on_curves =
@@ -128,7 +129,7 @@ fn page_of(
     let cuts = power_cuts(crashed, &mut room);
     let cuts_at = cuts.as_ref().map(|part| part.id.clone());
     parts.extend(cuts);
-    let explained = why::views(told, &mut room);
+    let explained = why::views(told, beside.places, &mut room);
     let leads = study::Leads::of(&explained, crashed, cuts_at);
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     let page = environment.get_template("page")?.render(context! {
@@ -140,7 +141,7 @@ fn page_of(
         compared => compared(trials, &sections, &curves),
         broken => room::lines(promise::broken(trials)),
         answer => room::lines(match judged {
-            Some(judged) => crate::study::counts(judged),
+            Some(judged) => [beside.not_run(), crate::study::counts(judged)].concat(),
             None => answers(&sections, &curves, baseline),
         }),
         subject => room::lines(subject::lines(trials)),

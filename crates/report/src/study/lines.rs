@@ -1,7 +1,7 @@
 //! What every printed form of a study's end has in common: its sentences, and its tables as text.
 
 use super::{Claim, Judged, Number, Table, Variant, Verdict};
-use crate::number::{clean, percent, relative};
+use crate::number::{clean, percent, relative, significant};
 
 /// What marks a published number that is in doubt.
 pub const DOUBT: &str = "?";
@@ -34,8 +34,13 @@ fn name(variant: &Variant) -> String {
     clean(&format!("{}{scale}", variant.name))
 }
 
-/// `as then, scale 1/10: kernel 6.1.0-44-amd64`.
+/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; of a timeline's point, whose name has its kernel, the name alone.
 pub fn subject(variant: &Variant) -> String {
+    if variant.kernel.is_some()
+        && variant.kernels.iter().all(|it| Some(it) == variant.kernel.as_ref())
+    {
+        return name(variant);
+    }
     let kernels = match variant.kernels.as_slice() {
         [] => "no kernel: all of it ran in a model".to_string(),
         [one] => format!("kernel {one}"),
@@ -44,21 +49,9 @@ pub fn subject(variant: &Variant) -> String {
     clean(&format!("{}: {kernels}", name(variant)))
 }
 
-/// A number of four digits, whole from a thousand on.
+/// A number of four significant digits, whole from a thousand on; what is very small or very large as `3.48e-5`.
 pub fn digits(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 999.95 => 0,
-        size if size >= 99.995 => 1,
-        size if size >= 9.9995 => 2,
-        size if size >= 0.9995 || size == 0.0 => 3,
-        _ => 4,
-    };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
-    } else {
-        text
-    }
+    significant(value, 4)
 }
 
 /// What was measured and published, as far as there is anything, as name and value.
@@ -220,6 +213,16 @@ mod tests {
     #[test]
     fn four_digits_and_no_empty_decimals() {
         let shown = [0.0, 0.01234, 1.5, 15.704, 171.15, 1999.8, 725_000.0].map(digits);
-        assert_eq!(shown, ["0", "0.0123", "1.5", "15.7", "171.2", "2000", "725000"]);
+        assert_eq!(shown, ["0", "0.01234", "1.5", "15.7", "171.2", "2000", "725000"]);
+    }
+
+    #[test]
+    fn what_is_small_is_not_shown_as_nothing_and_what_is_huge_has_no_tail_of_zeros() {
+        let small = [3.48e-5, 0.00012344, 0.000099996, 0.0001, 1e-300, -2.5e-7, 1e-9].map(digits);
+        let shown = ["3.48e-5", "0.0001234", "1e-4", "0.0001", "1e-300", "-2.5e-7", "1e-9"];
+        assert_eq!(small, shown);
+        let edges = [0.99994, 0.99996, 9.9994, 9.9996, 999.94, 999.96, 1234.5].map(digits);
+        assert_eq!(edges, ["0.9999", "1", "9.999", "10", "999.9", "1000", "1234"]);
+        assert_eq!([1e300, 123_456_789_012.0].map(digits), ["1e300", "123456789012"]);
     }
 }

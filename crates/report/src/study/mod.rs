@@ -11,7 +11,7 @@ mod timeline;
 
 use serde::Serialize;
 
-pub use beside::Beside;
+pub use beside::{Beside, NotRun};
 pub(crate) use lines::{claim_facts, count, grids, notes_of_table, subject};
 pub use lines::{counts, digits};
 pub use markdown::markdown;
@@ -227,18 +227,21 @@ pub struct Cell {
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// The whole of it for programs, nothing rounded: docs/schema/judged.schema.json; ends in a newline.
+/// The whole of it for programs, nothing rounded, with what was not run: docs/schema/judged.schema.json; ends in a
+/// newline.
 ///
 /// # Errors
 /// Only [`crate::ReportError::Json`].
-pub fn json(judged: &Judged) -> Result<String, crate::ReportError> {
+pub fn json(judged: &Judged, beside: Beside<'_>) -> Result<String, crate::ReportError> {
     #[derive(Serialize)]
     struct Versioned<'a> {
         schema: u32,
         #[serde(flatten)]
         judged: &'a Judged,
+        not_run: &'a [NotRun],
     }
-    Ok(serde_json::to_string_pretty(&Versioned { schema: SCHEMA, judged })? + "\n")
+    let whole = Versioned { schema: SCHEMA, judged, not_run: beside.not_run };
+    Ok(serde_json::to_string_pretty(&whole)? + "\n")
 }
 
 #[cfg(test)]

@@ -145,8 +145,10 @@ mod tests {
             crate::study::markdown(&judged),
         ] {
             let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-            assert!(at("kernel by kernel") < at("as then, kernel 5.10.0-32-amd64: kernel"));
+            let own = "as then, kernel 5.10.0-32-amd64\n";
+            assert!(at("kernel by kernel") < at(own));
             assert!(text.contains("reversed 0.61"), "{text}");
+            assert!(!text.contains("amd64: kernel"), "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use fsdyno_record::Trial;
-use fsdyno_record::lines::{self, LinesOf};
+use fsdyno_record::lines::{self, LinesOf, ReadError};
 use fsdyno_why::Told;
 use fsdyno_why::stored::FILE;
 
@@ -47,7 +47,7 @@ pub fn read_why(folder: &Path) -> Result<(Vec<Told>, Option<Torn>), LoadError> {
     let source = match crate::compressed::open(&file) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
-        Err(source) => return Err(LoadError::Unreadable { file, source }),
+        Err(error) => return Err(LoadError::of(&file, ReadError::Io(error))),
     };
     let lines: LinesOf<Told> =
         lines::read_from(source, Some).map_err(|error| LoadError::of(&file, error))?;

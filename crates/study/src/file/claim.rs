@@ -97,12 +97,19 @@ pub enum Bound {
     Between(f64, f64),
 }
 
+/// A bound as it was typed; what is very small or very large as `1e-300`.
+pub fn shown(bound: f64) -> String {
+    let plain = bound == 0.0 || (1e-4..1e15).contains(&bound.abs());
+    if plain { bound.to_string() } else { format!("{bound:e}") }
+}
+
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Bound::MoreThan(bound) => write!(f, "more than {bound}"),
-            Bound::LessThan(bound) => write!(f, "less than {bound}"),
-            Bound::Between(low, high) => write!(f, "{low} to {high}"),
+            // As typed, but for what would be a row of zeros.
+            Bound::MoreThan(bound) => write!(f, "more than {}", shown(*bound)),
+            Bound::LessThan(bound) => write!(f, "less than {}", shown(*bound)),
+            Bound::Between(low, high) => write!(f, "{} to {}", shown(*low), shown(*high)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_report::study::digits;
-use fsdyno_report::{How, Pairing};
+use fsdyno_report::{How, Pairing, counted};
 use fsdyno_stats::validity::Flag;
 use fsdyno_stats::{Estimate, Summary, growth};
 
@@ -59,7 +59,8 @@ impl Measured {
         }
         if found.failed > 0 {
             let (n, row) = (found.failed, &cell.row);
-            self.note(format!("{n} trials of '{row}' did not end well and are not counted."));
+            let (trials, are) = (counted(n, "trial"), if n == 1 { "is" } else { "are" });
+            self.note(format!("{trials} of '{row}' did not end well and {are} not counted."));
         }
         if let Some(op) = figure::unnamed_op(cell, &found.runs) {
             let (figure, phase) = (cell.figure.name(), cell.phases.join(", "));
@@ -283,13 +284,15 @@ pub fn words(check: &Check) -> String {
     }
     let at = if same(&|a, b| a.at == b.at) { at.concat() } else { String::new() };
     let of = of.join(" ") + &at;
+    // Where the sides have nothing in common, their labels say it all.
+    let head = if of.is_empty() { String::new() } else { format!("{}: ", of.trim_start()) };
     let owned: Vec<Cell> = cells.iter().map(|cell| (*cell).clone()).collect();
     let labels: Vec<String> = owned.iter().map(|cell| label(cell, &owned)).collect();
     match check {
-        Check::Ratio { bound, .. } => format!("{of}: {} over {}; {bound}", labels[0], labels[1]),
-        Check::Order(_) => format!("{of}: {}", labels.join(" < ")),
+        Check::Ratio { bound, .. } => format!("{head}{} over {}; {bound}", labels[0], labels[1]),
+        Check::Order(_) => format!("{head}{}", labels.join(" < ")),
         Check::Within { at_most, .. } => {
-            format!("{of}: {}; the largest at most {at_most} times the smallest", labels.join(", "))
+            format!("{head}{}; the largest at most {at_most} times the smallest", labels.join(", "))
         }
         Check::Value { bound, .. } => format!("{of}: {}; {bound} {}", labels[0], cell.unit.name),
         Check::Exponent { bound, .. } => {

@@ -128,13 +128,11 @@ fn fill(
 
 /// A file of the folder, compressed; none where there is none.
 fn packed(file: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    if compressed::find(file).is_none() {
-        return Ok(None);
-    }
+    let Some(found) = compressed::find(file) else { return Ok(None) };
     let mut bytes = Vec::new();
     let read = compressed::open(file).and_then(|mut source| source.read_to_end(&mut bytes));
     let packed = read.and_then(|_| compressed::packed(&bytes));
-    let failed = |error| Failure::wrong(format!("failed to read '{}': {error}", file.display()));
+    let failed = |error| Failure::wrong(format!("failed to read '{}': {error}", found.display()));
     packed.map(Some).map_err(failed)
 }
 

@@ -1,12 +1,13 @@
 //! The end of a study: published tables beside measured ones, and what became of each claim.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fsdyno_crash::Row;
 use fsdyno_record::Trial;
-use fsdyno_report::study::Beside;
-use fsdyno_report::{Format, Style, study};
-use fsdyno_study::file::StudyFile;
+use fsdyno_report::study::{Beside, Judged, NotRun};
+use fsdyno_report::{Format, Part, Style, study};
+use fsdyno_study::file::{StudyFile, Variant};
 use fsdyno_study::judge::{RunResult, judge};
 
 use fsdyno_why::Told;
@@ -20,7 +21,7 @@ use crate::output::{self, say};
 /// The folder of a study among results that are to be shown.
 ///
 /// # Errors
-/// One that stands beside others.
+/// One that stands beside others, or has lost the study's file.
 pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
     let found = results.iter().find(|path| path.join(stored::FILE).is_file());
     match (found, results.len()) {
@@ -29,7 +30,16 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
             "'{0}' is the folder of a study, and is shown alone: fsdyno report '{0}'",
             folder.display()
         ))),
-        (None, _) => Ok(None),
+        (None, _) => match results.iter().find_map(|path| Some((path, stored::orphan(path)?))) {
+            Some((folder, run)) => Err(Failure::wrong(format!(
+                "'{}' is laid out as the folder of a study, and its {} is missing: put it back, or show one run by \
+                 itself: fsdyno report '{}'",
+                folder.display(),
+                stored::FILE,
+                run.display()
+            ))),
+            None => Ok(None),
+        },
     }
 }
 
@@ -57,8 +67,7 @@ pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }
     if let Some(into) = &asked.archive {
-        let told =
-            study::markdown(&end.judged) + &end.beside().text(Format::Markdown, Style::default());
+        let told = end.whole(Format::Markdown, Style::default(), study::markdown(&end.judged));
         let kept = archive::Kept { title: &end.judged.title, told, page: end.html(baseline)? };
         archive::write((folder, into), &file, &kept)?;
     }
@@ -89,13 +98,44 @@ fn or_say<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
     })
 }
 
+/// One run in one variant (and on one kernel of a timeline): which of all trials are its own.
+struct Ran {
+    run: String,
+    variant: Variant,
+    kernel: Option<String>,
+    trials: Range<usize>,
+}
+
+/// The conditions that the study has and of which no trial is there.
+fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
+    let words = |variant: &Variant| variant.words().to_string();
+    let is_there = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
+    let missing = file.variants().into_iter().filter(|variant| !is_there(&words(variant)));
+    let told = missing.map(|variant| {
+        let own = file.runs.iter().filter(|run| run.has(variant));
+        let places: Vec<String> =
+            own.map(|run| format!("{}/{}", variant.name(), run.name)).collect();
+        let why = format!(
+            "No trial is in {}: it was not run yet, or that was taken away.",
+            places.join(" or ")
+        );
+        NotRun { conditions: words(&variant), why }
+    });
+    told.collect()
+}
+
 /// What is there of a study, judged.
 struct End {
-    judged: study::Judged,
+    judged: Judged,
     trials: Vec<Trial>,
+    ran: Vec<Ran>,
     folders: Vec<PathBuf>,
     /// What `fsdyno why` has kept beside them.
     told: Vec<Told>,
+    /// Of which run and variant each of that is.
+    places: Vec<String>,
+    /// The conditions that nothing is there of.
+    not_run: Vec<NotRun>,
     /// What `fsdyno crash` found, if its folder lies in that of the study.
     crashed: Vec<Row>,
 }
@@ -104,30 +144,55 @@ impl End {
     fn of(folder: &Path, file: &StudyFile) -> Result<End, Failure> {
         let results: Vec<RunResult> = stored::results(folder, file)?;
         let judged = judge(file, &results);
-        let mut trials: Vec<Trial> = Vec::new();
-        for result in results {
-            trials.extend(result.trials);
+        let not_run = not_run(file, &judged);
+        let (mut trials, mut ran): (Vec<Trial>, Vec<Ran>) = Default::default();
+        for RunResult { run, variant, kernel, trials: own, .. } in results {
+            let from = trials.len();
+            trials.extend(own);
+            ran.push(Ran { run, variant, kernel, trials: from..trials.len() });
         }
-        let folders: Vec<PathBuf> =
-            stored::folders(folder, file).into_iter().map(|(_, _, path)| path).collect();
-        let told = folders.iter().flat_map(|path| or_say(report::told(&[path], &trials))).collect();
+        let (mut told, mut places, mut folders) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, variant, path) in stored::folders(folder, file) {
+            told.extend(or_say(report::told(&[&path], &trials)));
+            places.resize(told.len(), format!("{} {}", run.name, variant.words()));
+            folders.push(path);
+        }
         let crashes = stored::crashes(folder).into_iter();
         let crashed =
             crashes.flat_map(|path| or_say(crash::read(&path.join(fsdyno_crash::FILE)))).collect();
-        Ok(End { judged, trials, folders, told, crashed })
+        Ok(End { judged, trials, ran, folders, told, places, not_run, crashed })
     }
 
     fn print(&self, format: Format, baseline: Option<&str>) -> Result<(), Failure> {
         let style = Style { color: output::colour(), width: output::width() };
-        let with = |text: String| output::data(&(text + &self.beside().text(format, style)));
+        let with = |text: String| output::data(&self.whole(format, style, text));
         match format {
             Format::Text => with(study::text(&self.judged, style)),
             Format::Mail => with(study::mail(&self.judged)),
             Format::Markdown => with(study::markdown(&self.judged)),
-            Format::Json => output::data(&study::json(&self.judged)?),
+            Format::Json => output::data(&study::json(&self.judged, self.beside())?),
             // The forms of records and of other programs have no place for claims.
-            _ => report::print(&self.trials, baseline, format),
+            _ => match fsdyno_report::table_of_parts(&self.parts(), baseline, format) {
+                Some(table) => output::data(&table),
+                None => report::print(&self.trials, baseline, format),
+            },
         }
+    }
+
+    /// A study's end in a format, with all that stands before and behind it.
+    fn whole(&self, format: Format, style: Style, text: String) -> String {
+        let beside = self.beside();
+        beside.head(format, style) + &text + &beside.text(format, style)
+    }
+
+    fn parts(&self) -> Vec<Part<'_>> {
+        let parts = self.ran.iter().map(|ran| Part {
+            run: &ran.run,
+            variant: ran.variant.name(),
+            kernel: ran.kernel.as_deref(),
+            trials: self.trials.get(ran.trials.clone()).unwrap_or_default(),
+        });
+        parts.collect()
     }
 
     fn write_html(&self, path: &Path, baseline: Option<&str>) -> Result<(), Failure> {
@@ -138,7 +203,13 @@ impl End {
 
     /// What stands beside the trials, but for phases over time.
     fn beside(&self) -> Beside<'_> {
-        Beside { told: &self.told, crashed: &self.crashed, ..Beside::default() }
+        Beside {
+            told: &self.told,
+            places: &self.places,
+            crashed: &self.crashed,
+            not_run: &self.not_run,
+            ..Beside::default()
+        }
     }
 
     /// The page. Of the phases over time only those that it draws are read into memory.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::suggest;
-use fsdyno_report::Format;
+use fsdyno_report::{Format, counted};
 use fsdyno_study::file::{StudyFile, catalog, read_text};
 use fsdyno_study::{Store, Summary};
 use serde_json::json;
@@ -85,9 +85,9 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     shown?;
     if stop.load(Ordering::Relaxed) && sum.left > 0 {
         say(&format!(
-            "fsdyno: stopped with {} of {} trials to go; go on with:\n  {}",
+            "fsdyno: stopped with {} of {} to go; go on with:\n  {}",
             sum.left,
-            sum.trials(),
+            counted(sum.trials(), "trial"),
             again(&folder)
         ));
         return Ok(Exit::Stopped);
@@ -160,7 +160,8 @@ fn dry(study: &Study, mut legs: Vec<Leg>) -> Result<Exit, Failure> {
         Format::Json => output::json(&values)?,
         _ => {
             let trials: usize = legs.iter().map(Leg::trials).sum();
-            output::data(&format!("{text}{trials} trials in {} runs\n", legs.len()))?;
+            let (trials, runs) = (counted(trials, "trial"), counted(legs.len(), "run"));
+            output::data(&format!("{text}{trials} in {runs}\n"))?;
         }
     }
     missing.map_or(Ok(Exit::Good), Err)

@@ -125,6 +125,18 @@ pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant
     found
 }
 
+/// The first run's folder in one that is laid out as a study's and has lost its file.
+pub fn orphan(folder: &Path) -> Option<PathBuf> {
+    let has = |path: &Path| compressed::find(&path.join(TRIALS)).is_some();
+    if folder.join(FILE).exists() || has(folder) {
+        return None;
+    }
+    Variant::ALL.into_iter().find_map(|variant| {
+        let entries = folder.join(variant.name()).read_dir().ok()?;
+        entries.flatten().map(|entry| entry.path()).filter(|path| has(path)).min()
+    })
+}
+
 /// All folders below a study's that `fsdyno crash --out` was given: `crash`, or those in it.
 pub fn crashes(folder: &Path) -> Vec<PathBuf> {
     let above = folder.join("crash");
@@ -214,6 +226,23 @@ fn has_trials(folder: &Path, run: &Run) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_has_lost_its_study_is_known_by_its_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(orphan(folder.path()), None);
+        for run in ["today/b", "today/a", "then/empty"] {
+            std::fs::create_dir_all(at(run)).unwrap();
+        }
+        for run in ["today/b", "today/a"] {
+            std::fs::write(compressed::name(&at(run).join(TRIALS)), "").unwrap();
+        }
+        assert_eq!(orphan(folder.path()), Some(at("today/a")));
+        assert_eq!(orphan(&at("today/a")), None);
+        std::fs::write(at(FILE), "").unwrap();
+        assert_eq!(orphan(folder.path()), None);
+    }
 
     #[test]
     fn kernels_are_put_in_order_by_their_numbers() {

@@ -40,8 +40,8 @@ pub fn title_of(told: &Told) -> String {
     title(&told.it, told.against.as_ref())
 }
 
-/// All that were explained, as far as there is room for them.
-pub fn views(told: &[Told], room: &mut Room) -> Vec<View> {
+/// All that were explained, as far as there is room for them; each with its place, where it has one.
+pub fn views(told: &[Told], places: &[String], room: &mut Room) -> Vec<View> {
     let mut views = Vec::new();
     for (index, told) in told.iter().take(MOST).enumerate() {
         if !room.next_part() {
@@ -49,6 +49,7 @@ pub fn views(told: &[Told], room: &mut Room) -> Vec<View> {
         }
         let (it, against) = (&told.it, told.against.as_ref());
         let id = format!("w{index}");
+        let place = places.get(index).map(|place| format!(" ({place})")).unwrap_or_default();
         let mut lines = say::sentences(it, against);
         lines.extend(it.account.iter().map(|_| rows::sums(it)));
         lines.extend(it.notes.iter().map(|note| format!("{note}.")));
@@ -69,7 +70,7 @@ pub fn views(told: &[Told], room: &mut Room) -> Vec<View> {
         let tables = tables.collect();
         views.push(View {
             id,
-            title: clean(&format!("Why: {}", title(it, against))),
+            title: clean(&format!("Why{place}: {}", title(it, against))),
             lines,
             figures,
             tables,
