@@ -472,7 +472,7 @@ fn flags_and_trials_that_do_not_count_are_named_with_the_verdict() {
     assert_eq!(told.verdict, Verdict::StillHolds);
     let notes = told.notes.join(" ");
     assert!(notes.contains("'ext4' is TOO SHORT"), "{notes}");
-    assert!(notes.contains("1 trials of 'xfs' did not end well"), "{notes}");
+    assert!(notes.contains("1 trial of 'xfs' did not end well"), "{notes}");
 }
 
 const TABLE: &str = r#"
