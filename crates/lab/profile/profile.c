@@ -49,7 +49,7 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 EXPORT int qemu_plugin_version = 1;
 
 /* What is shared with the host; src/profile.rs has the same. */
-enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 20, NONE = ~0u };
+enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 22, NONE = ~0u };
 enum { MOST_CODES = 1 << 14, MOST_BYTES = 31 };
 
 struct node {
@@ -124,7 +124,7 @@ static struct block nowhere, *last = &nowhere;
 static struct task *tasks[MOST_TASKS], *current;
 
 static uint32_t *children; /* a hash table of nodes by parent and function */
-enum { CHILDREN = 1 << 22 };
+enum { CHILDREN = 1 << 24 };
 
 static struct block **blocks; /* a hash table of blocks by address and length */
 enum { BLOCKS = 1 << 20 };

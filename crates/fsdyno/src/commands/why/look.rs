@@ -218,7 +218,7 @@ fn executed(it: &mut Explained, looked: &Looked, (symbols, modules): Kernel<'_>)
     let Some(last) = looked.seen.last() else { return };
     if last.counts.lost > 0 {
         it.notes.push(format!(
-            "{} calls found no room in the tree of calls and are counted with their callers",
+            "{} calls found no room in the tree of calls: what was executed in them is counted nowhere, so later phases show too few instructions",
             last.counts.lost
         ));
     }
