@@ -421,12 +421,12 @@ fn a_directory_without_an_index_is_ten_times_slower() {
 #[test]
 fn a_small_guest_writes_four_times_its_memory() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --ram 128M --set files=512 --set size=1M --size 8G --out out";
+    let words = "tarball --fs ext4 --ram 160M --set files=640 --set size=1M --size 8G --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
-    assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 512 << 20);
-    assert_eq!(trial["measured"]["verify"]["bytes"], 512 << 20);
+    assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 640 << 20);
+    assert_eq!(trial["measured"]["verify"]["bytes"], 640 << 20);
 }
 
 #[test]

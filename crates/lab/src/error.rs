@@ -174,7 +174,7 @@ fn package_of(tool: &str) -> Option<&'static str> {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The guest's kernel panicked.
-    #[error("run the guest: its kernel panicked{}", tail(console))]
+    #[error("run the guest: its kernel panicked{}{}", cause(console), tail(console))]
     Panicked {
         /// Lines of its console.
         console: Vec<String>,
@@ -266,6 +266,14 @@ impl RunError {
     }
 }
 
+/// What is known of the reason of a panic that its own words do not tell.
+fn cause(console: &[String]) -> &'static str {
+    if console.iter().any(|line| line.contains("Initramfs unpacking failed: write error")) {
+        return " for want of memory: its own programs did not fit; give it more with --ram";
+    }
+    ""
+}
+
 /// The lines of a console that tell most, ready to follow a sentence: those around the first sign
 /// of trouble, since a panic prints thirty lines of registers after its reason; else the last.
 fn tail(console: &[String]) -> String {
@@ -311,5 +319,9 @@ mod tests {
         let text = RunError::Panicked { console }.to_string();
         assert!(text.contains("Attempted to kill init") && text.contains("line 25."), "{text}");
         assert!(!text.contains("line 24.") && !text.contains("line 60."), "{text}");
+        assert!(!text.contains("memory"), "{text}");
+        let console = vec!["[    0.5] Initramfs unpacking failed: write error".to_string()];
+        let text = RunError::Panicked { console }.to_string();
+        assert!(text.contains("for want of memory") && text.contains("--ram"), "{text}");
     }
 }
