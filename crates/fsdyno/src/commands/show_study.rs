@@ -16,8 +16,7 @@ pub fn study(name: &str) -> Result<(String, Value), Failure> {
 
 /// Text of a user's file made fit for a terminal: only its lines are ours.
 fn clean(text: &str) -> String {
-    let plain = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
-    text.chars().map(plain).collect()
+    text.split('\n').map(fsdyno_report::clean).collect::<Vec<_>>().join("\n")
 }
 
 fn text(file: &StudyFile) -> String {

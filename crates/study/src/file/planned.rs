@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::suggest;
+use fsdyno_report::counted;
 
 use super::StudyFile;
 use super::cell::Cell;
@@ -133,8 +134,8 @@ fn known(
     match curve {
         true if most < LEAST_POINTS => wrong(
             format!(
-                "run '{run}' has {most} point{}, and an exponent takes {LEAST_POINTS}",
-                if most == 1 { "" } else { "s" }
+                "run '{run}' has {}, and an exponent takes {LEAST_POINTS}",
+                counted(most, "point")
             ),
             "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
         ),

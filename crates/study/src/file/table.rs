@@ -1,6 +1,7 @@
 //! Published tables as data: columns that say what they are of, rows of cells as printed, doubts.
 
 use fsdyno_record::suggest;
+use fsdyno_report::counted;
 use toml::de::DeValue;
 
 use super::cell::{self, Cell, Said, known_row};
@@ -287,8 +288,7 @@ fn rows(
         }
         let cells = item.list()?;
         if cells.len() != columns.len() {
-            let count = |n: usize, of: &str| format!("{n} {of}{}", if n == 1 { "" } else { "s" });
-            let (cells, columns) = (count(cells.len(), "cell"), count(columns.len(), "column"));
+            let (cells, columns) = (counted(cells.len(), "cell"), counted(columns.len(), "column"));
             return Err(item.error(
                 format!("row '{label}' of table '{name}' has {cells}"),
                 format!("the table has {columns}; a cell that was not published is \"-\""),

@@ -178,9 +178,8 @@ fn ratio(
     if let How::Pairs(left_out) = pairing.how
         && left_out > 0
     {
-        let trials =
-            if left_out == 1 { "1 trial is".into() } else { format!("{left_out} trials are") };
-        measured.note(format!("{trials} left out: the other side lacks their seeds."));
+        let (trials, are) = (counted(left_out, "trial"), if left_out == 1 { "is" } else { "are" });
+        measured.note(format!("{trials} {are} left out: the other side lacks their seeds."));
     }
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
     let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));
