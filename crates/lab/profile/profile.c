@@ -7,9 +7,11 @@
  *
  * Instructions are put into a tree of calls: its roots are tasks, which are known by their kernel stacks,
  * and below them are functions. The tree is followed by the last instruction of each block: a call goes
- * down, a return to where the call said goes up, a jump into another function takes its place. An
- * interrupt, a fault or a system call goes down too, from wherever it came; the way back from it goes
- * there. Which task runs is known by the stack that the kernel's switch pops its registers from.
+ * down, a return to where the call said goes up, a jump into another function takes its place. A fault or
+ * a system call goes down too, from wherever it came; the way back from it goes there. So does the way
+ * back from an interrupt, which itself begins at the root: what it happens to meet has not called it, and
+ * a tree below each chain that one has ever met would fill all room. Which task runs is known by the stack
+ * that the kernel's switch pops its registers from.
  *
  * Functions of the kernel itself are known by their addresses, which the host hands over. Those of
  * modules are known by being called: a module's addresses are found out later, from these very calls and
@@ -73,12 +75,13 @@ struct shared {
 	uint64_t stage, phase;  /* which one began */
 	uint64_t nodes;
 	uint64_t lost;          /* calls that found no room */
-	uint64_t functions, entries;
+	uint64_t functions, entries, interrupts;
 	uint64_t switch_from, switch_to; /* the code that changes stacks */
 	uint64_t fork;                   /* where a new task begins */
 	uint64_t codes;
-	uint64_t pad[500];
-	uint64_t entry[MOST_ENTRIES];    /* where the processor enters the kernel; rising */
+	uint64_t pad[499];
+	uint64_t entry[MOST_ENTRIES];    /* where it is entered by itself; rising */
+	uint64_t interrupt[MOST_ENTRIES]; /* and where a device or the clock enters it; rising */
 	uint64_t function[MOST_FUNCTIONS]; /* rising */
 	struct node node[MOST_NODES];
 	struct code code[MOST_CODES];
@@ -97,7 +100,7 @@ struct block {
 	uint64_t address, end, function;
 	uint32_t instructions;
 	uint8_t ends;
-	bool enters, forks;
+	bool enters, interrupts, forks;
 	struct code *code; /* of a module's block */
 	struct block *next;
 };
@@ -196,6 +199,11 @@ static uint64_t below(const uint64_t *list, uint64_t count, uint64_t address)
 	return low ? list[low - 1] : 0;
 }
 
+static bool is_one_of(const uint64_t *list, uint64_t count, uint64_t address)
+{
+	return count && below(list, count, address) == address;
+}
+
 /* Where a call goes down from: a chain that is deeper than any begins anew. */
 static uint32_t push(struct task *task, uint64_t back, uint32_t node)
 {
@@ -276,6 +284,9 @@ static void in_kernel(unsigned cpu, void *data)
 	}
 	if (block->enters) {
 		node = called(push(task, 0, node), block);
+	} else if (block->interrupts) {
+		push(task, 0, node);
+		node = called(task->root, block);
 	} else if (block->forks) {
 		/* A new task, on a stack that another may have had before it. */
 		task->depth = 0;
@@ -404,7 +415,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			block->function = below(shared->function, shared->functions, address);
 		else if (address >= KERNEL)
 			block->code = code_of(tb, count);
-		block->enters = below(shared->entry, shared->entries, address) == address;
+		block->enters = is_one_of(shared->entry, shared->entries, address);
+		block->interrupts = is_one_of(shared->interrupt, shared->interrupts, address);
 		block->forks = address == shared->fork;
 	}
 	/* Code may be another than it was at this address. */

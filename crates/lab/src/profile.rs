@@ -25,12 +25,13 @@ const SEEN: u64 = 8;
 const FUNCTIONS: u64 = 48;
 const ENTRY_AT: u64 = 4096;
 const MOST_ENTRIES: usize = 1 << 10;
-const FUNCTION_AT: u64 = ENTRY_AT + 8 * MOST_ENTRIES as u64;
+const INTERRUPT_AT: u64 = ENTRY_AT + 8 * MOST_ENTRIES as u64;
+const FUNCTION_AT: u64 = INTERRUPT_AT + 8 * MOST_ENTRIES as u64;
 const MOST_FUNCTIONS: usize = 1 << 18;
 const NODE_AT: u64 = FUNCTION_AT + 8 * MOST_FUNCTIONS as u64;
 const NODE: u64 = 32;
 const MOST_NODES: u64 = 1 << 22;
-const CODES: u64 = 88;
+const CODES: u64 = 96;
 const CODE_AT: u64 = NODE_AT + MOST_NODES * NODE;
 const CODE: u64 = 40;
 const MOST_CODES: u64 = 1 << 14;
@@ -40,8 +41,10 @@ const MOST_CODES: u64 = 1 << 14;
 pub struct Code {
     /// Where functions begin, and last where the code ends.
     pub functions: Vec<u64>,
-    /// Where the processor enters the kernel: system calls, interrupts, faults.
+    /// Where what runs enters the kernel: system calls, faults.
     pub entries: Vec<u64>,
+    /// Where interrupts enter it, whatever runs.
+    pub interrupts: Vec<u64>,
     /// The code that changes from one task's stack to another's.
     pub switch: Range<u64>,
     /// Where a new task begins.
@@ -95,7 +98,8 @@ impl Profile {
     /// # Errors
     /// What memfd_create(2) or write(2) reports; a kernel with more functions than there is room for.
     pub fn new(code: &Code) -> io::Result<Profile> {
-        if code.functions.len() > MOST_FUNCTIONS || code.entries.len() > MOST_ENTRIES {
+        let entries = code.entries.len().max(code.interrupts.len());
+        if code.functions.len() > MOST_FUNCTIONS || entries > MOST_ENTRIES {
             return Err(io::Error::other("the kernel has more functions than there is room for"));
         }
         let mut library = memory_file(c"fsdyno-profile")?;
@@ -106,9 +110,12 @@ impl Profile {
             let bytes: Vec<u8> = list.iter().flat_map(|word| word.to_le_bytes()).collect();
             shared.write_all_at(&bytes, at)
         };
-        let (functions, entries) = (code.functions.len() as u64, code.entries.len() as u64);
-        put(&[functions, entries, code.switch.start, code.switch.end, code.fork], FUNCTIONS)?;
+        let [functions, entries, interrupts] =
+            [&code.functions, &code.entries, &code.interrupts].map(|list| list.len() as u64);
+        let Range { start, end } = code.switch;
+        put(&[functions, entries, interrupts, start, end, code.fork], FUNCTIONS)?;
         put(&code.entries, ENTRY_AT)?;
+        put(&code.interrupts, INTERRUPT_AT)?;
         put(&code.functions, FUNCTION_AT)?;
         Ok(Profile { library, shared })
     }

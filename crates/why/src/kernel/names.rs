@@ -12,8 +12,10 @@ use super::place::{self, Calls};
 pub struct Entrances {
     /// Where functions begin, and last where the code ends.
     pub functions: Vec<u64>,
-    /// Where the processor enters the kernel.
+    /// Where what runs enters the kernel: system calls, faults.
     pub entries: Vec<u64>,
+    /// Where interrupts enter it, whatever runs.
+    pub interrupts: Vec<u64>,
     /// The code that changes stacks.
     pub switch: Range<u64>,
     /// Where a new task begins.
@@ -33,21 +35,21 @@ pub fn entrances(symbols: &[Symbol]) -> Option<Entrances> {
     functions.push(at("_einittext").or_else(|| at("_etext"))?);
     functions.sort_unstable();
     functions.dedup();
-    let mut entries: BTreeSet<u64> = symbols
-        .iter()
-        .filter(|it| it.name.starts_with("asm_exc_") || it.name.starts_with("asm_sysvec_"))
-        .map(|it| it.address)
-        .collect();
+    let all = |begin: &str| -> BTreeSet<u64> {
+        symbols.iter().filter(|it| it.name.starts_with(begin)).map(|it| it.address).collect()
+    };
+    let (mut entries, mut interrupts) = (all("asm_exc_"), all("asm_sysvec_"));
     for stubs in ["irq_entries_start", "spurious_entries_start"] {
         let Some(from) = at(stubs) else { continue };
         let end = after(from).unwrap_or(from);
-        entries.extend((from..end).step_by(STUB as usize).take(MOST_STUBS));
+        interrupts.extend((from..end).step_by(STUB as usize).take(MOST_STUBS));
     }
     entries.insert(at("entry_SYSCALL_64")?);
     let switch = at("__switch_to_asm")?;
     let fork = at("ret_from_fork_asm").or_else(|| at("ret_from_fork"))?;
     let switch = switch..after(switch)?;
-    Some(Entrances { functions, entries: entries.into_iter().collect(), switch, fork })
+    let [entries, interrupts] = [entries, interrupts].map(|set| set.into_iter().collect());
+    Some(Entrances { functions, entries, interrupts, switch, fork })
 }
 
 /// The kernel's functions by address; of several names for one the shortest that is a plain word.
@@ -209,7 +211,8 @@ mod tests {
     #[test]
     fn the_ways_into_a_kernel_are_found() {
         let found = entrances(&symbols()).unwrap();
-        assert_eq!(found.entries, [0x1200, 0x1280, 0x1300, 0x1308, 0x1310, 0x1318]);
+        assert_eq!(found.entries, [0x1200, 0x1280]);
+        assert_eq!(found.interrupts, [0x1300, 0x1308, 0x1310, 0x1318]);
         assert_eq!((found.switch, found.fork), (0x1100..0x1140, 0x1140));
         assert_eq!(found.functions.last(), Some(&0x1400));
         assert_eq!(entrances(&symbols()[..3]), None);

@@ -74,8 +74,8 @@ impl Looker {
             let found = kernel::kallsyms::read(image)?;
             let entrances = kernel::entrances(&found)?;
             *symbols.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-            let kernel::Entrances { functions, entries, switch, fork } = entrances;
-            Some(Code { functions, entries, switch, fork })
+            let kernel::Entrances { functions, entries, interrupts, switch, fork } = entrances;
+            Some(Code { functions, entries, interrupts, switch, fork })
         };
         let mut watch = |_: &Progress| match self.stop.load(Ordering::Relaxed) {
             true => Watch::Stop,
