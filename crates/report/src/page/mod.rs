@@ -148,7 +148,7 @@ fn page_of(
         overview,
         parts,
         explained,
-        more_explained => told.len().saturating_sub(why::MOST),
+        more_explained => more_explained(told.len().saturating_sub(why::MOST)),
         left_out => room.left_out(),
         legend => meanings(&sections),
         flags => view::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
@@ -163,6 +163,13 @@ fn page_of(
         command => room::text(command::of(trials, baseline)),
     })?;
     Ok(page)
+}
+
+/// Where the explained trials are that the page has no room for; none of none.
+fn more_explained(count: usize) -> Option<String> {
+    let is = if count == 1 { "is" } else { "are" };
+    (count > 0)
+        .then(|| format!("{} {is} in why.ndjson", number::counted(count, "more explained trial")))
 }
 
 /// What power cuts cost, where there were any.
