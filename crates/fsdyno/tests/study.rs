@@ -403,6 +403,17 @@ fn numbers_of_a_study_are_kept_apart_and_what_its_folder_has_lost_is_told() {
     assert!(text.starts_with("as today: not run. No trial is in today/curve: "), "{text}");
     let told: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
     assert_eq!(told["not_run"][0]["conditions"], "as today");
+    // Records in the folder of another run would be judged as if they were that one's.
+    let own = path.join("out/then/curve/trials.ndjson");
+    let records = std::fs::read_to_string(&own).unwrap();
+    for (was, is) in [("\"dirops\"", "\"maildir\""), ("\"classic\"", "\"other\"")] {
+        std::fs::write(&own, records.replace(was, is)).unwrap();
+        let strange = run(path, "report out");
+        assert_eq!(code(&strange), 2);
+        let told = "and run curve as then is of dirops on classic, indexed; put the records back";
+        assert!(stderr(&strange).contains(told), "{}", stderr(&strange));
+    }
+    std::fs::write(&own, records).unwrap();
     std::fs::remove_file(path.join("out/study.toml")).unwrap();
     let lost = run(path, "report out");
     assert_eq!(code(&lost), 2);

@@ -154,7 +154,8 @@ pub fn crashes(folder: &Path) -> Vec<PathBuf> {
 pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failure> {
     let mut results: Vec<RunResult> = Vec::new();
     for (run, variant, path) in folders(folder, study) {
-        let loaded = fsdyno_report::load(&[path])?;
+        let loaded = fsdyno_report::load(std::slice::from_ref(&path))?;
+        check_own(&loaded.trials, run, variant, &path)?;
         if let Some(torn) = &loaded.torn {
             say(&format!("fsdyno: {torn}"));
         }
@@ -187,6 +188,27 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
     // A timeline goes from the oldest on, whatever was run first.
     results.sort_by_key(|result| result.kernel.as_deref().map(numbers));
     Ok(results)
+}
+
+/// Refuses records of another run, which would be judged as if they were this one's.
+fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result<(), Failure> {
+    let rows = run.rows(variant);
+    let strange = |trial: &&Trial| {
+        let label = &trial.plan.label;
+        trial.plan.workload.name != run.workload
+            || rows.as_ref().is_some_and(|rows| !rows.contains(label))
+    };
+    let Some(Trial { plan, .. }) = trials.iter().find(strange) else { return Ok(()) };
+    let own = rows.map_or_else(String::new, |rows| format!(" on {}", rows.join(", ")));
+    Err(Failure::wrong(format!(
+        "'{}' has a record of {} on {}, and run {} {} is of {}{own}; put the records back into the folder of their run",
+        at.display(),
+        plan.workload.name,
+        plan.label,
+        run.name,
+        variant.words(),
+        run.workload
+    )))
 }
 
 /// The kernel that a trial of the lab was planned for.
