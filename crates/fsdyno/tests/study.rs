@@ -172,6 +172,11 @@ fn what_cannot_be_meant_on_the_command_line_is_told() {
     for (words, says) in [
         ("--only curv", "--only curv: the study has no such run; did you mean 'curve'?"),
         ("--only once --only once", "--only names once twice"),
+        (
+            "--fs clasic",
+            "--fs clasic: no run that is asked for has such a row; did you mean 'classic'?",
+        ),
+        ("--fs classic --fs classic", "--fs names classic twice"),
         ("--scale 2", "a scale is 1 or 1 over a whole number, such as 1/10"),
         ("--scale 1/1000", "the smallest scale that works is 1/"),
         ("--as yesterday", "possible values: then, today"),
@@ -221,7 +226,7 @@ fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
     let path = folder.path();
     let whole = study(path, STUDY, "--out whole --format json");
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
-    for words in ["--only once", "--as today", ""] {
+    for words in ["--only once --fs indexed", "--as today", ""] {
         let part = study(path, STUDY, &format!("--out parts --format json {words}"));
         assert_eq!(code(&part), 0, "{}", stderr(&part));
         if words.is_empty() {

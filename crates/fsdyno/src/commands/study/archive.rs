@@ -148,8 +148,8 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 struct Ran {
     run: String,
     variant: Variant,
-    /// The seeds on each kernel, called as `--kernel` takes it; outside of the lab there is none.
-    seeds: BTreeMap<Option<String>, BTreeSet<u64>>,
+    /// The seeds of each row on each kernel, called as `--kernel` takes it; outside of the lab there is none.
+    seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,
     labs: BTreeSet<String>,
     versions: BTreeSet<String>,
     /// The first and the last day.
@@ -162,9 +162,10 @@ struct Ran {
 impl Ran {
     fn of(run: &str, variant: Variant, trials: &[Trial]) -> Ran {
         let kernel = |trial: &Trial| trial.plan.lab().map(|lab| lab.kernel_typed().to_string());
-        let mut seeds: BTreeMap<Option<String>, BTreeSet<u64>> = BTreeMap::new();
+        let mut seeds: BTreeMap<_, BTreeMap<String, BTreeSet<u64>>> = BTreeMap::new();
         for trial in trials {
-            seeds.entry(kernel(trial)).or_default().insert(trial.seed);
+            let rows = seeds.entry(kernel(trial)).or_default();
+            rows.entry(trial.plan.label.clone()).or_default().insert(trial.seed);
         }
         let short = |id: &String| -> String { id.chars().take(12).collect() };
         Ran {
@@ -187,13 +188,19 @@ impl Ran {
         self.seeds.keys().flatten().collect()
     }
 
-    /// The kernels that have the same seeds together, and those seeds.
+    /// The rows and the kernels that have the same seeds together, and those seeds.
     fn parts(&self) -> Vec<Part<'_>> {
         let mut parts: Vec<Part<'_>> = Vec::new();
-        for (kernel, seeds) in &self.seeds {
-            match parts.iter_mut().find(|part| part.seeds == seeds) {
-                Some(part) => part.kernels.extend(kernel),
-                None => parts.push(Part { kernels: kernel.iter().collect(), seeds }),
+        for (kernel, rows) in &self.seeds {
+            let of_kernel: BTreeSet<&BTreeSet<u64>> = rows.values().collect();
+            for seeds in &of_kernel {
+                let all = rows.iter().filter(|(_, its)| its == seeds);
+                let labels: BTreeSet<&String> = all.map(|(label, _)| label).collect();
+                let rows = (of_kernel.len() > 1).then_some(labels);
+                match parts.iter_mut().find(|part| part.seeds == *seeds && part.rows == rows) {
+                    Some(part) => part.kernels.extend(kernel),
+                    None => parts.push(Part { kernels: kernel.iter().collect(), rows, seeds }),
+                }
             }
         }
         parts
@@ -204,6 +211,8 @@ impl Ran {
 #[derive(PartialEq)]
 struct Part<'a> {
     kernels: BTreeSet<&'a String>,
+    /// The rows, where others have other seeds.
+    rows: Option<BTreeSet<&'a String>>,
     seeds: &'a BTreeSet<u64>,
 }
 
@@ -233,9 +242,11 @@ fn commands(runs: &[Ran], is_whole: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
         let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
         let kernels: String = part.kernels.iter().map(of).collect();
+        let of = |label: &&String| format!(" --fs {}", quote(label));
+        let rows: String = part.rows.iter().flatten().map(of).collect();
         let again = |(first, count)| {
             format!(
-                "fsdyno study ./{}{only}{kernels} --seed {first} --repeat {count} --out again",
+                "fsdyno study ./{}{only}{rows}{kernels} --seed {first} --repeat {count} --out again",
                 stored::FILE
             )
         };
@@ -291,9 +302,10 @@ fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
         commands(runs, is_whole).join("\n"),
     );
     for run in runs {
-        let seeds = ranges(&run.seeds.values().flatten().copied().collect());
-        let seeds: Vec<String> = seeds.into_iter().map(shown).collect();
-        let seeds = seeds.join(", ");
+        let seeds = of_rows(run, &|seeds| {
+            let ranges: Vec<String> = ranges(seeds).into_iter().map(shown).collect();
+            ranges.join(", ")
+        });
         let trials = match run.trials - run.ok {
             0 => run.trials.to_string(),
             other => format!("{}, {other} of them failed or skipped", run.trials),
@@ -315,12 +327,30 @@ fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
     out
 }
 
+/// The seeds of a run; those of each row where they differ.
+fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
+    let mut rows: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
+    for (label, seeds) in run.seeds.values().flatten() {
+        rows.entry(label).or_default().extend(seeds);
+    }
+    let all: BTreeSet<u64> = rows.values().flatten().copied().collect();
+    if rows.values().all(|seeds| *seeds == all) {
+        return shown(&all);
+    }
+    let mut by_seeds: BTreeMap<BTreeSet<u64>, Vec<&str>> = BTreeMap::new();
+    rows.into_iter().for_each(|(label, seeds)| by_seeds.entry(seeds).or_default().push(label));
+    let told =
+        by_seeds.iter().map(|(seeds, rows)| format!("{} of {}", shown(seeds), rows.join(", ")));
+    told.collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn ran(run: &str, variant: Variant, seeds: &[u64], kernels: &[&str]) -> Ran {
         let all: BTreeSet<u64> = seeds.iter().copied().collect();
+        let all = BTreeMap::from(["ext4", "xfs"].map(|label| (label.to_string(), all.clone())));
         let on = |kernel: &&str| (Some(kernel.to_string()), all.clone());
         let mut seeds: BTreeMap<_, _> = kernels.iter().map(on).collect();
         if kernels.is_empty() {
@@ -357,7 +387,8 @@ mod tests {
             "fsdyno study ./study.toml --only b --kernel 6.12 --seed 1 --repeat 2 --out again"
         );
         let mut uneven = then(&[1, 2], &["6.1", "6.12"]);
-        uneven.seeds.insert(Some("6.12".into()), [1].into());
+        let one = then(&[1], &["6.12"]);
+        uneven.seeds.extend(one.seeds);
         assert_eq!(
             commands(&[uneven], true),
             [
@@ -365,6 +396,25 @@ mod tests {
                 format!("{only_a} --kernel 6.12 --seed 1 --repeat 1 --out again"),
             ]
         );
+    }
+
+    #[test]
+    fn rows_that_have_more_seeds_than_others_are_repeated_by_a_command_of_their_own() {
+        let mut run = ran("a", Variant::Then, &[1], &["6.1"]);
+        let more = ran("a", Variant::Then, &[1, 2, 3], &["6.1"]);
+        let ext4 = more.seeds[&Some("6.1".to_string())]["ext4"].clone();
+        run.seeds.get_mut(&Some("6.1".to_string())).unwrap().insert("ext4".into(), ext4);
+        let study = "fsdyno study ./study.toml --only a --as then";
+        assert_eq!(
+            commands(std::slice::from_ref(&run), true),
+            [
+                format!("{study} --fs xfs --kernel 6.1 --seed 1 --repeat 1 --out again"),
+                format!("{study} --fs ext4 --kernel 6.1 --seed 1 --repeat 3 --out again"),
+            ]
+        );
+        let shown = |seeds: &BTreeSet<u64>| format!("{}", seeds.len());
+        assert_eq!(of_rows(&run, &shown), "1 of xfs; 3 of ext4");
+        assert_eq!(of_rows(&more, &shown), "3");
     }
 
     #[test]

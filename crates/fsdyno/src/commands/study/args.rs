@@ -36,6 +36,7 @@ Examples:
   fsdyno study guenter-2008 --scale 1/10 --dry-run
   fsdyno study guenter-2008 --scale 1/10 --jobs 2 --out guenter
   fsdyno study guenter-2008 --kernel 5.10 --kernel 6.1   # kernel beside kernel
+  fsdyno study guenter-2008 --fs ext3-256 --fs ext4-256 --repeat 5 --out guenter
   fsdyno study ./my-study.toml
   fsdyno report guenter                                  # its end again
   fsdyno report guenter --archive results/guenter-2008   # to be committed
@@ -57,6 +58,9 @@ pub struct Study {
     /// Only this run of the study; may be repeated
     #[arg(long, value_name = "RUN")]
     pub only: Vec<String>,
+    /// Only this row of its runs, by its label: more seeds where a verdict depends on them; may be repeated
+    #[arg(long, value_name = "LABEL")]
+    pub fs: Vec<String>,
     /// A kernel for its runs in the lab, as `fsdyno run` takes it; may be repeated: then each is judged by itself, and
     /// they stand side by side
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]

@@ -1,7 +1,9 @@
 //! A leg: one run of a study in one variant, which is one `fsdyno run` with a folder of its own.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::suggest;
 use fsdyno_study::Cell;
 use fsdyno_study::file::{self, Planned, Spot, StudyFile, Variant, Word};
 
@@ -77,6 +79,29 @@ pub fn legs(study: &Study, file: &StudyFile, folder: &Path) -> Result<Vec<Leg>, 
         .map(|leg| Planned { run: &leg.name, variant: leg.variant, cells: &leg.cells })
         .collect();
     file::check_planned(file, &planned).map_err(|error| Failure::wrong(error.to_string()))?;
+    only_rows(&study.fs, legs)
+}
+
+/// What is left of legs where only some rows are asked for, each by its label.
+fn only_rows(asked: &[String], mut legs: Vec<Leg>) -> Result<Vec<Leg>, Failure> {
+    if asked.is_empty() {
+        return Ok(legs);
+    }
+    let cells = legs.iter().flat_map(|leg| &leg.cells);
+    let labels: BTreeSet<&str> = cells.map(|cell| cell.plan.label.as_str()).collect();
+    for (at, label) in asked.iter().enumerate() {
+        if !labels.contains(label.as_str()) {
+            let hint = suggest::hint(label, labels);
+            return Err(Failure::wrong(format!(
+                "--fs {label}: no run that is asked for has such a row; {hint}"
+            )));
+        }
+        if asked[..at].contains(label) {
+            return Err(Failure::wrong(format!("--fs names {label} twice")));
+        }
+    }
+    legs.iter_mut().for_each(|leg| leg.cells.retain(|cell| asked.contains(&cell.plan.label)));
+    legs.retain(|leg| !leg.cells.is_empty());
     Ok(legs)
 }
 
