@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -72,8 +73,8 @@ fn study(folder: &Path, text: &str, words: &str) -> Output {
     run(folder, &format!("study ./my.toml {words}"))
 }
 
-/// Each line of the trials up to what is the host's.
-fn trials(results: &Path) -> Vec<String> {
+/// Each line of the trials up to what is the host's, in whatever order they ran.
+fn trials(results: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
     text.lines().map(|line| line.split_once(",\"host\":").unwrap().0.to_string()).collect()
 }
@@ -217,6 +218,9 @@ fn a_dry_run_says_what_each_run_does_at_its_scale_and_touches_nothing() {
     };
     assert_eq!((legs[0]["run"].as_str(), legs[0]["as"].as_str()), (Some("curve"), Some("then")));
     assert_eq!([files(0, 0), files(0, 4), files(1, 0)], ["100", "400", "150"]);
+    let row = study(folder.path(), STUDY, "--dry-run --fs indexed --as today");
+    assert!(stdout(&row).ends_with("\n4 trials in 2 runs\n"), "{}", stdout(&row));
+    assert!(!stdout(&row).contains("on classic"), "{}", stdout(&row));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "more than my.toml");
 }
 
@@ -226,9 +230,18 @@ fn a_study_in_parts_is_the_study_in_one_and_what_is_done_is_only_shown() {
     let path = folder.path();
     let whole = study(path, STUDY, "--out whole --format json");
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
-    for words in ["--only once --fs indexed", "--as today", ""] {
+    for (words, legs) in [
+        ("--only once --fs indexed", [0, 0, 1]),
+        ("--fs classic --as today", [0, 3, 2]),
+        ("", [6, 6, 2]),
+    ] {
         let part = study(path, STUDY, &format!("--out parts --format json {words}"));
         assert_eq!(code(&part), 0, "{}", stderr(&part));
+        let there = ["then/curve", "today/curve", "as-it-stands/once"]
+            .map(|leg| std::fs::read_to_string(path.join("parts").join(leg).join("trials.ndjson")));
+        let count = |text: &String| text.lines().filter(|line| line.contains("\"plan\"")).count();
+        assert_eq!(there.map(|text| text.as_ref().map_or(0, count)), legs, "{words}");
+        assert!(!stderr(&part).contains("other questions"), "{}", stderr(&part));
         if words.is_empty() {
             assert_eq!(stdout(&part), stdout(&whole));
         }
@@ -417,6 +430,9 @@ fn numbers_of_a_study_are_kept_apart_and_what_its_folder_has_lost_is_told() {
         assert_eq!(code(&strange), 2);
         let told = "and run curve as then is of dirops on classic, indexed; put the records back";
         assert!(stderr(&strange).contains(told), "{}", stderr(&strange));
+        let before_work = study(path, STUDY, "--out out --as today --repeat 2");
+        assert!(stderr(&before_work).contains(told), "{}", stderr(&before_work));
+        assert!(!stderr(&before_work).contains("run 1 of"), "{}", stderr(&before_work));
     }
     std::fs::write(&own, records).unwrap();
     std::fs::remove_file(path.join("out/study.toml")).unwrap();
@@ -593,12 +609,7 @@ fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
     study("--out parts --as today");
     study("--out parts");
     for leg in ["then/curve", "today/curve"] {
-        let sorted = |results: &str| {
-            let mut all = trials(&folder.path().join(results).join(leg));
-            // Two that run side by side end in any order.
-            all.sort();
-            all
-        };
-        assert_eq!(sorted("whole"), sorted("parts"), "{leg}");
+        let all = |results: &str| trials(&folder.path().join(results).join(leg));
+        assert_eq!(all("whole"), all("parts"), "{leg}");
     }
 }

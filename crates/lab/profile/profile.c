@@ -9,9 +9,9 @@
  * and below them are functions. The tree is followed by the last instruction of each block: a call goes
  * down, a return to where the call said goes up, a jump into another function takes its place. A fault or
  * a system call goes down too, from wherever it came; the way back from it goes there. So does the way
- * back from an interrupt, which itself begins at the root: what it happens to meet has not called it, and
- * a tree below each chain that one has ever met would fill all room. Which task runs is known by the stack
- * that the kernel's switch pops its registers from.
+ * back from an interrupt, which itself goes down from a node of its own below the root: what it happens to
+ * meet has not called it, and a tree below each chain that one has ever met would fill all room. Which task
+ * runs is known by the stack that the kernel's switch pops its registers from.
  *
  * Functions of the kernel itself are known by their addresses, which the host hands over. Those of
  * modules are known by being called: a module's addresses are found out later, from these very calls and
@@ -55,7 +55,7 @@ enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 22, N
 enum { MOST_CODES = 1 << 14, MOST_BYTES = 31 };
 
 struct node {
-	uint64_t function; /* where it begins; of a root its task; USER for all that is no kernel */
+	uint64_t function; /* where it begins; of a root its task; else USER, all that is no kernel, or INTERRUPT */
 	uint64_t instructions;
 	uint64_t calls;
 	uint32_t parent; /* NONE: a root */
@@ -87,7 +87,7 @@ struct shared {
 	struct code code[MOST_CODES];
 };
 
-enum { USER = 1 };
+enum { USER = 1, INTERRUPT = 2 };
 #define KERNEL (1ull << 63)
 
 /* Words of the mailbox (record/src/mailbox.rs). */
@@ -108,6 +108,7 @@ struct block {
 struct frame {
 	uint64_t back; /* the address that a return goes to; 0 where the kernel was entered */
 	uint32_t node;
+	struct block *before; /* what an interrupt came behind: between a call, say, and what it calls */
 };
 
 enum { DEEPEST = 512, MOST_TASKS = 4096 };
@@ -205,14 +206,14 @@ static bool is_one_of(const uint64_t *list, uint64_t count, uint64_t address)
 }
 
 /* Where a call goes down from: a chain that is deeper than any begins anew. */
-static uint32_t push(struct task *task, uint64_t back, uint32_t node)
+static uint32_t push(struct task *task, uint64_t back, uint32_t node, struct block *before)
 {
 	if (task->depth == DEEPEST) {
 		shared->lost++;
 		task->depth = 0;
 		node = task->root;
 	}
-	task->frame[task->depth++] = (struct frame){ back, node };
+	task->frame[task->depth++] = (struct frame){ back, node, before };
 	return node;
 }
 
@@ -259,11 +260,13 @@ static uint32_t returned(struct task *task, uint32_t node, struct block *block)
 	return jumped(task, node, block);
 }
 
-static uint32_t left(struct task *task, uint32_t node)
+static uint32_t left(struct task *task, uint32_t node, struct block **before)
 {
+	*before = &nowhere;
 	for (int at = task->depth - 1; at >= 0; at--) {
 		if (!task->frame[at].back) {
 			task->depth = at;
+			*before = task->frame[at].before;
 			return task->frame[at].node;
 		}
 	}
@@ -282,22 +285,24 @@ static void in_kernel(unsigned cpu, void *data)
 		task->depth = 0;
 		node = task->root;
 	}
+	/* What goes on after an interrupt goes on as if there had been none. */
+	if (before->ends == LEAVES)
+		node = left(task, node, &before);
 	if (block->enters) {
-		node = called(push(task, 0, node), block);
+		/* A fault has cut its block short, and that is begun again behind it. */
+		node = called(push(task, 0, node, &nowhere), block);
 	} else if (block->interrupts) {
-		push(task, 0, node);
-		node = called(task->root, block);
+		push(task, 0, node, before);
+		node = called(child(task->root, INTERRUPT), block);
 	} else if (block->forks) {
 		/* A new task, on a stack that another may have had before it. */
 		task->depth = 0;
 		task->root = child(NONE, task->stack | ++task->forks << 52);
 		node = called(task->root, block);
 	} else if (before->ends == CALLS) {
-		node = called(push(task, before->end, node), block);
+		node = called(push(task, before->end, node, before), block);
 	} else if (before->ends == RETURNS) {
 		node = returned(task, node, block);
-	} else if (before->ends == LEAVES) {
-		node = left(task, node);
 	} else if (block->function != shared->node[node].function) {
 		node = jumped(task, node, block);
 	}

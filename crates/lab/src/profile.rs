@@ -54,7 +54,7 @@ pub struct Code {
 /// A function with a chain of calls above it, and what was executed in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Where the function begins; of a root the number of its stack, 1 for all that is no kernel.
+    /// Where the function begins; of a root the number of its stack, 1 for all that is no kernel, 2 for interrupts.
     pub function: u64,
     /// Instructions executed in it, without those of what it calls.
     pub instructions: u64,

@@ -46,15 +46,17 @@ fn clock(plan: &Plan) -> &'static str {
 }
 
 /// What a folder holds beside the trials of these cells: how many, and what they are called.
-pub fn others(cells: &[Cell], stored: &[Trial]) -> (usize, Vec<String>) {
+pub fn others<'a>(
+    cells: &[Cell],
+    stored: impl Iterator<Item = &'a Trial> + Clone,
+) -> (usize, Vec<String>) {
     let asked = |plan: &Plan| {
         let same = |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
         cells.iter().any(same)
     };
     let plans = cells.iter().map(|cell| &cell.plan);
-    let names = Names::of(plans.chain(stored.iter().map(|trial| &trial.plan)));
-    let others: Vec<&Plan> =
-        stored.iter().map(|trial| &trial.plan).filter(|plan| !asked(plan)).collect();
+    let names = Names::of(plans.chain(stored.clone().map(|trial| &trial.plan)));
+    let others: Vec<&Plan> = stored.map(|trial| &trial.plan).filter(|plan| !asked(plan)).collect();
     let name = |plan: &&Plan| format!("{} on {}", names.workload(*plan), names.row(*plan));
     let mut rows: Vec<String> = Vec::new();
     for row in others.iter().map(name) {

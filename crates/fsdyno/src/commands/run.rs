@@ -117,7 +117,7 @@ fn ready(
     stored: &[Trial],
     how: (&Arc<AtomicBool>, Mode),
 ) -> Result<Venues, Failure> {
-    let (venues, none) = found(run, asked, cells, folder, stored, how)?;
+    let (venues, none) = found(run, asked, cells, folder, stored, how, &|_| true)?;
     if let Some(failure) = none {
         return Err(failure);
     }
@@ -125,7 +125,7 @@ fn ready(
     Ok(venues)
 }
 
-/// The same; where nothing can run, it is told beside the venues why.
+/// The same of those rows alone whose labels are asked for; where nothing can run, it is told beside the venues why.
 ///
 /// # Errors
 /// What is missing for all of them, or cannot be used.
@@ -136,16 +136,18 @@ pub fn found(
     folder: &Path,
     stored: &[Trial],
     (stop, mode): (&Arc<AtomicBool>, Mode),
+    is_asked: &dyn Fn(&str) -> bool,
 ) -> Result<(Venues, Option<Failure>), Failure> {
     let (venues, asked) = place::venues(run, asked, folder, stop, mode)?;
     *cells = place::cells(&asked)?;
+    cells.retain(|cell| is_asked(&cell.plan.label));
     let none = prepare(&venues, cells, mode)?;
     fsdyno_study::may_join(cells, &venues, stored)?;
     match share(run, cells)? {
         Some(share) => share.fits(folder, stored).map(drop)?,
         None => Share::refuse(folder)?,
     }
-    say_others(cells, stored);
+    say_others(cells, stored.iter().filter(|trial| is_asked(&trial.plan.label)));
     Ok((venues, none))
 }
 
@@ -187,7 +189,7 @@ fn measure(
 }
 
 /// What a folder holds beside what this command asks for stands in its report too.
-fn say_others(cells: &[Cell], stored: &[Trial]) {
+fn say_others<'a>(cells: &[Cell], stored: impl Iterator<Item = &'a Trial> + Clone) {
     const SHOWN: usize = 4;
     let (count, rows) = fsdyno_study::others(cells, stored);
     if count > 0 {

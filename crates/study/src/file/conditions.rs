@@ -1,5 +1,6 @@
 //! The conditions of a run: the long options of `fsdyno run`, by the same words, with the same values.
 
+use fsdyno_filesystem::Spec;
 use fsdyno_record::suggest;
 use toml::de::DeValue;
 
@@ -208,6 +209,14 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
                 "a label is letters, digits and _ . + -",
             ));
         }
+        // A plan writes a spec its own way, whatever stands between its words here.
+        let (label, spec) = match label == spec {
+            true => {
+                let own = Spec::parse(&spec).map_or_else(|_| one_space(&spec), |it| it.name());
+                (own.clone(), own)
+            }
+            false => (label, spec),
+        };
         Ok(Row { label, spec, spot: item.spot() })
     };
     let rows = node.entries().into_iter().map(row).collect::<Result<Vec<_>, _>>()?;
@@ -215,6 +224,10 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
         true => Err(item.error("'fs' names no file system", "name one, or leave fs out")),
         false => Ok(rows),
     }
+}
+
+fn one_space(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `[run.set]`. A workload before the name of a parameter is refused: a run has one, and what a scale divides

@@ -268,6 +268,17 @@ fn a_name_of_a_run_has_64_letters_at_most() {
 }
 
 #[test]
+fn a_row_that_is_called_as_its_spec_is_called_as_a_plan_calls_it() {
+    let text = "title = 't'\nquestion = 'q'\nsource = 's'\n[[run]]\nname = 'a'\nworkload = 'dirops'\n[run.fs]\n\
+                'ext4  -I 128' = 'ext4  -I 128'\n'classic-ext2  -b 1024' = 'classic-ext2  -b 1024'\nsmall = 'ext4  -I 256'\n";
+    let run = StudyFile::parse("a.toml", text).unwrap().runs.remove(0);
+    let rows = run.rows(Variant::AsItStands).unwrap();
+    assert_eq!(rows, ["ext4 -I 128", "classic-ext2 -b 1024", "small"]);
+    let words: Vec<String> = run.common.words().into_iter().map(|word| word.text).collect();
+    assert_eq!(words[..2], ["--fs=ext4 -I 128", "--fs=classic-ext2 -b 1024"]);
+}
+
+#[test]
 fn one_cell_too_few_is_told_by_its_number() {
     let text = wrong("[618.990, \"913.9±0.5\", 21.9, 1]", "[618.990]");
     assert!(text.contains("of table 'times' has 1 cell; the table has 4 columns"), "{text}");

@@ -201,10 +201,10 @@ fn a_host_never_joins_a_lab_and_other_questions_are_told() {
     }
     let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");
-    let (count, rows) = crate::same::others(&cells, store.trials());
+    let (count, rows) = crate::same::others(&cells, store.trials().iter());
     assert_eq!((count, rows.len()), (6, 2), "{rows:?}");
     assert!(rows[0].contains(", lab"), "{rows:?}");
-    assert_eq!(crate::same::others(&self::cells(), store.trials()).0, 0);
+    assert_eq!(crate::same::others(&self::cells(), store.trials().iter()).0, 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::names::{Function, Names};
 /// A node of the tree of calls as it was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Where its function begins; 1 for all that is no kernel; of a root its stack's number.
+    /// Where its function begins; 1 for all that is no kernel, 2 for interrupts; of a root its stack's number.
     pub function: u64,
     /// Instructions in it, without those of what it calls.
     pub instructions: u64,
@@ -21,6 +21,8 @@ pub struct Counted {
 
 /// The function of all that is no kernel.
 pub const USER: u64 = 1;
+/// The function of all interrupts, below which each begins.
+const INTERRUPT: u64 = 2;
 
 /// Whose work it is.
 #[derive(
@@ -153,6 +155,7 @@ fn named(names: &Names, node: &Counted) -> Function {
     match (node.parent, node.function) {
         (None, _) => Function { name: "task".into(), layer: "task".into() },
         (_, USER) => Function { name: "user".into(), layer: "user".into() },
+        (_, INTERRUPT) => Function { name: "interrupt".into(), layer: "interrupt".into() },
         (_, address) => names.of(address),
     }
 }
@@ -212,7 +215,7 @@ fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> 
                 Some(_) => Task::Ops,
                 None => Task::Kernel,
             },
-            Some(_) if is_interrupt(name) => Task::Interrupts,
+            Some(_) if node.function == INTERRUPT => Task::Interrupts,
             Some(_) if has(DRIVER, name) => Task::Instrument,
             Some(_) if has(IDLE, name) => Task::Idle,
             Some(parent)
@@ -225,10 +228,6 @@ fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> 
         };
     }
     tasks
-}
-
-fn is_interrupt(name: &str) -> bool {
-    name == "irq_entries_start" || name == "asm_common_interrupt" || name.starts_with("asm_sysvec_")
 }
 
 #[cfg(test)]
@@ -248,6 +247,7 @@ mod tests {
             (0x70, "recv_work"),
             (0x80, "proc_reg_read"),
             (0x90, "do_syscall_64"),
+            (0xa0, "error_return"),
             (0x100, "_etext"),
         ];
         let symbol = |row: &(u64, &str)| Symbol { address: row.0, name: row.1.into(), kind: 't' };
@@ -267,15 +267,18 @@ mod tests {
             node(USER, Some(1), 50),
             node(0x40, Some(1), 5),
             node(0x10, Some(3), 100),
-            node(0x60, Some(4), 9),
+            // What goes back from an interrupt is no entry, and one of its own all the same.
+            node(INTERRUPT, Some(1), 0),
+            node(0x60, Some(5), 7),
+            node(0xa0, Some(5), 2),
             // The server's.
             node(78, None, 0),
-            node(USER, Some(6), 1),
-            node(0x50, Some(6), 2),
+            node(USER, Some(8), 1),
+            node(0x50, Some(8), 2),
             // A kernel thread, and in it the driver.
             node(79, None, 0),
-            node(0x30, Some(9), 3),
-            node(0x70, Some(10), 4),
+            node(0x30, Some(11), 3),
+            node(0x70, Some(12), 4),
         ];
         let mut start = end[..5].to_vec();
         start.iter_mut().for_each(|node| *node = Counted { instructions: 0, calls: 0, ..*node });

@@ -10,7 +10,7 @@ use fsdyno_record::shell::quote;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
 use fsdyno_report::compressed;
-use fsdyno_study::file::{StudyFile, Variant};
+use fsdyno_study::file::{Run, StudyFile, Variant};
 
 use super::stored;
 use crate::commands::{crash, report};
@@ -105,7 +105,7 @@ fn fill(
         let loaded = fsdyno_report::load(&[path])?;
         let mut trials = loaded.trials;
         fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
-        runs.push(Ran::of(&run.name, variant, &trials));
+        runs.push(Ran::of(run, variant, &trials));
     }
     for path in stored::crashes(folder) {
         let inside = path.strip_prefix(folder).unwrap_or(&path);
@@ -148,6 +148,8 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 struct Ran {
     run: String,
     variant: Variant,
+    /// All rows that it has; where the file names none, all that are there on any kernel.
+    rows: BTreeSet<String>,
     /// The seeds of each row on each kernel, called as `--kernel` takes it; outside of the lab there is none.
     seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,
     labs: BTreeSet<String>,
@@ -160,7 +162,7 @@ struct Ran {
 }
 
 impl Ran {
-    fn of(run: &str, variant: Variant, trials: &[Trial]) -> Ran {
+    fn of(run: &Run, variant: Variant, trials: &[Trial]) -> Ran {
         let kernel = |trial: &Trial| trial.plan.lab().map(|lab| lab.kernel_typed().to_string());
         let mut seeds: BTreeMap<_, BTreeMap<String, BTreeSet<u64>>> = BTreeMap::new();
         for trial in trials {
@@ -168,9 +170,12 @@ impl Ran {
             rows.entry(trial.plan.label.clone()).or_default().insert(trial.seed);
         }
         let short = |id: &String| -> String { id.chars().take(12).collect() };
+        let rows = run.rows(variant).map(|rows| rows.into_iter().collect());
+        let there = || seeds.values().flat_map(BTreeMap::keys).cloned().collect();
         Ran {
-            run: run.to_string(),
+            run: run.name.clone(),
             variant,
+            rows: rows.unwrap_or_else(there),
             seeds,
             labs: trials.iter().filter_map(|trial| trial.lab_id.as_ref().map(short)).collect(),
             versions: trials.iter().map(|trial| trial.version.clone()).collect(),
@@ -196,7 +201,7 @@ impl Ran {
             for seeds in &of_kernel {
                 let all = rows.iter().filter(|(_, its)| its == seeds);
                 let labels: BTreeSet<&String> = all.map(|(label, _)| label).collect();
-                let rows = (of_kernel.len() > 1).then_some(labels);
+                let rows = Some(labels).filter(|labels| !labels.iter().copied().eq(&self.rows));
                 match parts.iter_mut().find(|part| part.seeds == *seeds && part.rows == rows) {
                     Some(part) => part.kernels.extend(kernel),
                     None => parts.push(Part { kernels: kernel.iter().collect(), rows, seeds }),
@@ -211,7 +216,7 @@ impl Ran {
 #[derive(PartialEq)]
 struct Part<'a> {
     kernels: BTreeSet<&'a String>,
-    /// The rows, where others have other seeds.
+    /// The rows, where they are not all that the run has.
     rows: Option<BTreeSet<&'a String>>,
     seeds: &'a BTreeSet<u64>,
 }
@@ -236,13 +241,14 @@ fn is_whole(file: &StudyFile, runs: &[Ran]) -> bool {
     })
 }
 
-/// What runs again just what was run: one command where every run of the study is there, on the same kernels with
-/// the same seeds, else one for each; and one for each part of seeds that have gaps.
+/// What runs again just what was run, but that a row of a curve has all of its points: one command where every run of
+/// the study is there, all rows on the same kernels with the same seeds, else one for each; and one for each part of
+/// seeds that have gaps.
 fn commands(runs: &[Ran], is_whole: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
         let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
         let kernels: String = part.kernels.iter().map(of).collect();
-        let of = |label: &&String| format!(" --fs {}", quote(label));
+        let of = |label: &&String| format!(" --fs={}", quote(label));
         let rows: String = part.rows.iter().flatten().map(of).collect();
         let again = |(first, count)| {
             format!(
@@ -271,9 +277,11 @@ fn common(runs: &[Ran]) -> Option<Part<'_>> {
     all.sort_by_key(|part| part.kernels.is_empty());
     let one = all.first()?;
     let like = |part: &Part<'_>| {
-        part.seeds == one.seeds && (part.kernels.is_empty() || part.kernels == one.kernels)
+        part.rows.is_none()
+            && part.seeds == one.seeds
+            && (part.kernels.is_empty() || part.kernels == one.kernels)
     };
-    let alike = all.iter().all(like) && runs.iter().all(|run| run.parts().len() == 1);
+    let alike = all.iter().all(like) && all.len() == runs.len();
     alike.then(|| all.swap_remove(0))
 }
 
@@ -327,21 +335,23 @@ fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
     out
 }
 
-/// The seeds of a run; those of each row where they differ.
+/// The seeds of a run; those of each row and kernel where they differ.
 fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
-    let mut rows: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
-    for (label, seeds) in run.seeds.values().flatten() {
-        rows.entry(label).or_default().extend(seeds);
+    let parts = run.parts();
+    if let [Part { rows: None, seeds, .. }] = parts[..] {
+        return shown(seeds);
     }
-    let all: BTreeSet<u64> = rows.values().flatten().copied().collect();
-    if rows.values().all(|seeds| *seeds == all) {
-        return shown(&all);
-    }
-    let mut by_seeds: BTreeMap<BTreeSet<u64>, Vec<&str>> = BTreeMap::new();
-    rows.into_iter().for_each(|(label, seeds)| by_seeds.entry(seeds).or_default().push(label));
-    let told =
-        by_seeds.iter().map(|(seeds, rows)| format!("{} of {}", shown(seeds), rows.join(", ")));
-    told.collect::<Vec<_>>().join("; ")
+    let several = run.kernels().len() > 1;
+    let told = |part: &Part<'_>| {
+        let list = |all: &BTreeSet<&String>| {
+            all.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let rows =
+            part.rows.as_ref().map_or_else(String::new, |rows| format!(" of {}", list(rows)));
+        let on = if several { format!(" on {}", list(&part.kernels)) } else { String::new() };
+        format!("{}{rows}{on}", shown(part.seeds))
+    };
+    parts.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -356,7 +366,16 @@ mod tests {
         if kernels.is_empty() {
             seeds.insert(None, all);
         }
-        Ran { seeds, ..Ran::of(run, variant, &[]) }
+        let variants = match variant {
+            Variant::AsItStands => "",
+            _ => "[run.then]\n[run.today]\n",
+        };
+        let text = format!(
+            "title = 't'\nquestion = 'q'\nsource = 's'\n[[run]]\nname = '{run}'\nworkload = 'dirops'\n\
+             fs = {{ ext4 = 'ext4', xfs = 'xfs' }}\n{variants}"
+        );
+        let file = StudyFile::parse("s.toml", &text).unwrap();
+        Ran { seeds, ..Ran::of(&file.runs[0], variant, &[]) }
     }
 
     #[test]
@@ -408,13 +427,28 @@ mod tests {
         assert_eq!(
             commands(std::slice::from_ref(&run), true),
             [
-                format!("{study} --fs xfs --kernel 6.1 --seed 1 --repeat 1 --out again"),
-                format!("{study} --fs ext4 --kernel 6.1 --seed 1 --repeat 3 --out again"),
+                format!("{study} --fs=xfs --kernel 6.1 --seed 1 --repeat 1 --out again"),
+                format!("{study} --fs=ext4 --kernel 6.1 --seed 1 --repeat 3 --out again"),
             ]
         );
         let shown = |seeds: &BTreeSet<u64>| format!("{}", seeds.len());
         assert_eq!(of_rows(&run, &shown), "1 of xfs; 3 of ext4");
         assert_eq!(of_rows(&more, &shown), "3");
+        // One row alone, and that on one of two kernels.
+        run.seeds.values_mut().for_each(|rows| drop(rows.remove("xfs")));
+        assert_eq!(
+            commands(std::slice::from_ref(&run), true),
+            [format!("{study} --fs=ext4 --kernel 6.1 --seed 1 --repeat 3 --out again")]
+        );
+        run.seeds.extend(ran("a", Variant::Then, &[1, 2, 3], &["6.12"]).seeds);
+        assert_eq!(
+            commands(std::slice::from_ref(&run), true),
+            [
+                format!("{study} --fs=ext4 --kernel 6.1 --seed 1 --repeat 3 --out again"),
+                format!("{study} --kernel 6.12 --seed 1 --repeat 3 --out again"),
+            ]
+        );
+        assert_eq!(of_rows(&run, &shown), "3 of ext4 on 6.1; 3 on 6.12");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Leg {
     pub asked: Vec<Asked>,
     /// What comes of it.
     pub cells: Vec<Cell>,
+    /// The labels of its rows that are asked for; all where there are none.
+    rows: Vec<String>,
     /// The folder of its results.
     pub folder: PathBuf,
     /// Where it runs, if that is not the lab.
@@ -52,6 +54,11 @@ impl Leg {
         self.origin.told(&self.called(), failure)
     }
 
+    /// Whether a row of this label is asked for.
+    pub fn takes(&self, label: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|row| row == label)
+    }
+
     /// How many trials it has.
     pub fn trials(&self) -> usize {
         self.cells.len() * self.run.repeat as usize
@@ -73,13 +80,14 @@ pub fn legs(study: &Study, file: &StudyFile, folder: &Path) -> Result<Vec<Leg>, 
             }
         }
     }
-    check_kernels(study, &legs)?;
     let planned: Vec<Planned<'_>> = legs
         .iter()
         .map(|leg| Planned { run: &leg.name, variant: leg.variant, cells: &leg.cells })
         .collect();
     file::check_planned(file, &planned).map_err(|error| Failure::wrong(error.to_string()))?;
-    only_rows(&study.fs, legs)
+    let legs = only_rows(&study.fs, legs)?;
+    check_kernels(study, &legs)?;
+    Ok(legs)
 }
 
 /// What is left of legs where only some rows are asked for, each by its label.
@@ -100,7 +108,10 @@ fn only_rows(asked: &[String], mut legs: Vec<Leg>) -> Result<Vec<Leg>, Failure> 
             return Err(Failure::wrong(format!("--fs names {label} twice")));
         }
     }
-    legs.iter_mut().for_each(|leg| leg.cells.retain(|cell| asked.contains(&cell.plan.label)));
+    for leg in &mut legs {
+        leg.rows = asked.to_vec();
+        leg.cells.retain(|cell| asked.contains(&cell.plan.label));
+    }
     legs.retain(|leg| !leg.cells.is_empty());
     Ok(legs)
 }
@@ -171,7 +182,8 @@ fn leg(
     let typed = as_run(std::iter::once(run.workload.clone()).chain(all)).map_err(told)?;
     let (asked, cells) = run::meant(&typed).map_err(told)?;
     let folder = folder.join(variant.name()).join(&run.name);
-    Ok(Leg { name: run.name.clone(), variant, run: typed, asked, cells, folder, outside, origin })
+    let (name, rows) = (run.name.clone(), Vec::new());
+    Ok(Leg { name, variant, run: typed, asked, cells, rows, folder, outside, origin })
 }
 
 impl Origin {

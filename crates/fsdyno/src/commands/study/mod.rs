@@ -103,9 +103,10 @@ fn ready(
 ) -> Result<(Venues, Option<Failure>), Failure> {
     let asked = leg.asked.clone();
     let mut cells = std::mem::take(&mut leg.cells);
-    let found = Store::look(&leg.folder)
-        .map_err(Failure::from)
-        .and_then(|stored| found(&leg.run, asked, &mut cells, &leg.folder, &stored, (stop, mode)));
+    let found = Store::look(&leg.folder).map_err(Failure::from).and_then(|stored| {
+        let is_asked = |label: &str| leg.takes(label);
+        found(&leg.run, asked, &mut cells, &leg.folder, &stored, (stop, mode), &is_asked)
+    });
     leg.cells = cells;
     found.map_err(|failure| leg.told(failure))
 }

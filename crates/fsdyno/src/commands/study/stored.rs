@@ -84,6 +84,10 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
             "'{shown}' has another {FILE} and no results of it, so it may be a file of yours{new}"
         )));
     }
+    for (run, variant, path) in folders(folder, &stored) {
+        let loaded = fsdyno_report::load(std::slice::from_ref(&path))?;
+        check_own(&loaded.trials, run, variant, &path)?;
+    }
     for run in &stored.runs {
         let now = study.run(&run.name);
         if now.is_none_or(|now| words(now) != words(run)) && has_trials(folder, run) {
