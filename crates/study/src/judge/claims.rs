@@ -240,7 +240,10 @@ impl Context<'_> {
         };
         let span = format!("{} to {}", digits(low), digits(high));
         let tested_at = part.tested_at(self.claim.least).unwrap_or(1.0);
-        let seeds = seeds(estimate.n_to_tell_from(tested_at), self.is_exponent());
+        let seeds = match self.is_exponent() {
+            true => "more sizes, or larger ones, would decide".into(),
+            false => seeds(estimate.n_to_tell_from(tested_at), estimate.n),
+        };
         if let Some(lost) = self.outcome.lost {
             let (p, all) = (self.outcome.p.unwrap_or(1.0), self.measured.parts.len());
             let not = match lost {
@@ -312,9 +315,12 @@ fn short(part: &Part) -> String {
     }
 }
 
-fn seeds(n: Option<u32>, points: bool) -> String {
-    match n {
-        _ if points => "more sizes, or larger ones, would decide".into(),
+/// How many seeds would tell by the interval alone; what is raised beside other claims takes more of them.
+fn seeds(needed: Option<u32>, there: usize) -> String {
+    match needed {
+        Some(n) if n as usize <= there => {
+            format!("more than the {there} seeds that are there would decide, how many is not told")
+        }
         Some(n) => {
             format!("about {n} seeds would decide (--repeat {n}; an estimate from this spread)")
         }

@@ -47,6 +47,8 @@ fn that_no_difference_is_there_is_corrected_like_all_else() {
     assert_eq!(of_forty.verdict, Verdict::Undecided, "{of_forty:?}");
     assert!((of_forty.p.unwrap() / alone.p.unwrap() / 40.0 - 1.0).abs() < 1e-9, "{of_forty:?}");
     assert!(of_forty.why.contains("not as one of 40 claims"), "{}", of_forty.why);
+    // Its interval alone would tell with as many as there are.
+    assert!(of_forty.why.contains("more than the 5 seeds that are there"), "{}", of_forty.why);
     // The same the other way round.
     let less = ratio("ext4", "xfs", "less_than = 1.0");
     let other = first_of(40, &less, rows);
