@@ -234,7 +234,7 @@ static uint32_t called(uint32_t node, struct block *block)
 	return callee;
 }
 
-static uint32_t jumped(struct task *task, uint32_t node, struct block *block)
+static uint32_t jumped(struct task *task, uint32_t node, struct block *block, bool jump)
 {
 	uint64_t here = shared->node[node].function;
 	if (node == task->root)
@@ -246,7 +246,10 @@ static uint32_t jumped(struct task *task, uint32_t node, struct block *block)
 	if (!block->function || block->function == here)
 		return node;
 	uint32_t parent = shared->node[node].parent;
-	return child(parent == NONE ? task->root : parent, block->function);
+	uint32_t other = child(parent == NONE ? task->root : parent, block->function);
+	/* To the start of a function it is a call, the last that the one before makes. */
+	shared->node[other].calls += jump && block->function == block->address;
+	return other;
 }
 
 static uint32_t returned(struct task *task, uint32_t node, struct block *block)
@@ -257,7 +260,7 @@ static uint32_t returned(struct task *task, uint32_t node, struct block *block)
 			return task->frame[at].node;
 		}
 	}
-	return jumped(task, node, block);
+	return jumped(task, node, block, false);
 }
 
 static uint32_t left(struct task *task, uint32_t node, struct block **before)
@@ -303,8 +306,8 @@ static void in_kernel(unsigned cpu, void *data)
 		node = called(push(task, before->end, node, before), block);
 	} else if (before->ends == RETURNS) {
 		node = returned(task, node, block);
-	} else if (block->function != shared->node[node].function) {
-		node = jumped(task, node, block);
+	} else if (before != &nowhere && block->function != shared->node[node].function) {
+		node = jumped(task, node, block, true);
 	}
 	task->node = node;
 	shared->node[node].instructions += block->instructions;
