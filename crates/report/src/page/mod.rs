@@ -351,7 +351,7 @@ fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) ->
         "{} of {} succeeded{skipped}: {} in {phases}, on {}.",
         ok,
         plural(trials.len(), "trial"),
-        plural(rows, "file system"),
+        plural(rows, "row"),
         if media.len() < 4 { media.join(" and ") } else { listed(&media, 3) }
     )
 }
