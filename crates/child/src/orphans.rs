@@ -11,6 +11,7 @@ use std::process::Command;
 
 use fsdyno_media::Mark;
 use fsdyno_media::mark::Owner;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The variable in a child's environment that says whose it is.
@@ -68,20 +69,24 @@ fn mark_of(pid: i32) -> Option<Mark> {
     value.next_back().and_then(Mark::parse)
 }
 
-/// Kills an orphan, if it still is that one.
+/// Kills an orphan. One that has ended by itself is none that is left; another process that has its number
+/// by now stays.
 ///
 /// # Errors
-/// A process that is another one now, or that the kernel does not let us kill.
+/// A process that the kernel does not let us kill.
 pub fn end(orphan: &Orphan) -> io::Result<()> {
     let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("no process number"))?;
-    // Held, the number cannot be given to another process between the look and the signal.
-    let held = pidfd_open(pid, PidfdFlags::empty())?;
-    let same = mark_of(orphan.pid) == Some(orphan.parent)
-        && executable(orphan.pid).as_ref() == Some(&orphan.executable);
-    if !same {
-        return Err(io::Error::other("it has ended, or is another process by now"));
+    let killed = || {
+        // Held, the number cannot be given to another process between the look and the signal.
+        let held = pidfd_open(pid, PidfdFlags::empty())?;
+        let same = mark_of(orphan.pid) == Some(orphan.parent)
+            && executable(orphan.pid).as_ref() == Some(&orphan.executable);
+        if same { pidfd_send_signal(held, Signal::KILL) } else { Ok(()) }
+    };
+    match killed() {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(pidfd_send_signal(held, Signal::KILL)?)
 }
 
 #[cfg(test)]
@@ -118,6 +123,14 @@ mod tests {
         assert_eq!((found.program.as_str(), found.parent.pid), ("sleep", 4_194_305));
         end(&found).unwrap();
         assert!(!left.wait().unwrap().success());
-        assert!(end(&found).is_err());
+        end(&found).unwrap();
+        // Whoever has its number by now stays.
+        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+        begun(other.id());
+        end(&Orphan { pid: other.id() as i32, ..found }).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }
