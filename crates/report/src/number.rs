@@ -114,9 +114,11 @@ pub fn ratio(ratio: Ratio) -> String {
     format!("{open}{}", relative(ratio.value))
 }
 
-/// Foreign text made fit for a terminal: a label must not move the cursor or hide a line.
+/// Foreign text made fit for a terminal: a label must not move the cursor, hide a line, or turn the order of
+/// letters (Unicode's bidirectional formatting, UAX 9).
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || turns(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -159,5 +161,6 @@ mod tests {
     #[test]
     fn a_label_cannot_speak_to_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(clean("ü\u{202e}b"), "ü\u{fffd}b");
     }
 }

@@ -81,7 +81,7 @@ impl Word {
             Verdict::NoLongerHolds => ("fails", "✗"),
             Verdict::Reversed => ("turned", "⇄"),
             Verdict::Undecided => ("open", "~"),
-            Verdict::NotTestable => ("untested", "–"),
+            Verdict::NotTestable | Verdict::NotRun => ("untested", "–"),
         };
         Word { class, sign, text: verdict.word() }
     }

@@ -69,20 +69,24 @@ pub enum Verdict {
     /// The trials leave it open.
     #[serde(rename = "undecided")]
     Undecided,
-    /// What it is about was not, or cannot be, measured here.
+    /// What it is about cannot be measured here.
     #[serde(rename = "not testable here")]
     NotTestable,
+    /// A run that it needs has no trial yet.
+    #[serde(rename = "not run yet")]
+    NotRun,
 }
 
 impl Verdict {
     /// Every verdict, in the order of counts.
-    pub const ALL: [Verdict; 6] = [
+    pub const ALL: [Verdict; 7] = [
         Verdict::Reproduced,
         Verdict::StillHolds,
         Verdict::NoLongerHolds,
         Verdict::Reversed,
         Verdict::Undecided,
         Verdict::NotTestable,
+        Verdict::NotRun,
     ];
 
     /// Of one claim.
@@ -94,6 +98,7 @@ impl Verdict {
             Verdict::Reversed => "reversed",
             Verdict::Undecided => "undecided",
             Verdict::NotTestable => "not testable here",
+            Verdict::NotRun => "not run yet",
         }
     }
 
@@ -133,6 +138,7 @@ impl Verdict {
                 "The claim needs a file system, a kernel or a number that is not there; the reason stands \
                  with it."
             }
+            Verdict::NotRun => "The claim needs a run of the study of which no trial is there.",
         }
     }
 }

@@ -109,7 +109,7 @@ impl Writer {
                 Verdict::Reproduced | Verdict::StillHolds => "32",
                 Verdict::NoLongerHolds | Verdict::Reversed => "31",
                 Verdict::Undecided => "33",
-                Verdict::NotTestable => "2",
+                Verdict::NotTestable | Verdict::NotRun => "2",
             };
             *first = first.replacen(word, &format!("\x1b[{code}m{word}\x1b[0m"), 1);
         }

@@ -38,6 +38,9 @@ pub enum Test {
     Untestable(String),
 }
 
+/// The letters of an id.
+const LONGEST_ID: usize = 64;
+
 /// What is measured, and what has to hold of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Check {
@@ -139,6 +142,12 @@ pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileErr
 fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     let named = node.clone().called("a claim").need("id", "name it: id = \"C1\"")?;
     let id = named.text()?;
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
+    if !id.chars().all(plain) || id.len() > LONGEST_ID {
+        let problem = format!("'{id}' cannot be the id of a claim");
+        let right = format!("it takes letters, digits and _ . + -, {LONGEST_ID} at most");
+        return Err(named.error(problem, right));
+    }
     let node = node.clone().called(format!("claim '{id}'"));
     node.keys(&["id", "text", "published", "least", "check", "untestable"])?;
     let text = node.need("text", "write the sentence that is claimed")?.text()?;

@@ -181,6 +181,7 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
             "untestable = \"why\"",
         ),
         ("id = \"C2\"", "id = \"C1\"", "two claims are called 'C1'", "an id of its own"),
+        ("id = \"C2\"", "id = \"C 2\"", "'C 2' cannot be the id", "letters, digits and _ . + -"),
         ("name = \"curve\"", "name = \"a/b\"", "'a/b' cannot be the name", "letters, digits"),
         ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "a name of its own"),
         ("disk = \"ide-2008\"", "disk = [\"a\", \"b\"]", "'disk' is a list", "give one value"),

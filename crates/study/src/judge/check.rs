@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_record::trial::Phase;
 use fsdyno_report::study::digits;
 use fsdyno_report::{How, Pairing, counted};
-use fsdyno_stats::validity::Flag;
+use fsdyno_stats::validity::{Flag, INSTRUMENT_LIMIT, elapsed, instrument_share};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
 use super::trials::{Found, Trials, in_unit};
 use super::verdict::{Edge, Part, counts_from};
-use crate::file::{Bound, Cell, Check};
+use crate::file::{Bound, Cell, Check, Figure};
 
 /// The parameter that the points of a curve differ in.
 const FILES: &str = "files";
@@ -174,6 +175,21 @@ fn ratio(
             ));
         }
     }
+    if let (Some(a), Some(b)) = (instrument(of, &new), instrument(over, &base))
+        && a.max(b) > INSTRUMENT_LIMIT
+    {
+        let both = [of.clone(), over.clone()];
+        let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
+        measured.note(format!(
+            "The instrument ran for {} of the time of '{}' and {} of that of '{}': up to {} of their ratio may be \
+             its own, where no wait hides it.",
+            percent(a),
+            label(of, &both),
+            percent(b),
+            label(over, &both),
+            percent(((1.0 - b) / (1.0 - a) - 1.0).abs())
+        ));
+    }
     let pairing = Pairing::of(&base.runs, &new.runs);
     if let How::Pairs(left_out) = pairing.how
         && left_out > 0
@@ -192,6 +208,28 @@ fn ratio(
     let longer = |run: &fsdyno_report::Run<'_>| side(over, run).map(|value| value * counts);
     let moved = pairing.compare_sides(longer, |run| side(of, run));
     Ok(moved.map_or(estimate, |moved| estimate.relabelled_at(counts, &moved)))
+}
+
+/// The share of a cell's time in which the instrument ran; none where the cell is no elapsed time or rate by one.
+fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
+    let timed = matches!(
+        cell.figure,
+        Figure::Returned
+            | Figure::Synced
+            | Figure::Durable
+            | Figure::Rate
+            | Figure::WrittenRate
+            | Figure::ReadRate
+    );
+    let phases: Vec<&Phase> = found
+        .runs
+        .iter()
+        .flat_map(|(trial, _)| figure::phases(cell, trial).unwrap_or_default())
+        .collect();
+    let all: f64 = phases.iter().map(|phase| elapsed(phase).seconds()).sum();
+    let own: f64 =
+        phases.iter().map(|phase| instrument_share(phase) * elapsed(phase).seconds()).sum();
+    (timed && all > 0.0 && own < all).then(|| own / all)
 }
 
 /// The exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size are

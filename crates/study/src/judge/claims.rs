@@ -11,11 +11,14 @@ use crate::file::{Check, Claim, Test};
 /// Every claim with its verdict, in the order of the file.
 pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
     let claims = &trials.file.claims;
-    let measured: Vec<Result<Measured, String>> = claims
+    let measured: Vec<Result<Measured, Untested>> = claims
         .iter()
         .map(|claim| match &claim.test {
-            Test::Check(check) => check::measure(check, claim.least, trials),
-            Test::Untestable(why) => Err(why.clone()),
+            Test::Check(check) => match trials.missing(&check.cells()) {
+                Some(why) => Err(Untested { verdict: Verdict::NotRun, why }),
+                None => check::measure(check, claim.least, trials).map_err(Untested::here),
+            },
+            Test::Untestable(why) => Err(Untested::here(why.clone())),
         })
         .collect();
     let parts: Vec<(Vec<Part>, f64)> = claims
@@ -36,30 +39,43 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
                     context.told()
                 }
                 (measured, _) => {
-                    let nothing = || "nothing is measured for it".to_string();
-                    untested(claim, measured.err().unwrap_or_else(nothing))
+                    let nothing = || Untested::here("nothing is measured for it".to_string());
+                    measured.err().unwrap_or_else(nothing).of(claim)
                 }
             }
         });
     told.collect()
 }
 
-fn untested(claim: &Claim, why: String) -> study::Claim {
-    let check = match &claim.test {
-        Test::Check(check) => Some(check::words(check)),
-        Test::Untestable(_) => None,
-    };
-    study::Claim {
-        id: claim.id.clone(),
-        text: claim.text.clone(),
-        verdict: Verdict::NotTestable,
-        why: sentence(why),
-        unit: unit(claim),
-        check,
-        published: claim.published,
-        measured: None,
-        p: None,
-        notes: Vec::new(),
+/// What became of a claim of which nothing was measured.
+struct Untested {
+    verdict: Verdict,
+    why: String,
+}
+
+impl Untested {
+    /// It cannot be tested here.
+    fn here(why: String) -> Untested {
+        Untested { verdict: Verdict::NotTestable, why }
+    }
+
+    fn of(self, claim: &Claim) -> study::Claim {
+        let check = match &claim.test {
+            Test::Check(check) => Some(check::words(check)),
+            Test::Untestable(_) => None,
+        };
+        study::Claim {
+            id: claim.id.clone(),
+            text: claim.text.clone(),
+            verdict: self.verdict,
+            why: sentence(self.why),
+            unit: unit(claim),
+            check,
+            published: claim.published,
+            measured: None,
+            p: None,
+            notes: Vec::new(),
+        }
     }
 }
 

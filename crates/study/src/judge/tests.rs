@@ -128,6 +128,67 @@ fn a_claim_says_what_was_measured_how_often_and_how_sure_it_is() {
 }
 
 #[test]
+fn trials_of_two_labs_are_never_averaged_and_two_results_of_one_trial_are_no_number() {
+    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
+    let rows: &[(&str, &[f64])] = &[("ext4", TEN), ("xfs", FIFTEEN)];
+    let told = |change: &dyn Fn(&mut Trial)| {
+        let mut all = trials(rows);
+        let mut second = all.last().unwrap().clone();
+        change(&mut second);
+        all.push(second);
+        claims(&file, all).remove(0)
+    };
+    // The same record twice is one.
+    assert_eq!(told(&|_| {}).measured.unwrap().n, 5);
+    let of_two = told(&|trial| trial.lab_id = Some("another".into()));
+    assert_eq!(of_two.verdict, Verdict::NotTestable);
+    assert!(of_two.why.contains("'xfs' has trials of two labs in run 'files'"), "{}", of_two.why);
+    let differ = told(&|trial| trial.measured.phases[0].returned_ns.0 += 1);
+    assert_eq!(differ.verdict, Verdict::NotTestable);
+    assert!(differ.why.contains("two records of seed 5 in run 'files'"), "{}", differ.why);
+}
+
+#[test]
+fn a_claim_of_a_run_without_a_trial_was_not_run_yet() {
+    let more = HEAD.replace("[[run]]\nname = \"files\"", "[[run]]\nname = \"more\"");
+    let more = more.split_once("[[run]]").unwrap().1;
+    let check =
+        ratio("xfs", "ext4", "more_than = 1.3").replace("phase =", "run = \"more\", phase =");
+    let text = format!("{HEAD}[[run]]{more}{}", claim("C1", &check));
+    let file = StudyFile::parse("test.toml", &text).unwrap();
+    let told = claims(&file, trials(&[("ext4", TEN), ("xfs", FIFTEEN)])).remove(0);
+    assert_eq!(told.verdict, Verdict::NotRun);
+    assert_eq!(told.why, "run 'more' has not been run as then.");
+}
+
+#[test]
+fn what_the_instrument_took_of_each_side_of_a_ratio_is_told() {
+    let notes = |figure: &str, ns: u64| {
+        let mut all = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
+        for trial in all.iter_mut().filter(|trial| trial.plan.label == "xfs") {
+            let phase = &mut trial.measured.phases[0];
+            phase.instrument =
+                fsdyno_record::trial::Instrument { server_cpu_ns: Nanos(ns), ..Default::default() };
+        }
+        all.iter_mut().filter(|trial| trial.plan.label == "ext4").for_each(|trial| {
+            trial.measured.phases[0].instrument = Default::default();
+        });
+        let check = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", figure);
+        claims(&study(&claim("C1", &check)), all).remove(0).notes.join(" ")
+    };
+    // Five times 1.5 of 75 s: a tenth, without which 15 s are 13.5.
+    let says = "The instrument ran for 10 % of the time of 'xfs' and 0 % of that of 'ext4': up to 11.1 % of their";
+    assert!(
+        notes("returned", 1_500_000_000).contains(says),
+        "{}",
+        notes("returned", 1_500_000_000)
+    );
+    assert!(!notes("returned", 100_000_000).contains("instrument"));
+    // CPU is counted without it.
+    assert!(!notes("cpu", 1_500_000_000).contains("The instrument"));
+}
+
+#[test]
 fn a_latency_that_names_no_op_says_whose_it_is() {
     let unnamed = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", "p99");
     let notes = |check: &str| one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");

@@ -1,6 +1,6 @@
 //! The trials of a cell, and its value in each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
@@ -33,6 +33,14 @@ pub struct Found<'a> {
 }
 
 impl<'a> Trials<'a> {
+    /// That a run of these cells has no trial in this variant, which it could have; none where all have some.
+    pub fn missing(&self, cells: &[&Cell]) -> Option<String> {
+        let has = |run: &str| self.runs.iter().any(|(name, _)| *name == run);
+        let serves = |run: &str| self.file.run(run)?.serves(self.variant);
+        let missing = cells.iter().find(|cell| serves(&cell.run).is_some() && !has(&cell.run))?;
+        Some(not_run(&missing.run, self.variant))
+    }
+
     /// The trials of a cell; with `points`, those of every point of a curve.
     ///
     /// # Errors
@@ -47,7 +55,7 @@ impl<'a> Trials<'a> {
             return Err(format!("run '{run}' has no row '{row}' {here}"));
         }
         let trials = self.runs.iter().find(|(name, _)| name == run).map(|(_, trials)| trials);
-        let trials = trials.ok_or_else(|| format!("run '{run}' has not been run {here}"))?;
+        let trials = trials.ok_or_else(|| not_run(run, self.variant))?;
         let of_row = || trials.iter().copied().filter(|trial| trial.plan.label == *row);
         if of_row().next().is_none() {
             return Err(format!("run '{run}' has no trial of '{row}'"));
@@ -66,6 +74,8 @@ impl<'a> Trials<'a> {
         if ok.is_empty() {
             return Err(why_none(row, &mine));
         }
+        one_lab(cell, &ok)?;
+        repeated(cell, &ok, &mine)?;
         let plans: BTreeSet<&str> = ok.iter().map(|trial| trial.plan.hash.as_str()).collect();
         if plans.len() > 1 && !points {
             return Err(format!(
@@ -113,6 +123,45 @@ impl<'a> Trials<'a> {
             names.join(", ")
         ))
     }
+}
+
+/// That a run has no trial.
+fn not_run(run: &str, variant: Variant) -> String {
+    format!("run '{run}' has not been run {}", variant.words())
+}
+
+/// Trials of one plan in two labs (another fsdyno, other tools) are no repeats of each other.
+fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
+    let mut labs: BTreeMap<&str, &str> = BTreeMap::new();
+    for trial in trials {
+        let Some(lab) = trial.lab_id.as_deref() else { continue };
+        let first = *labs.entry(&trial.plan.hash).or_insert(lab);
+        if first != lab {
+            let [first, lab] = [first, lab].map(|id| id.get(..12).unwrap_or(id));
+            return Err(format!(
+                "'{}' has trials of two labs in run '{}' ({first} and {lab}, by their lab_id), which are never \
+                 averaged; keep those of one",
+                cell.row, cell.run
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Two records of one trial in one lab are the same to the digit, or neither can be trusted.
+fn repeated(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), String> {
+    let exact = |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.repeats_exactly();
+    for trial in all.iter().filter(exact) {
+        let first = distinct.iter().find(|first| first.identity() == trial.identity());
+        if first.is_some_and(|first| first.measured != trial.measured) {
+            return Err(format!(
+                "'{}' has two records of seed {} in run '{}' and one lab, which must be equal and differ; trust \
+                 neither",
+                cell.row, trial.seed, cell.run
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The phases of a cell in a trial, as runs.
