@@ -366,6 +366,7 @@ fn an_archive_is_judged_as_the_folder_is_and_has_what_stands_beside_it() {
     for (words, says) in [
         ("study ./my.toml --out kept", "what report --archive left, which is only read"),
         ("report out --archive kept", "'kept' is not empty; give --archive a new folder"),
+        ("report out --archive out/x/y", "'out/x/y' lies in the study's own folder 'out'"),
         ("report out/then/curve --archive other", "--archive is for the folder of a study"),
     ] {
         let output = run(path, words);

@@ -119,6 +119,8 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
                 text.push_str(&mount(&below.mount_type, &below.mount_options));
             }
             match filesystem.mount_command.as_slice() {
+                // A model mounts nothing.
+                [] if filesystem.mount_type.is_empty() => {}
                 [] => text.push_str(&mount(&filesystem.mount_type, &filesystem.mount_options)),
                 command => text.push_str(&format!("   mount: {}\n", shown(command))),
             }

@@ -24,11 +24,25 @@ const README: &str = "README.md";
 /// Refuses a place where anything is already: an archive is one thing, and nothing is written over.
 ///
 /// # Errors
-/// That there is something, or that the path ends in no name (`.`).
-pub fn check(into: &Path) -> Result<(), Failure> {
+/// That there is something, that the path ends in no name (`.`), or that it lies in the study's own folder.
+pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     if into.file_name().is_none() {
         let shown = into.display();
         return Err(Failure::wrong(format!("'{shown}' names no folder; give --archive a new one")));
+    }
+    let existing = into.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
+        true => Path::new(".").canonicalize().ok(),
+        false => above.canonicalize().ok(),
+    });
+    let own = folder.canonicalize().ok();
+    if let (Some(existing), Some(own)) = (existing, own)
+        && existing.starts_with(&own)
+    {
+        return Err(Failure::wrong(format!(
+            "'{}' lies in the study's own folder '{}'; give --archive a place outside of it",
+            into.display(),
+            folder.display()
+        )));
     }
     let taken = into.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     match taken || into.is_file() {

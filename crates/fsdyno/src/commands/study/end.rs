@@ -49,7 +49,7 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
 /// What cannot be read or written.
 pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
     let (_, file) = stored::read(folder)?;
-    asked.archive.as_deref().map_or(Ok(()), archive::check)?;
+    asked.archive.as_deref().map_or(Ok(()), |into| archive::check(folder, into))?;
     let end = End::of(folder, &file)?;
     if end.trials.is_empty() {
         let shown = folder.display();
