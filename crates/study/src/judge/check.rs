@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsdyno_record::trial::Phase;
 use fsdyno_report::study::digits;
 use fsdyno_report::{How, Pairing, counted};
-use fsdyno_stats::validity::{Flag, INSTRUMENT_LIMIT, elapsed, instrument_share};
+use fsdyno_stats::validity::{Flag, elapsed, instrument_share};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
@@ -15,6 +15,9 @@ use crate::file::{Bound, Cell, Check, Figure};
 
 /// The parameter that the points of a curve differ in.
 const FILES: &str = "files";
+
+/// What the instrument may have moved a ratio by is told beyond this, the least margin that claims have.
+const INSTRUMENT_MOVES: f64 = 0.01;
 
 /// What a check came to.
 #[derive(Debug, Default)]
@@ -47,6 +50,29 @@ impl Measured {
                  they are pairs."
             ));
         }
+    }
+
+    /// Says so where the instrument took more of one side of a ratio than of the other.
+    fn compare_instruments(&mut self, mut sides: [(&Cell, &Found<'_>); 2]) {
+        let both = sides.map(|(cell, _)| cell.clone());
+        // Both ways round are one sentence.
+        sides.sort_by_key(|(cell, _)| label(cell, &both));
+        let [Some(one), Some(other)] = sides.map(|(cell, found)| instrument(cell, found)) else {
+            return;
+        };
+        let moves = (1.0 - one.min(other)) / (1.0 - one.max(other)) - 1.0;
+        if moves <= INSTRUMENT_MOVES {
+            return;
+        }
+        let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
+        let [first, second] = sides.map(|(cell, _)| label(cell, &both));
+        self.note(format!(
+            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': up to {} of their ratio \
+             may be its own, where no wait hides it.",
+            percent(one),
+            percent(other),
+            percent(moves)
+        ));
     }
 
     /// Takes what is to be told of the trials of a cell.
@@ -175,21 +201,7 @@ fn ratio(
             ));
         }
     }
-    if let (Some(a), Some(b)) = (instrument(of, &new), instrument(over, &base))
-        && a.max(b) > INSTRUMENT_LIMIT
-    {
-        let both = [of.clone(), over.clone()];
-        let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
-        measured.note(format!(
-            "The instrument ran for {} of the time of '{}' and {} of that of '{}': up to {} of their ratio may be \
-             its own, where no wait hides it.",
-            percent(a),
-            label(of, &both),
-            percent(b),
-            label(over, &both),
-            percent(((1.0 - b) / (1.0 - a) - 1.0).abs())
-        ));
-    }
+    measured.compare_instruments([(of, &new), (over, &base)]);
     let pairing = Pairing::of(&base.runs, &new.runs);
     if let How::Pairs(left_out) = pairing.how
         && left_out > 0

@@ -177,7 +177,7 @@ fn what_the_instrument_took_of_each_side_of_a_ratio_is_told() {
         claims(&study(&claim("C1", &check)), all).remove(0).notes.join(" ")
     };
     // Five times 1.5 of 75 s: a tenth, without which 15 s are 13.5.
-    let says = "The instrument ran for 10 % of the time of 'xfs' and 0 % of that of 'ext4': up to 11.1 % of their";
+    let says = "The instrument ran for 0 % of the time of 'ext4' and 10 % of that of 'xfs': up to 11.1 % of their";
     assert!(
         notes("returned", 1_500_000_000).contains(says),
         "{}",
