@@ -477,10 +477,11 @@ mod tests {
         assert_eq!(place.path().read_dir().unwrap().count(), 0);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join(stored::FILE), text).unwrap();
-        check(&into).unwrap();
+        check(&folder, &into).unwrap();
         write((&folder, &into), &file, &kept()).unwrap();
-        assert!(into.join(README).exists() && check(&into).is_err());
+        assert!(into.join(README).exists() && check(&folder, &into).is_err());
         assert_eq!(place.path().read_dir().unwrap().count(), 2);
-        assert!(check(Path::new(".")).is_err());
+        assert!(check(&folder, Path::new(".")).is_err());
+        assert!(check(&folder, &folder.join("kept/it")).is_err());
     }
 }
