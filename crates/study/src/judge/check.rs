@@ -95,6 +95,12 @@ impl Measured {
                 "No op is named: {figure} of '{phase}' is that of {op}, its main op."
             ));
         }
+        if let Some((fewest, takes)) = figure::few_ops(cell, &found.runs) {
+            let (figure, row, phase) = (cell.figure.name(), &cell.row, cell.phases.join(", "));
+            self.note(format!(
+                "{figure} of '{row}' in '{phase}' is of {fewest} ops, and of fewer than {takes} it is the longest."
+            ));
+        }
         let flags: Vec<&str> = found.flags.iter().map(|flag| Flag::name(*flag)).collect();
         if !flags.is_empty() {
             self.note(format!("'{}' is {}.", cell.row, flags.join(", ")));

@@ -119,6 +119,20 @@ pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
     main_op(runs.get(..1).filter(|_| unnamed)?)
 }
 
+/// The fewest ops of a trial that a percentile is of, and how many it takes to be less than the longest; none where
+/// there are enough, and of what is no percentile.
+pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
+    let takes = match cell.figure {
+        Figure::Latency(Latency::P90) => 10,
+        Figure::Latency(Latency::P99) => 100,
+        Figure::Latency(Latency::P999) => 1000,
+        _ => return None,
+    };
+    let count = |(trial, phase): &Run<'_>| op(cell, trial, phase).ok().map(|op| op.count);
+    let fewest = runs.iter().filter_map(count).min()?;
+    (fewest < takes).then_some((fewest, takes))
+}
+
 fn latency_of(latency: Latency, stats: &OpStats) -> Nanos {
     match latency {
         Latency::P50 => stats.p50_ns,

@@ -194,6 +194,16 @@ fn a_latency_that_names_no_op_says_whose_it_is() {
     let notes = |check: &str| one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");
     let says = "No op is named: p99 of 'create' is that of create, its main op.";
     assert!(notes(&unnamed).contains(says), "{}", notes(&unnamed));
+    assert!(!notes(&unnamed).contains("it is the longest"), "{}", notes(&unnamed));
+    let mut few = trials(&[("ext4", TEN), ("xfs", TEN)]);
+    for trial in few.iter_mut().filter(|trial| trial.plan.label == "xfs") {
+        for ops in trial.measured.phases[0].ops.values_mut() {
+            ops.count = 54;
+        }
+    }
+    let told = claims(&study(&claim("C1", &unnamed)), few).remove(0).notes.join(" ");
+    let says = "p99 of 'xfs' in 'create' is of 54 ops, and of fewer than 100 it is the longest.";
+    assert!(told.contains(says) && !told.contains("'ext4' in"), "{told}");
     let named = unnamed.replace("figure =", "op = \"create\", figure =");
     assert!(!notes(&named).contains("No op is named"), "{}", notes(&named));
 }
