@@ -16,12 +16,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod again;
 pub mod array;
 pub mod catalog;
 mod error;
 mod features;
 mod fill;
 mod journal_size;
+pub mod memory;
 pub mod mount;
 mod options;
 mod outer_journal;
@@ -31,6 +33,7 @@ mod spec;
 mod version;
 mod words;
 
+pub use again::again;
 pub use catalog::{Filesystem, Ground};
 pub use error::SpecError;
 pub use features::{features, journal_bytes};

@@ -156,6 +156,7 @@ impl From<VenueError> for Failure {
     fn from(error: VenueError) -> Failure {
         let exit = match error {
             VenueError::Missing(_) => Exit::Missing,
+            VenueError::Refused(_) => Exit::WrongUse,
             VenueError::Stopped => Exit::Stopped,
             VenueError::Medium(error) => return error.into(),
             VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsdyno_disk::spec::{SCHEDULERS, WriteCache};
 use fsdyno_disk::{Attach, DiskSpec, partition};
 use fsdyno_filesystem::period::{self, Then};
-use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog};
+use fsdyno_filesystem::{Context, Filesystem, Ground, Spec, catalog, memory};
 use fsdyno_record::plan::{DiskPlan, FilesystemPlan, LabPlan, MediumPlan, RaidPlan, kernel_names};
 use fsdyno_record::{Bytes, suggest};
 
@@ -282,23 +282,15 @@ fn in_memory(
     spec: &Spec,
     lab: &LabPlace,
 ) -> (FilesystemPlan, Option<Bytes>) {
-    let typed = spec.made().mount.iter().find_map(|option| option.strip_prefix("size="));
-    match (typed, lab.size) {
+    let size = match (memory::stated(spec), lab.size) {
         // A share of the RAM, for one, is the kernel's to work out.
-        (Some(typed), _) => (plan, typed.to_uppercase().parse().ok()),
+        (Some(stated), _) => stated.to_uppercase().parse().ok(),
         // A size for the disks of its neighbours may be more than there is memory.
-        (None, Size::Exactly(size)) if size < lab.ram => {
-            let options = match &mut plan.below {
-                Some(below) => &mut below.mount_options,
-                None => &mut plan.mount_options,
-            };
-            let comma = if options.is_empty() { "" } else { "," };
-            options.push_str(&format!("{comma}size={}", size.0));
-            (plan, Some(size))
-        }
-        // The kernel's own: half of what RAM it has, which is less than the guest's.
-        (None, _) => (plan, None),
-    }
+        (None, Size::Exactly(size)) if size < lab.ram => Some(size),
+        (None, _) => None,
+    };
+    memory::limit(&mut plan, spec, size);
+    (plan, size)
 }
 
 /// Less RAM than this does not hold the guest's initramfs beside its kernel.

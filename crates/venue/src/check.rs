@@ -13,10 +13,10 @@ use fsdyno_child::{Ended, Process};
 use fsdyno_disk::store::View;
 use fsdyno_filesystem::Devices;
 use fsdyno_record::mailbox::Progress;
-use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::{AgentReport, CheckReport, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos};
 
+use crate::commands::Commands;
 use crate::cut;
 use crate::error::VenueError;
 use crate::host::nanos;
@@ -84,14 +84,12 @@ pub fn of_trial(
     watch: &mut dyn FnMut(&Progress) -> Watch,
     images: impl FnOnce(&mut AgentReport) -> Result<Images, VenueError>,
 ) -> Result<Option<Nanos>, VenueError> {
-    let (Some(filesystem), Outcome::Ok) = (&job.plan.filesystem, report.outcome) else {
+    let commands = Commands::of(&job.plan)?.filter(|commands| !commands.check.is_empty());
+    let (Some(commands), Outcome::Ok) = (commands, report.outcome) else {
         return Ok(None);
     };
-    if filesystem.check.is_empty() {
-        return Ok(None);
-    }
     let images = images(report)?;
-    let (checked, elapsed) = check(filesystem, &images, job.seed, progress, watch)?;
+    let (checked, elapsed) = check(&commands, &images, job.seed, progress, watch)?;
     if !checked.clean && report.outcome == Outcome::Ok {
         report.outcome = Outcome::Failed;
         report.reason = Some(reason(&checked));
@@ -105,7 +103,7 @@ pub fn of_trial(
 /// # Errors
 /// A check that is not installed, cannot be started, does not end, or was stopped.
 pub fn check(
-    plan: &FilesystemPlan,
+    commands: &Commands,
     images: &Images,
     seed: u64,
     progress: &Progress,
@@ -114,13 +112,13 @@ pub fn check(
     let path = |image: &File| format!("/dev/fd/{}", image.as_raw_fd());
     let (device, journal) = (path(&images.device), images.journal.as_ref().map(path));
     let devices = Devices { device: &device, journal: journal.as_deref(), uuids: None };
-    let argv = fsdyno_filesystem::fill(&plan.check, devices, seed);
+    let argv = fsdyno_filesystem::fill(&commands.check, devices, seed);
     let Some((program, arguments)) = argv.split_first() else {
-        return Err(VenueError::Died(format!("{} has no check", plan.kind)));
+        return Err(VenueError::Died(format!("{} has no check", commands.kind)));
     };
     // The same lookup as that of the lab's identity, so that this is the program named there.
     let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
-    command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&plan.env);
+    command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&commands.env);
     let started = Instant::now();
     let files: Vec<_> = images.journal.iter().chain([&images.device]).map(File::as_fd).collect();
     let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
@@ -132,7 +130,7 @@ pub fn check(
     let named = |text: &String| {
         names.iter().fold(text.clone(), |text, (path, name)| text.replace(path, name))
     };
-    let clean = exit.is_some_and(|code| plan.check_clean.contains(&code));
+    let clean = exit.is_some_and(|code| commands.check_clean.contains(&code));
     // What a check says of a clean file system may hold the time of day (jfs_fsck) and decides
     // nothing, so it stays out of what has to be the same everywhere.
     let output = if clean { Vec::new() } else { process.last_words(LINES) };
@@ -229,7 +227,7 @@ mod tests {
             requests: 0,
         };
         let error = check(
-            &plan,
+            &Commands::made_up(plan),
             &Images { device: image, journal: None, called: IMAGES.map(String::from) },
             1,
             &progress,

@@ -15,6 +15,7 @@ use fsdyno_record::plan::DevicePlan;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 
+use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
 use crate::host::{HostVenue, follow, other};
 use crate::md::Array;
@@ -62,7 +63,8 @@ impl Devices {
         uuids: u64,
     ) -> Result<Devices, VenueError> {
         let Some(drive) = venue.drive() else { return Devices::make(plan, venue.folder()) };
-        let mkfs = job.plan.filesystem.as_ref().map_or(&[][..], |plan| &plan.mkfs);
+        let commands = Commands::of(&job.plan)?;
+        let mkfs = commands.as_ref().map_or(&[][..], |commands| &commands.mkfs);
         let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
         drive.blank(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
         let data = vec![drive.device().map_err(MediaError::from)?];
@@ -167,13 +169,13 @@ fn room(made: &Made, plan: &DevicePlan) -> Bytes {
 /// # Errors
 /// What is missing.
 pub fn can_run(venue: &HostVenue, plan: &Plan, device: &DevicePlan) -> Result<(), VenueError> {
-    let Some(filesystem) = &plan.filesystem else { return Err(no_filesystem()) };
+    let Some(filesystem) = Commands::of(plan)? else { return Err(no_filesystem()) };
     // A drive is not made, and has been looked at.
     if Made::parse(&device.on).is_some() {
         let made = made(device)?;
         made.check(venue.folder(), room(&made, device))?;
     }
-    prerequisites::check(filesystem, device.raid)
+    prerequisites::check(&filesystem, device.raid)
 }
 
 fn no_filesystem() -> VenueError {
@@ -210,7 +212,7 @@ pub fn run(
     let devices = Devices::of(venue, job, plan, uuids)?;
     let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
     let mailbox = shared.mailbox().map_err(other)?;
-    let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;
+    let text = text_of(job.for_agent())?;
     mailbox.put_job(&text).map_err(other)?;
     let mut process = venue.start(&shared, devices.arguments(uuids), &devices.held(), input)?;
     let watched = follow(&mut process, &mailbox, job, begin, watch);

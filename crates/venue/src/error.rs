@@ -11,6 +11,9 @@ pub enum VenueError {
     /// Something is needed that is not there; the message holds the command that brings it.
     #[error("{0}")]
     Missing(String),
+    /// It is not run: the message says what about it is wrong.
+    #[error("{0}")]
+    Refused(String),
     /// The trial ended without a report; the message holds the last lines it left.
     #[error("{0}")]
     Died(String),

@@ -19,6 +19,7 @@ use fsdyno_record::stages::Stages;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Job, Nanos, Plan};
 
+use crate::commands::text_of;
 use crate::error::VenueError;
 use crate::input::{InputFile, Inputs};
 use crate::venue::{Identity, Ran, Venue, Watch};
@@ -105,7 +106,7 @@ impl HostVenue {
         let device = self.ground(&job.plan)?.remove("device");
         let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
         let mailbox = shared.mailbox().map_err(other)?;
-        let text = serde_json::to_vec(&job.for_agent()).map_err(other)?;
+        let text = text_of(job.for_agent())?;
         mailbox.put_job(&text).map_err(other)?;
         let started = clock::now();
         let begin = Instant::now();

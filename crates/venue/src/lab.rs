@@ -18,6 +18,7 @@ use fsdyno_record::trial::{AgentReport, Conditions, Host, Outcome};
 use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::workloads;
 
+use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
 use crate::host::{nanos, read_report};
 use crate::input::Inputs;
@@ -118,7 +119,7 @@ impl LabVenue {
     ) -> Result<(File, Progress), VenueError> {
         let guest = self.guest(&job.plan)?;
         let machine = self.machine(&job.plan)?;
-        let text = text_of(&job.for_agent())?;
+        let text = text_of(job.for_agent())?;
         let cut = guest.cut(&machine, &text, stop).map_err(from_run)?;
         let region = cut.disks.into_iter().next().ok_or_else(not_a_lab)?;
         Ok((region, cut.progress))
@@ -128,26 +129,29 @@ impl LabVenue {
     pub(crate) fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = lab_plan.kernel.as_str();
-        let kind = plan.filesystem.as_ref().map(programs_of);
+        let commands = Commands::of(plan)?;
+        let kind = commands.as_ref().map(programs_of);
         let cpu = lab_plan.cpu.to_string();
         let key = (kernel.to_string(), kind, hardware(lab_plan)?, cpu);
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = guests.get(&key) {
             return Ok(Arc::clone(guest));
         }
-        let guest = Arc::new(self.packed(plan, &key.2, &[])?);
+        let guest = Arc::new(self.packed(plan, commands.as_ref(), &key.2, &[])?);
         guests.insert(key, Arc::clone(&guest));
         Ok(guest)
     }
 
     /// A guest for a plan that has more programs.
     pub(crate) fn guest_with(&self, plan: &Plan, tools: &[String]) -> Result<Guest, VenueError> {
-        self.packed(plan, &hardware(plan.lab().ok_or_else(not_a_lab)?)?, tools)
+        let hardware = hardware(plan.lab().ok_or_else(not_a_lab)?)?;
+        self.packed(plan, Commands::of(plan)?.as_ref(), &hardware, tools)
     }
 
     fn packed(
         &self,
         plan: &Plan,
+        commands: Option<&Commands>,
         hardware: &Hardware,
         tools: &[String],
     ) -> Result<Guest, VenueError> {
@@ -156,7 +160,7 @@ impl LabVenue {
         let lab = self.labs.get(kernel).ok_or_else(|| {
             VenueError::Missing(format!("the plan's kernel {kernel} is none of this lab's"))
         })?;
-        let mut parts = parts(&self.agent, plan.filesystem.as_ref(), lab_plan.raid, hardware)?;
+        let mut parts = parts(&self.agent, commands, lab_plan.raid, hardware)?;
         parts.cpu = lab_plan.cpu;
         for tool in tools {
             if !parts.tools.contains(tool) {
@@ -351,7 +355,7 @@ impl LabVenue {
                 None => None,
             };
         let task = if image.is_some() { Task::Use } else { job.task };
-        let text = text_of(&Job { task, ..job.for_agent() })?;
+        let text = text_of(Job { task, ..job.for_agent() })?;
         machine.image = image.clone();
         let finished = match (look, &snapshot) {
             (Some(look), _) => look.run(&guest, &machine, snapshot.as_ref(), &text, watch),
@@ -405,11 +409,6 @@ impl LabVenue {
         let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_ref()));
         Ok(Ran { report, host, identity })
     }
-}
-
-/// A job as its agent reads it.
-pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, VenueError> {
-    serde_json::to_vec(job).map_err(|error| VenueError::Died(error.to_string()))
 }
 
 /// Host time by the names of stages and phases.

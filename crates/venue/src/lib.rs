@@ -3,6 +3,7 @@
 mod array;
 mod check;
 pub mod clock;
+pub mod commands;
 pub mod cut;
 mod device;
 pub mod error;
@@ -24,6 +25,7 @@ pub mod request_log;
 pub mod tools;
 pub mod venue;
 
+pub use commands::Commands;
 pub use error::VenueError;
 pub use host::HostVenue;
 pub use input::{InputFile, Inputs};

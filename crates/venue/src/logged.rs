@@ -16,9 +16,10 @@ use fsdyno_record::plan::{IssuerPlan, Task};
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Bytes, Job, Plan};
 
+use crate::commands::text_of;
 use crate::error::VenueError;
 use crate::host::read_report;
-use crate::lab::{LabVenue, disk_of, from_run, not_a_lab, text_of};
+use crate::lab::{LabVenue, disk_of, from_run, not_a_lab};
 use crate::region::Region;
 use crate::venue::Watch;
 
@@ -76,7 +77,7 @@ impl LabVenue {
         let guest = self.guest(&job.plan)?;
         let mut machine = self.machine(&job.plan)?;
         machine.disks.push(DiskRegion { region: Bytes(data::REGION), attach: Attach::Nbd });
-        let text = text_of(&Job { task: Task::Logged, ..job.for_agent() })?;
+        let text = text_of(Job { task: Task::Logged, ..job.for_agent() })?;
         let mut finished = guest.run(&machine, &text, watch).map_err(from_run)?;
         let report = read_report(&finished.report)?;
         if report.outcome != Outcome::Ok {

@@ -9,8 +9,9 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::AgentReport;
 use fsdyno_record::{Job, Plan};
 
+use crate::commands::text_of;
 use crate::error::VenueError;
-use crate::lab::{from_run, text_of};
+use crate::lab::from_run;
 
 /// Who is there while the venue gets ready.
 #[derive(Clone)]
@@ -58,7 +59,7 @@ pub fn beforehand(
     if !is_beforehand(&job.plan) {
         return Ok(None);
     }
-    let text = text_of(&job.to_make())?;
+    let text = text_of(job.to_make())?;
     guest.image(snapshot, machine, &text, cache, watch).map(Some).map_err(from_run)
 }
 

@@ -6,13 +6,14 @@ use std::path::Path;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_filesystem::{array as md, catalog};
 use fsdyno_lab::Parts;
-use fsdyno_record::plan::{FilesystemPlan, LabPlan, RaidPlan};
+use fsdyno_record::plan::{LabPlan, RaidPlan};
 
+use crate::commands::Commands;
 use crate::error::VenueError;
 use crate::lab::disk_of;
 
 /// A file system with the programs that its guest needs.
-pub fn programs_of(filesystem: &FilesystemPlan) -> String {
+pub fn programs_of(filesystem: &Commands) -> String {
     let programs = [filesystem.mkfs.first(), filesystem.mount_command.first()];
     let programs: Vec<&str> = programs.into_iter().flatten().map(String::as_str).collect();
     format!("{}:{} {}", filesystem.kind, filesystem.made_kind(), programs.join(" "))
@@ -48,7 +49,7 @@ pub fn hardware(lab: &LabPlan) -> Result<Hardware, VenueError> {
 /// What goes into the guest for a file system on such disks.
 pub fn parts(
     agent: &Path,
-    filesystem: Option<&FilesystemPlan>,
+    filesystem: Option<&Commands>,
     raid: Option<RaidPlan>,
     hardware: &Hardware,
 ) -> Result<Parts, VenueError> {
@@ -120,7 +121,8 @@ mod tests {
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let kind = catalog::get("ext4").unwrap();
         let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
-        let parts = parts(Path::new("/x"), Some(&plan), None, &hardware(None)).unwrap();
+        let parts =
+            parts(Path::new("/x"), Some(&Commands::made_up(plan)), None, &hardware(None)).unwrap();
         assert_eq!(parts.modules, ["nbd nbds_max=1", "bfq", "ext4"]);
         assert!(parts.tools.contains(&"mke2fs".to_string()));
         assert_eq!(parts.host_tools, ["e2fsck"]);

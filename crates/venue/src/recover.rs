@@ -21,9 +21,10 @@ use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Job, Nanos};
 use serde_json::{Value, json};
 
+use crate::commands::{Commands, text_of};
 use crate::error::VenueError;
 use crate::host::read_report;
-use crate::lab::{LabVenue, from_run, not_a_lab, text_of};
+use crate::lab::{LabVenue, from_run, not_a_lab};
 use crate::logged::Logged;
 use crate::region::Region;
 use crate::venue::Watch;
@@ -44,7 +45,7 @@ const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 
 /// What a file system's cuts need beside its plan: programs, and what is promised of it.
 fn tools(job: &Job) -> Result<(Vec<String>, &'static Promise), VenueError> {
-    let filesystem = job.plan.filesystem.as_ref().ok_or_else(not_a_lab)?;
+    let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
     let promise = promise::of(&filesystem.kind).ok_or_else(|| {
         VenueError::Died(format!("a power cut of {} is not known about", filesystem.kind))
     })?;
@@ -141,7 +142,7 @@ impl Work<'_> {
         let order = Order { cuts: cuts.clone(), ..self.order.clone() };
         let job = Job { task: Task::Recover, deadline: ALL, ..self.job.for_agent() };
         let died = |error: serde_json::Error| VenueError::Died(error.to_string());
-        let mut text: Value = serde_json::from_slice(&text_of(&job)?).map_err(died)?;
+        let mut text: Value = serde_json::from_slice(&text_of(job)?).map_err(died)?;
         text["order"] = json!(order);
         let text = serde_json::to_vec(&text).map_err(died)?;
         let (mut at, mut at_work) = (0, false);

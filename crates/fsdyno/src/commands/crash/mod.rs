@@ -14,7 +14,7 @@ use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_study::Cell;
-use fsdyno_venue::{LabVenue, Logged, Venue, VenueError, Watch, logged};
+use fsdyno_venue::{Commands, LabVenue, Logged, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
 pub use args::Crash;
@@ -242,6 +242,8 @@ impl One<'_> {
 fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let finding = keep::finding(path)?;
     check(&finding.plan)?;
+    // The finding may be of somebody else: with --dry-run too its commands are proven.
+    Commands::of(&finding.plan)?;
     crash.image.as_deref().map_or(Ok(()), keep::check_image)?;
     if crash.dry_run {
         let label = &finding.plan.label;

@@ -10,7 +10,7 @@ use fsdyno_record::plan::{Task, kernel_names};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Job, Nanos, Trial};
 use fsdyno_study::Question;
-use fsdyno_venue::{Attention, LabVenue, Looked, Seen, Venue, Watch};
+use fsdyno_venue::{Attention, Commands, LabVenue, Looked, Seen, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
 use fsdyno_why::{Account, Explained, Grid, Ground, Log, Map, MapError, Moment, Phase, time};
@@ -36,6 +36,8 @@ impl Looker {
         let mut kernels = BTreeSet::new();
         let mut question = Question::default();
         for trial in trials {
+            // The record may be of somebody else: nothing of it is looked for before its commands are proven.
+            Commands::of(&trial.plan)?;
             kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
             let workload = &trial.plan.workload;
             if let Some(input) = &workload.input {

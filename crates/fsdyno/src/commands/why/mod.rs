@@ -63,3 +63,58 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     let page = kept.map_or(Ok(()), |kept| kept.page(why));
     done.and(page).map(|()| Exit::Good)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// A record of the lab, as a study kept it.
+    fn stored() -> Trial {
+        let results = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../results/2026-11-23-wishes/as-it-stands/commits"
+        );
+        let trials = fsdyno_report::load([results]).unwrap().trials;
+        let on_ext4 = |trial: &Trial| {
+            let plan = trial.plan.filesystem.as_ref();
+            plan.is_some_and(|plan| plan.kind == "ext4" && trial.plan.lab().is_some())
+        };
+        trials.into_iter().find(on_ext4).unwrap()
+    }
+
+    fn why(folder: &std::path::Path, trial: &Trial) -> Failure {
+        let line = serde_json::to_string(trial).unwrap() + "\n";
+        std::fs::write(folder.join(fsdyno_record::lines::FILE), line).unwrap();
+        let words = ["fsdyno", "why", folder.to_str().unwrap()];
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Why(why)) => run(&why).unwrap_err(),
+            _ => panic!("no fsdyno why"),
+        }
+    }
+
+    #[test]
+    fn a_record_whose_commands_are_not_the_catalogs_is_refused_and_nothing_of_it_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("left");
+        type Forge = fn(&mut fsdyno_record::plan::FilesystemPlan, String);
+        let forged: [(&str, Forge); 2] = [
+            ("check", |plan, left| {
+                plan.check = ["sh", "-c", &format!("id > {left}")].map(String::from).into()
+            }),
+            ("env", |plan, left| drop(plan.env.insert("LD_PRELOAD".into(), left))),
+        ];
+        for (field, forge) in forged {
+            let mut trial = stored();
+            let plan = trial.plan.filesystem.as_mut().unwrap();
+            forge(plan, left.to_str().unwrap().to_string());
+            let failure = why(folder.path(), &trial);
+            assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
+            assert!(failure.message.contains(&format!("its '{field}' has")), "{}", failure.message);
+            assert!(failure.message.contains("never from a file"), "{}", failure.message);
+            assert!(!left.exists());
+        }
+    }
+}
