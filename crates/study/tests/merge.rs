@@ -409,6 +409,27 @@ fn the_logs_of_shares_lie_in_the_merged_folder_and_none_is_written_over() {
 }
 
 #[test]
+fn a_log_is_copied_into_the_merged_folder_and_nowhere_else_whatever_a_trial_is_called() {
+    let cluster = Cluster::new(cells());
+    let folder = cluster.good("s1", "1/1");
+    // As somebody else may write it: the first trial is called by a path, in both files, and has a log there.
+    let id = cluster.whole()[0].trial_id.clone();
+    for name in ["trials.ndjson", "schedule.json"] {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        let text = text.replace(&id, "../../sub/evil");
+        let text = text.replace("\"host\":{", "\"host\":{\"log\":\"logs/x.log\",");
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    std::fs::create_dir_all(folder.join("logs")).unwrap();
+    std::fs::create_dir_all(cluster.path("sub")).unwrap();
+    std::fs::write(cluster.path("sub/evil.log"), "evil").unwrap();
+    let out = cluster.path("in/out");
+    std::fs::create_dir_all(cluster.path("in")).unwrap();
+    merge(&out, &[folder], true).unwrap();
+    assert!(!cluster.path("in/sub/evil.log").exists());
+}
+
+#[test]
 fn series_that_differ_between_two_runs_of_a_trial_in_one_lab_are_a_finding() {
     let cluster = Cluster::new(cells());
     let shares = [cluster.good("s1", "1/1"), cluster.good("s2", "1/1")];

@@ -12,9 +12,11 @@ use crate::region::Region;
 /// The folder of the logs within a result folder.
 pub const FOLDER: &str = "logs";
 
-/// The name of a trial's log within a result folder.
+/// The name of a trial's log within a result folder: always of a file in [`FOLDER`], for the id of a trial may stand in
+/// a file that somebody else wrote.
 pub fn name(trial_id: &str) -> String {
-    format!("{FOLDER}/{trial_id}.log")
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    format!("{FOLDER}/{}.log", trial_id.chars().map(plain).collect::<String>())
 }
 
 /// Writes what the guest has logged to `results`/[`name`]; how many requests were lost, for want of
