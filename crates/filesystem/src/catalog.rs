@@ -98,6 +98,11 @@ pub struct Filesystem {
     pub known_as: Option<String>,
     /// The options there are.
     pub(crate) known: Option<Known>,
+    /// Options that only whoever types the command may use on this host → why: they load code, name something
+    /// outside of the trial, or may stop the kernel. A name in a list is written `-d name`, a mount option
+    /// `mount modules`.
+    #[serde(default)]
+    pub only_typed: BTreeMap<String, String>,
     /// What a user should know, in prose.
     pub notes: String,
     /// How large it and what is in it can get.

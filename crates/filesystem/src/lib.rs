@@ -18,6 +18,7 @@
 
 mod again;
 pub mod array;
+mod author;
 pub mod catalog;
 mod error;
 mod features;
@@ -34,6 +35,7 @@ mod version;
 mod words;
 
 pub use again::again;
+pub use author::{Author, check_on_host};
 pub use catalog::{Filesystem, Ground};
 pub use error::SpecError;
 pub use features::{features, journal_bytes};

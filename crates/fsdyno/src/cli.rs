@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use fsdyno_filesystem::Author;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AccelPlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
 use fsdyno_report::Format;
@@ -143,6 +144,9 @@ Examples:
 Ctrl-C kills the running trials, keeps the finished ones and writes the report from them. The same
 command with the same --out goes on where it was.")]
 pub struct Run {
+    /// Who wrote these words.
+    #[arg(skip)]
+    pub author: Author,
     /// What to run; see `fsdyno list workloads`
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,

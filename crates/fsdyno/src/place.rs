@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fsdyno_filesystem::Author;
 use fsdyno_lab::{Lab, LabError, LabOptions, user_cache};
 use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
@@ -94,6 +95,7 @@ fn question(run: &Run, on: &str) -> Question {
         tool_versions,
         inputs: Inputs::default(),
         periods: run.periods.iter().map(period).collect(),
+        author: run.author,
         ages: run.ages.clone(),
     }
 }
@@ -132,6 +134,11 @@ fn typed(run: &Run, on: &str) -> Result<Place, Failure> {
     }
     if on == MODEL {
         return model(run);
+    }
+    if drive::is_named(on) && run.author == Author::File {
+        return Err(Failure::wrong(format!(
+            "--on {on} is a drive, and a file names none; type it yourself: fsdyno run --on {on}"
+        )));
     }
     if drive::is_named(on) {
         return drive::place(run, on);

@@ -2,18 +2,19 @@
 //! refused, and how, is the same wherever it was written.
 
 use clap::Parser as _;
+use fsdyno_filesystem::Author;
 
 use crate::cli::{Cli, Command, Run};
 use crate::exit::Failure;
 
-/// `fsdyno run` with these words behind it, each as it would be typed.
+/// `fsdyno run` with these words behind it, each as it would be typed, and who wrote them.
 ///
 /// # Errors
 /// What the command line would say of them, in one line.
-pub fn as_run(words: impl IntoIterator<Item = String>) -> Result<Run, Failure> {
+pub fn as_run(words: impl IntoIterator<Item = String>, author: Author) -> Result<Run, Failure> {
     let words = ["fsdyno".to_string(), "run".to_string()].into_iter().chain(words);
     match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Run(run)) => Ok(*run),
+        Ok(Command::Run(run)) => Ok(Run { author, ..*run }),
         Ok(_) => Err(Failure::wrong("the words are those of another command")),
         Err(error) => Err(Failure::wrong(in_one_line(&error.to_string()))),
     }
@@ -37,8 +38,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_in_one_line() {
-        let error =
-            |words: &[&str]| as_run(words.iter().map(ToString::to_string)).unwrap_err().message;
+        let error = |words: &[&str]| {
+            as_run(words.iter().map(ToString::to_string), Author::User).unwrap_err().message
+        };
         let text = error(&["dirops", "--repeat=many"]);
         assert!(text.starts_with("invalid value 'many' for '--repeat <N>'"), "{text}");
         let text = error(&["dirops", "--verify=ful"]);

@@ -1,6 +1,6 @@
 //! The rows of devices of this host: a file system each, all that was typed of them checked.
 
-use fsdyno_filesystem::{Context, Ground, catalog};
+use fsdyno_filesystem::{Context, Ground, catalog, check_on_host};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{DevicePlan, MediumPlan};
 
@@ -59,6 +59,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
                 filesystem.name, place.on
             )));
         }
+        check_on_host(spec, question.author).map_err(MatrixError::spec(text))?;
         let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
         let plan = top.plan(spec, Context::Host, version).map_err(MatrixError::spec(text))?;
         if place.size < filesystem.minimum_size {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fsdyno_filesystem::SpecError;
+use fsdyno_filesystem::{Author, SpecError};
 use fsdyno_record::plan::{
     AccelPlan, AgePlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode,
 };
@@ -42,6 +42,8 @@ pub struct Question {
     /// The periods whose settings stand under what is typed, each a row of its own, by name; none is
     /// today. Empty is today alone.
     pub periods: Vec<Option<String>>,
+    /// Who wrote it: what stands in a file cannot say everything of a file system on this host.
+    pub author: Author,
     /// How the fresh file systems are aged, each a row of its own; empty leaves them fresh.
     pub ages: Vec<Option<AgePlan>>,
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fsdyno_crash::{Disk, Tear};
+use fsdyno_filesystem::Author;
 
 use crate::cli::{Run, SEEDS, named};
 use crate::exit::Failure;
@@ -144,6 +145,6 @@ impl Crash {
         {
             value.iter().for_each(|value| add(key, value));
         }
-        as_run(words)
+        as_run(words, Author::User)
     }
 }

@@ -343,3 +343,35 @@ fn bare(crash: &Crash) -> Crash {
         format: crash.format,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn replayed(finding: &Path) -> Result<Exit, Failure> {
+        let words = ["fsdyno", "crash", "--dry-run", "--replay", finding.to_str().unwrap()];
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Crash(crash)) => run(&crash),
+            _ => panic!("no fsdyno crash"),
+        }
+    }
+
+    #[test]
+    fn a_finding_whose_commands_are_not_the_catalogs_is_refused() {
+        let kept =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash/ext4-0079.json");
+        assert_eq!(replayed(Path::new(kept)).unwrap(), Exit::Good);
+        let folder = tempfile::tempdir().unwrap();
+        let mut finding = keep::finding(Path::new(kept)).unwrap();
+        let plan = finding.plan.filesystem.as_mut().unwrap();
+        plan.check = ["sh", "-c", "id > left"].map(String::from).into();
+        let forged = folder.path().join("forged.json");
+        std::fs::write(&forged, serde_json::to_vec(&finding).unwrap()).unwrap();
+        let failure = replayed(&forged).unwrap_err();
+        assert_eq!(failure.exit, Exit::WrongUse);
+        assert!(failure.message.contains("its 'check' has"), "{}", failure.message);
+    }
+}

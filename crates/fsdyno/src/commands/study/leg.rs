@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use fsdyno_filesystem::Author;
 use fsdyno_record::suggest;
 use fsdyno_study::Cell;
 use fsdyno_study::file::{self, Planned, Spot, StudyFile, Variant, Word};
@@ -179,7 +180,9 @@ fn leg(
     let called = format!("{} {}", run.name, variant.words());
     let told = |failure: Failure| origin.told(&called, failure);
     let all = words.into_iter().map(|word| word.text);
-    let typed = as_run(std::iter::once(run.workload.clone()).chain(all)).map_err(told)?;
+    // Whatever the file calls its workload is no option.
+    let workload = ["--".to_string(), run.workload.clone()];
+    let typed = as_run(all.chain(workload), Author::File).map_err(told)?;
     let (asked, cells) = run::meant(&typed).map_err(told)?;
     let folder = folder.join(variant.name()).join(&run.name);
     let (name, rows) = (run.name.clone(), Vec::new());
@@ -253,6 +256,48 @@ mod tests {
             }
             assert!(legs.iter().all(|leg| leg.trials() > 0), "{name}");
         }
+    }
+
+    /// What is said of a study with one run of these lines.
+    fn refused(run: &str) -> String {
+        let text = format!(
+            "title = \"t\"\nquestion = \"q?\"\nsource = \"s\"\nyear = 2026\nabout = \"a\"\n[[run]]\nname = \"r\"\n{run}\n"
+        );
+        let file = StudyFile::parse("s.toml", &text).unwrap();
+        let Ok(Command::Study(study)) =
+            Cli::try_parse_from(["fsdyno", "study", "s.toml"]).map(|cli| cli.command)
+        else {
+            panic!("no fsdyno study")
+        };
+        match legs(&study, &file, Path::new("out")) {
+            Ok(legs) => format!("{} legs", legs.len()),
+            Err(failure) => failure.message,
+        }
+    }
+
+    #[test]
+    fn a_file_names_no_command_and_no_code_outside_of_the_lab() {
+        let fuse = "fs = { x = \"fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}\" }";
+        let modules = "fs = { x = \"fuse2fs @ modules=x/evil\" }";
+        for on in ["loop:64M", "ram:64M"] {
+            let on = |fs: &str| refused(&format!("workload = \"dirops\"\non = \"{on}\"\n{fs}"));
+            let said = on(fuse);
+            assert!(said.starts_with("s.toml:") && said.contains("'fuse:' is a command"), "{said}");
+            let said = on(modules);
+            assert!(said.contains("'mount modules' stands in a file"), "{said}");
+        }
+        let said = refused("workload = \"dirops\"\non = \"/dev/null-of-nobody\"");
+        assert!(said.contains("is a drive, and a file names none"), "{said}");
+        // In a guest of the lab they do no harm.
+        for fs in [fuse, modules] {
+            assert_eq!(refused(&format!("workload = \"dirops\"\n{fs}")), "1 legs");
+        }
+    }
+
+    #[test]
+    fn what_a_file_calls_its_workload_is_no_option() {
+        let said = refused("workload = \"--help\"");
+        assert!(said.contains("workload '--help'"), "{said}");
     }
 
     #[test]
