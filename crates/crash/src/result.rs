@@ -1,7 +1,7 @@
 //! What came of a file system's power cuts, as it is stored, and the file of a finding.
 
 use fsdyno_record::trial::{AgentReport, Phase};
-use fsdyno_record::{Nanos, Plan};
+use fsdyno_record::{Build, Nanos, Plan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,9 @@ pub struct Row {
     pub tear: Tear,
     /// The lab that ran it.
     pub lab_id: Option<String>,
+    /// The build of fsdyno, where its commit is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Build>,
     /// Its speed, in which phase and unit; measured in the pass that was logged.
     pub rate: Rate,
     /// What was tried.
@@ -112,8 +115,8 @@ impl Row {
     /// A file system with all its cuts, torn at the physical sectors of its disk.
     pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
         let (label, tear, plan) = (plan.label.clone(), Tear::of(plan), plan.clone());
-        let (lab_id, skipped) = (None, None);
-        Row { crash: VERSION, label, plan, seed, disk, tear, lab_id, rate, tried, skipped }
+        let (lab_id, build, skipped) = (None, None, None);
+        Row { crash: VERSION, label, plan, seed, disk, tear, lab_id, build, rate, tried, skipped }
     }
 
     /// A file system that cannot run here, with the reason.
@@ -189,6 +192,9 @@ pub struct Finding {
     pub tear: Tear,
     /// The lab in which the moment is that moment.
     pub lab_id: Option<String>,
+    /// The build of fsdyno that found it, where its commit is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Build>,
     /// The cut and what came of it.
     pub tried: Tried,
 }
@@ -204,6 +210,7 @@ pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize
         deadline,
         disk: row.disk,
         tear: row.tear,
+        build: row.build.clone(),
         lab_id: row.lab_id.clone(),
         tried: tried.clone(),
     };

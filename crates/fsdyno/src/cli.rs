@@ -18,7 +18,7 @@ use values::{age, size};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
 #[derive(Debug, Parser)]
-#[command(name = "fsdyno", version, max_term_width = 100, after_help = after_help())]
+#[command(name = "fsdyno", version = crate::version::text(), max_term_width = 100, after_help = after_help())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -9,6 +9,7 @@ mod place;
 mod progress;
 mod stop;
 mod venues;
+mod version;
 mod words;
 
 use std::process::ExitCode;

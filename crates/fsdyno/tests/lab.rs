@@ -175,8 +175,9 @@ fn digits_are_the_same_beside_a_busy_machine_and_from_another_checkout() {
     let words = format!("run {SAME} --out elsewhere");
     let other = fsdyno(&elsewhere, folder.path(), &words).output().unwrap();
     assert_eq!(code(&other), 0, "{}", stderr(&other));
-    let program = |path: &Path| std::fs::read(path).unwrap();
-    // A test build outside the Makefile has the paths of this checkout in it and is another agent.
+    // The copy is no checkout of git, so it knows no commit: that alone makes no other agent. A test build outside
+    // the Makefile has the paths of this checkout in it, and is one.
+    let program = |path: &Path| fsdyno_lab::program_bytes(path).unwrap();
     if program(ours()) == program(&elsewhere) {
         assert_eq!(first, measured(&folder.path().join("elsewhere")));
     } else {

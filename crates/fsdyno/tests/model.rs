@@ -49,3 +49,54 @@ fn what_the_model_has_not_is_refused_before_any_work() {
         assert!(stderr(&ran).contains(right), "{words}: {}", stderr(&ran));
     }
 }
+
+#[test]
+fn the_commit_is_named_by_version_and_record_and_is_no_part_of_the_lab_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let version = run(folder.path(), "--version");
+    assert_eq!(code(&version), 0);
+    let Some(commit) = head() else {
+        assert_eq!(stdout(&version), format!("fsdyno {}\n", env!("CARGO_PKG_VERSION")));
+        return;
+    };
+    assert!(stdout(&version).contains(&format!(" ({}", &commit[..12])), "{}", stdout(&version));
+
+    // Nowhere but in the section that identities leave out.
+    let program = std::fs::read(env!("CARGO_BIN_EXE_fsdyno")).unwrap();
+    let found: Vec<usize> = program
+        .windows(commit.len())
+        .enumerate()
+        .filter_map(|(at, part)| (part == commit.as_bytes()).then_some(at))
+        .collect();
+    assert_eq!(found.len(), 1, "the commit is in the program at {found:?}");
+    let other = commit.replace(|letter: char| letter.is_ascii_hexdigit(), "0");
+    let mut changed = program;
+    changed[found[0]..][..other.len()].copy_from_slice(other.as_bytes());
+    let path = folder.path().join("other");
+    std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &path).unwrap();
+    std::fs::write(&path, changed).unwrap();
+
+    let words = "run dirops --on model --fs cached-ext2 --set files=100 --out";
+    assert_eq!(code(&run(folder.path(), &format!("{words} own"))), 0);
+    let mut ran = std::process::Command::new(&path);
+    ran.current_dir(folder.path()).args(words.split(' ')).arg("changed");
+    let ran = ran.output().unwrap();
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let (own, changed) = (trials(folder.path(), "own"), trials(folder.path(), "changed"));
+    assert_eq!(own[0]["host"]["build"]["commit"], commit);
+    assert_eq!(changed[0]["host"]["build"]["commit"], other);
+    assert_eq!(own[0]["lab_id"], changed[0]["lab_id"]);
+    assert_eq!(own[0]["measured"], changed[0]["measured"]);
+    let compared = run(folder.path(), "compare own changed");
+    assert!(stdout(&compared).contains(&other[..12]), "{}", stdout(&compared));
+}
+
+/// The commit of this checkout; none where it is none.
+fn head() -> Option<String> {
+    let git = std::process::Command::new("git")
+        .args(["rev-parse", "HEAD"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output();
+    let output = git.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).unwrap().trim().to_string())
+}

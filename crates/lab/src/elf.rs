@@ -76,16 +76,24 @@ impl<'a> Elf<'a> {
     /// # Errors
     /// [`ElfError::OutOfBounds`]; a missing section is `None`.
     pub fn section(&self, name: &str) -> Result<Option<&'a [u8]>, ElfError> {
+        self.section_range(name)?.map(|range| self.slice(range)).transpose()
+    }
+
+    /// Where the contents of a section are in the file.
+    ///
+    /// # Errors
+    /// [`ElfError::OutOfBounds`]; a missing section is `None`.
+    pub fn section_range(&self, name: &str) -> Result<Option<Range<usize>>, ElfError> {
         let (table, size, count, names) =
             (self.u64(40)?, self.u16(58)?, self.u16(60)?, self.u16(62)?);
         let header = |index: u16| index_in(table, u64::from(index), size);
-        let contents = |at: usize| -> Result<&'a [u8], ElfError> {
-            self.slice(range(self.u64(at + 24)?, self.u64(at + 32)?)?)
+        let contents = |at: usize| -> Result<Range<usize>, ElfError> {
+            range(self.u64(at + 24)?, self.u64(at + 32)?)
         };
         if count == 0 {
             return Ok(None);
         }
-        let names = contents(header(names)?)?;
+        let names = self.slice(contents(header(names)?)?)?;
         for index in 0..count {
             let at = header(index)?;
             if string(names, self.u32(at)? as usize) == name {

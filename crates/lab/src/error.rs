@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::elf::ElfError;
+
 /// Why no guest could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -74,6 +76,11 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// An [`LabError::BadFile`], for `map_err`.
+    pub(crate) fn damaged(path: &Path) -> impl FnOnce(ElfError) -> LabError {
+        move |error| LabError::BadFile { path: path.to_path_buf(), reason: error.to_string() }
+    }
+
     /// An [`LabError::Io`], for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_path_buf();

@@ -21,6 +21,7 @@ mod modules;
 mod payload;
 mod probe;
 mod profile;
+mod program;
 mod qemu;
 mod qmp;
 mod run;
@@ -51,6 +52,7 @@ pub use kernel::{
 pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
 pub use profile::{Begun, Code, Counts, Node};
+pub use program::program_bytes;
 pub use qemu::{Attach, DiskRegion, KERNEL_WORDS, MACHINE_TYPE, Machine};
 pub use run::{Cut, Finished, OnBegun, Watch};
 pub use snapshot::Snapshot;
@@ -189,7 +191,7 @@ impl Lab {
             identity::add_file(&mut components, kind.to_string(), &contents);
             archive.file(path, contents);
         };
-        add("agent", "/init", read(&parts.agent)?);
+        add("agent", "/init", program_bytes(&parts.agent)?);
         let mut libraries = tools::Files::new();
         tools::add_libraries(&parts.agent, &mut libraries)?;
         for tool in &parts.tools {

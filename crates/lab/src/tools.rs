@@ -79,10 +79,7 @@ fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
         let elf = Elf::parse(&bytes)?;
         Ok((elf.interpreter()?, elf.dynamic()?))
     };
-    read().map_err(|error: crate::elf::ElfError| LabError::BadFile {
-        path: file.to_path_buf(),
-        reason: error.to_string(),
-    })
+    read().map_err(LabError::damaged(file))
 }
 
 /// Where this host keeps its libraries.

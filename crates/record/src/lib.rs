@@ -5,6 +5,7 @@
 
 pub mod acks;
 pub mod age;
+pub mod build;
 pub mod canonical;
 mod device_plan;
 pub mod guest;
@@ -26,6 +27,7 @@ pub mod suggest;
 pub mod trial;
 pub mod units;
 
+pub use build::Build;
 pub use op::OpKind;
 pub use plan::{Job, Plan};
 pub use repeats::Repeats;

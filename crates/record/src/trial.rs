@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::age::Aged;
+use crate::build::{self, Build};
 use crate::op::OpKind;
 use crate::plan::{Plan, VerifyMode};
 use crate::repeats::Repeats;
@@ -409,11 +410,14 @@ pub struct CheckReport {
     pub output: Vec<String>,
 }
 
-/// What depends on the speed of the host.
+/// What depends on the speed of the host, and which build of fsdyno ran there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// When it started, RFC 3339, UTC.
     pub started: String,
+    /// The build of fsdyno, where its commit is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Build>,
     /// Wall-clock time of the whole trial.
     pub elapsed_ns: Nanos,
     /// Wall-clock time from its start to the first op.
@@ -470,6 +474,11 @@ impl Trial {
             lab_id: self.lab_id.as_deref(),
             started: if self.repeats_exactly() { "" } else { &self.host.started },
         }
+    }
+
+    /// The fsdyno that ran it: version and commit.
+    pub fn program(&self) -> String {
+        build::program(&self.version, self.host.build.as_ref())
     }
 
     /// Whether another run of it gives the same digits: what runs by the clock of a host has no lab identity.

@@ -13,7 +13,7 @@ use fsdyno_record::trial::{
     Capacity, CheckReport, Conditions, Device, DiskConditions, DiskRole, Gap, Host, Instrument,
     Measured, OpStats, Outcome, Phase, Setup, Split, VerifyReport, trial_id,
 };
-use fsdyno_record::{Bytes, Nanos, OpKind, Trial};
+use fsdyno_record::{Build, Bytes, Nanos, OpKind, Trial};
 use fsdyno_stats::Histogram;
 
 /// Label, kind, spec, and how long a create and an unlink take in microseconds.
@@ -179,6 +179,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
         plan,
         host: Host {
             started: format!("2026-11-20T23:0{seed}:00Z"),
+            build: Some(Build { commit: "7d48d33aa10c".into(), dirty: false }),
             elapsed_ns: Nanos(31_400_000_000),
             first_op_ns: Some(Nanos(8_100_000_000)),
             cpu_ns: Some(Nanos(30_200_000_000)),

@@ -31,7 +31,7 @@ pub use question::{
     Cell, DevicePlace, LabPlace, MatrixError, ModelPlace, Place, Question, Size, USUAL_DEADLINE,
     USUAL_RAM,
 };
-pub use run::{Observer, RunError, Summary, is_there, run, todo};
+pub use run::{Observer, RunError, Runner, Summary, is_there, run, todo};
 pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{Share, ShareError};

@@ -7,7 +7,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::trial::{Host, Outcome, Trial, trial_id};
-use fsdyno_record::{Job, Plan, SCHEMA};
+use fsdyno_record::{Build, Job, Plan, SCHEMA};
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{Ran, Venue, VenueError, Watch, clock};
 
@@ -82,6 +82,18 @@ pub enum RunError {
     },
 }
 
+/// How a schedule is run, and by whom.
+pub struct Runner<'a> {
+    /// How many trials run side by side.
+    pub jobs: usize,
+    /// The build of this program, which each record names.
+    pub build: Option<&'a Build>,
+    /// Ends the run when it is set.
+    pub stop: &'a AtomicBool,
+    /// Who follows it.
+    pub observer: &'a dyn Observer,
+}
+
 /// What came of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -125,17 +137,14 @@ pub fn run(
     cells: &[Cell],
     venue: &dyn Venue,
     store: &mut Store,
-    jobs: usize,
-    stop: &AtomicBool,
-    observer: &dyn Observer,
+    runner: &Runner<'_>,
 ) -> Result<Summary, RunError> {
     may_join(cells, venue, store.trials())?;
     let there = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
     let (steps, skipped) = steps(schedule, cells, store);
     let floor = Floor {
         venue,
-        stop,
-        observer,
+        runner,
         steps: &steps,
         next: AtomicUsize::new(0),
         store: Mutex::new(store),
@@ -144,7 +153,7 @@ pub fn run(
         error: Mutex::new(None),
     };
     std::thread::scope(|scope| {
-        for worker in 0..jobs.clamp(1, steps.len().max(1)) {
+        for worker in 0..runner.jobs.clamp(1, steps.len().max(1)) {
             let floor = &floor;
             // The thread lives until all its trials have ended, as their processes need it to.
             scope.spawn(move || floor.work(worker));
@@ -220,8 +229,7 @@ fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
 /// What the workers share.
 struct Floor<'a> {
     venue: &'a dyn Venue,
-    stop: &'a AtomicBool,
-    observer: &'a dyn Observer,
+    runner: &'a Runner<'a>,
     steps: &'a [Step],
     next: AtomicUsize,
     store: Mutex<&'a mut Store>,
@@ -232,7 +240,7 @@ struct Floor<'a> {
 
 impl Floor<'_> {
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || lock(&self.error).is_some()
+        self.runner.stop.load(Ordering::Relaxed) || lock(&self.error).is_some()
     }
 
     fn work(&self, worker: usize) {
@@ -250,10 +258,10 @@ impl Floor<'_> {
                     Err(error) => return self.fail(error.into()),
                 }
             };
-            self.observer.started(worker, &job.plan, slot);
+            self.runner.observer.started(worker, &job.plan, slot);
             let started = clock::now();
             let ran = self.venue.run(job, &mut |progress| {
-                self.observer.progress(worker, progress);
+                self.runner.observer.progress(worker, progress);
                 if self.stopped() { Watch::Stop } else { Watch::GoOn }
             });
             let mut phases = Vec::new();
@@ -299,12 +307,13 @@ impl Floor<'_> {
         let ok = trial.outcome == Outcome::Ok;
         let series = if ok { Series::of(&trial, phases) } else { None };
         self.store(trial.clone(), series)?;
-        self.observer.ended(worker, &trial);
+        self.runner.observer.ended(worker, &trial);
         Ok(())
     }
 
-    fn store(&self, trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
+    fn store(&self, mut trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
         let outcome = trial.outcome;
+        trial.host.build = self.runner.build.cloned();
         lock(&self.store).append(trial, series)?;
         let mut summary = lock(&self.summary);
         match outcome {

@@ -8,7 +8,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{AgentReport, Host, Outcome, Trial};
 use fsdyno_record::{Job, Plan};
 use fsdyno_study::{
-    Cell, LabPlace, Place, Question, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
+    Cell, LabPlace, Place, Question, Runner, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
 };
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{Ran, Venue, VenueError, Watch};
@@ -54,7 +54,8 @@ fn a_refused_row_is_tried_once_and_what_fails_otherwise_is_tried_again() {
     // The second round is the same command again: what is stored as skipped is not said twice.
     for _ in 0..2 {
         let (order, stop) = (schedule(cells.len(), 2, 1), AtomicBool::new(false));
-        let summary = run(&order, &cells, &Refusing, &mut store, 1, &stop, &()).unwrap();
+        let runner = Runner { jobs: 1, build: None, stop: &stop, observer: &() };
+        let summary = run(&order, &cells, &Refusing, &mut store, &runner).unwrap();
         // Two workloads under two seeds: of ext4 and xfs one each, of jfs all four.
         assert_eq!(summary, Summary { failed: 6, skipped: 6, ..Summary::default() });
     }

@@ -402,6 +402,7 @@ impl LabVenue {
             stored: Some(finished.stored),
             log,
             log_note,
+            ..Host::default()
         };
         if !machine.accel.is_exact() {
             report.conditions.notes.push(NOT_REPEATABLE.into());

@@ -9,7 +9,7 @@ use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Repeats, Trial};
 use fsdyno_report::counted;
-use fsdyno_study::{Cell, Place, Share, Slot, Store, Summary};
+use fsdyno_study::{Cell, Place, Runner, Share, Slot, Store, Summary};
 use fsdyno_venue::{Venue, VenueError};
 
 use crate::cli::Run;
@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::say;
 use crate::place::{Asked, Mode};
 use crate::venues::Venues;
-use crate::{place, progress, stop};
+use crate::{place, progress, stop, version};
 
 /// Runs what was asked.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
@@ -291,7 +291,8 @@ pub fn go(
     let of_cells: Vec<usize> = todo.iter().map(|(_, slot)| slot.cell).collect();
     let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
     let show = progress::Show::new(&plans, &of_cells, ops, jobs);
-    let summary = fsdyno_study::run(schedule, cells, venue, store, jobs, stop, &show);
+    let runner = Runner { jobs, build: version::build(), stop, observer: &show };
+    let summary = fsdyno_study::run(schedule, cells, venue, store, &runner);
     show.finish();
     Ok(summary?)
 }

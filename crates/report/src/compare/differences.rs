@@ -72,7 +72,7 @@ fn facts(cell: &Cell<'_>) -> Facts {
     for trial in trials {
         let found = &trial.conditions;
         add(0, "schema of records", trial.schema.to_string());
-        add(1, "fsdyno", trial.version.clone());
+        add(1, "fsdyno", trial.program());
         // Enough of it to tell it from another; the whole of it is in the records.
         let lab = trial.lab_id.iter().flat_map(|id| id.chars()).take(16);
         add(2, "lab identity", lab.collect());

@@ -137,7 +137,7 @@ fn page_of(
         style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
         study => study.map(Value::from_safe_string),
         patterns => Value::from_safe_string(colour::patterns()),
-        version => trials.first().map(|t| t.version.as_str()),
+        version => trials.first().map(|t| t.program()),
         compared => compared(trials, &sections, &curves),
         broken => room::lines(promise::broken(trials)),
         answer => room::lines(match judged {

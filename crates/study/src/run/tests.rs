@@ -1,6 +1,6 @@
 //! Runs through venues that only pretend.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
@@ -75,6 +75,10 @@ fn go(venue: &dyn Venue, store: &mut Store, stop: bool) -> Result<Summary, RunEr
     go_with(&cells(), venue, store, stop)
 }
 
+fn runner(jobs: usize, stop: &AtomicBool) -> Runner<'_> {
+    Runner { jobs, build: None, stop, observer: &() }
+}
+
 fn go_with(
     cells: &[Cell],
     venue: &dyn Venue,
@@ -82,7 +86,24 @@ fn go_with(
     stop: bool,
 ) -> Result<Summary, RunError> {
     let stop = AtomicBool::new(stop);
-    run(&schedule(2, 3, 1), cells, venue, store, 2, &stop, &())
+    run(&schedule(2, 3, 1), cells, venue, store, &runner(2, &stop))
+}
+
+#[test]
+fn every_record_names_the_build_whatever_became_of_its_trial() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut cells = cells();
+    cells[1].skip = Some("Linux 6.13 no longer has it".into());
+    let (stop, build) = (AtomicBool::new(false), Build { commit: "7d48d33".into(), dirty: true });
+    let runner = Runner { build: Some(&build), ..runner(1, &stop) };
+    run(&schedule(2, 1, 1), &cells, &Fake(good), &mut store, &runner).unwrap();
+    let stored = Store::look(folder.path()).unwrap();
+    let named = |trial: &Trial| (trial.outcome, trial.program());
+    let found: BTreeSet<(bool, String)> =
+        stored.iter().map(named).map(|(outcome, it)| (outcome == Outcome::Ok, it)).collect();
+    let program = format!("{} (7d48d33, dirty)", env!("CARGO_PKG_VERSION"));
+    assert_eq!(found, BTreeSet::from([(true, program.clone()), (false, program)]));
 }
 
 #[test]
@@ -152,7 +173,7 @@ fn one_worker_stores_the_trials_in_the_order_of_the_schedule_those_that_are_skip
     let mut cells = cells();
     cells[1].skip = Some("Linux 6.13 no longer has it".into());
     let (order, stop) = (schedule(2, 4, 1), AtomicBool::new(false));
-    run(&order, &cells, &Fake(good), &mut store, 1, &stop, &()).unwrap();
+    run(&order, &cells, &Fake(good), &mut store, &runner(1, &stop)).unwrap();
     let stored: Vec<(&str, u64)> =
         store.trials().iter().map(|trial| (trial.plan.label.as_str(), trial.seed)).collect();
     let planned: Vec<(&str, u64)> =

@@ -24,7 +24,7 @@ pub use show::{read, report, stored};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{data, json, say};
-use crate::{place, stop};
+use crate::{place, stop, version};
 
 /// Does what was asked.
 pub fn run(crash: &Crash) -> Result<Exit, Failure> {
@@ -68,7 +68,8 @@ fn all(crash: &Crash) -> Result<Exit, Failure> {
             say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
             let reason = failure.message.clone();
             let row = Row::skipped(&cell.plan, crash.seed, crash.misbehave, reason);
-            rows.push(Row { tear: tear(crash, &cell.plan), ..row });
+            let build = version::build().cloned();
+            rows.push(Row { tear: tear(crash, &cell.plan), build, ..row });
             skipped.get_or_insert(failure);
             if !none_ran(&rows) {
                 keep::rows(&folder, &rows)?;
@@ -199,7 +200,8 @@ impl One<'_> {
         let (disk, tear) = (self.crash.misbehave, tear(self.crash, &job.plan));
         let tried = self.tried(job, &logged, Order { cuts, disk, tear, ..Order::default() })?;
         let rate = Rate::of(&logged.report);
-        let row = Row { lab_id, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
+        let build = version::build().cloned();
+        let row = Row { lab_id, build, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
         keep::findings(folder, name, &row, job.deadline)?;
         Ok(row)
     }

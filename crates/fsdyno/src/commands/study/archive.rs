@@ -167,7 +167,8 @@ struct Ran {
     /// The seeds of each row on each kernel, called as `--kernel` takes it; outside of the lab there is none.
     seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,
     labs: BTreeSet<String>,
-    versions: BTreeSet<String>,
+    /// Version and commit of each fsdyno that ran it.
+    programs: BTreeSet<String>,
     /// The first and the last day.
     days: BTreeSet<String>,
     ok: usize,
@@ -192,7 +193,7 @@ impl Ran {
             rows: rows.unwrap_or_else(there),
             seeds,
             labs: trials.iter().filter_map(|trial| trial.lab_id.as_ref().map(short)).collect(),
-            versions: trials.iter().map(|trial| trial.version.clone()).collect(),
+            programs: trials.iter().map(Trial::program).collect(),
             days: trials
                 .iter()
                 .filter_map(|t| t.host.started.get(..10))
@@ -315,9 +316,9 @@ fn readme(kept: &Kept<'_>, runs: &[Ran], is_whole: bool) -> String {
         (Some(day), _) => (*day).clone(),
         _ => "an unknown day".into(),
     };
-    let versions = listed(runs.iter().flat_map(|run| &run.versions).collect());
+    let programs = listed(runs.iter().flat_map(|run| &run.programs).collect());
     let mut out = format!(
-        "# {}\n\nRun on {days} by fsdyno {versions}. `{}` has all conditions. Again:\n\n```sh\n{}\n```\n\n\
+        "# {}\n\nRun on {days} by fsdyno {programs}. `{}` has all conditions. Again:\n\n```sh\n{}\n```\n\n\
          | run | as | seeds | trials | kernels | lab |\n| --- | --- | --- | --- | --- | --- |\n",
         kept.title,
         stored::FILE,

@@ -1,0 +1,34 @@
+//! Which fsdyno this is: its version, and the commit that build.rs stamped it with.
+
+use std::sync::LazyLock;
+
+use fsdyno_record::Build;
+use fsdyno_record::build::{STAMP_LENGTH, program};
+
+/// The stamp, in a section of its own: see [`fsdyno_record::build`].
+#[used]
+// SAFETY: the section means nothing to linker and loader, and what it holds is plain bytes.
+#[unsafe(link_section = ".fsdyno.build")]
+static STAMP: [u8; STAMP_LENGTH] = stamp(env!("FSDYNO_BUILD").as_bytes());
+
+const fn stamp(text: &[u8]) -> [u8; STAMP_LENGTH] {
+    let mut stamp = [0; STAMP_LENGTH];
+    stamp.split_at_mut(text.len()).0.copy_from_slice(text);
+    stamp
+}
+
+/// The build of this program, where its commit is known.
+pub fn build() -> Option<&'static Build> {
+    static BUILD: LazyLock<Option<Build>> = LazyLock::new(|| {
+        // SAFETY: a reference is valid for reads. The read is volatile because the compiler knows the bytes, and
+        // would put them elsewhere in the program too, where a lab identity has them.
+        Build::of_stamp(&unsafe { std::ptr::read_volatile(&raw const STAMP) })
+    });
+    BUILD.as_ref()
+}
+
+/// What `fsdyno --version` says behind the name.
+pub fn text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
+    &TEXT
+}

@@ -1,0 +1,59 @@
+//! The program as a guest and an identity have it: without what only names its build.
+
+use std::path::Path;
+
+use fsdyno_record::build;
+
+use crate::elf::{Elf, ElfError};
+use crate::error::LabError;
+
+/// Sections that name a build and execute nothing: the commit, and the linker's hash, which the commit is part of.
+const OF_A_BUILD: [&str; 2] = [build::SECTION, ".note.gnu.build-id"];
+
+/// The bytes of a program, the same from every commit with the same source.
+///
+/// # Errors
+/// A file that cannot be read or is no ELF file.
+pub fn program_bytes(path: &Path) -> Result<Vec<u8>, LabError> {
+    let bytes = std::fs::read(path).map_err(LabError::io("read", path))?;
+    without_build(bytes).map_err(LabError::damaged(path))
+}
+
+fn without_build(mut bytes: Vec<u8>) -> Result<Vec<u8>, ElfError> {
+    for section in OF_A_BUILD {
+        // The headers do not change, so they may be read again.
+        if let Some(range) = Elf::parse(&bytes)?.section_range(section)? {
+            bytes.get_mut(range).ok_or(ElfError::OutOfBounds)?.fill(0);
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[used]
+    // SAFETY: the section means nothing to linker and loader.
+    #[unsafe(link_section = ".fsdyno.build")]
+    static STAMP: [u8; 8] = *b"7d48d33+";
+
+    #[test]
+    fn what_names_the_build_is_blank_and_nothing_else_changes() {
+        let whole = std::fs::read("/proc/self/exe").unwrap();
+        let at = Elf::parse(&whole).unwrap().section_range(build::SECTION).unwrap().unwrap();
+        assert_eq!(whole[at.clone()], STAMP);
+        let mut other = whole.clone();
+        other[at.clone()].copy_from_slice(b"0a1b2c3d");
+        let blank = without_build(whole.clone()).unwrap();
+        assert_eq!(blank, without_build(other).unwrap());
+        assert_eq!(blank[at.clone()], [0; 8]);
+        let build_id = Elf::parse(&whole).unwrap().section_range(OF_A_BUILD[1]).unwrap();
+        let named = |index: usize| {
+            at.contains(&index) || build_id.as_ref().is_some_and(|id| id.contains(&index))
+        };
+        let changed = (0..whole.len()).filter(|index| whole[*index] != blank[*index]);
+        assert_eq!(changed.filter(|index| !named(*index)).count(), 0);
+        assert_eq!(without_build(b"#!/bin/sh".to_vec()), Err(ElfError::NotElf));
+    }
+}

@@ -1,0 +1,70 @@
+//! The source that a program was built from, and how the program's file names it.
+//!
+//! A commit that changes a document alone must move no lab identity, so the commit stands in a section of its own,
+//! [`SECTION`]: the bytes of a guest and of an identity have it blank.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The ELF section that holds the stamp of a build.
+pub const SECTION: &str = ".fsdyno.build";
+
+/// The length of that section. A stamp is a commit's hash (64 digits where a repository uses SHA-256), then `+` where
+/// the source differed from it, then zeros; nothing but zeros where no commit is known.
+pub const STAMP_LENGTH: usize = 72;
+
+/// A build of fsdyno: the commit of its source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// The hash of the commit, in full.
+    pub commit: String,
+    /// Whether the source had changes that were not committed.
+    #[serde(default)]
+    pub dirty: bool,
+}
+
+impl Build {
+    /// Reads a stamp; none where it is blank.
+    pub fn of_stamp(stamp: &[u8]) -> Option<Build> {
+        let end = stamp.iter().position(|byte| *byte == 0).unwrap_or(stamp.len());
+        let text = std::str::from_utf8(&stamp[..end]).ok().filter(|text| !text.is_empty())?;
+        let commit = text.strip_suffix('+');
+        Some(Build { commit: commit.unwrap_or(text).to_string(), dirty: commit.is_some() })
+    }
+}
+
+/// The commit as git abbreviates it, and whether there were changes: `7d48d33aa10c, dirty`.
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short: String = self.commit.chars().take(12).collect();
+        write!(f, "{short}{}", if self.dirty { ", dirty" } else { "" })
+    }
+}
+
+/// A version with its build: `0.1.0 (7d48d33aa10c)`, or `0.1.0` where the build is not known.
+pub fn program(version: &str, build: Option<&Build>) -> String {
+    build.map_or_else(|| version.to_string(), |build| format!("{version} ({build})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_a_commit_and_whether_the_source_differed_from_it() {
+        let of = |text: &str| {
+            let mut stamp = [0; STAMP_LENGTH];
+            stamp[..text.len()].copy_from_slice(text.as_bytes());
+            Build::of_stamp(&stamp)
+        };
+        let commit = "7d48d33aa10c".repeat(3);
+        assert_eq!(of(""), None);
+        assert_eq!(of(&commit), Some(Build { commit: commit.clone(), dirty: false }));
+        let dirty = of(&format!("{commit}+")).unwrap();
+        assert_eq!((dirty.commit.as_str(), dirty.dirty), (commit.as_str(), true));
+        assert_eq!(program("0.1.0", Some(&dirty)), "0.1.0 (7d48d33aa10c, dirty)");
+        assert_eq!(program("0.1.0", None), "0.1.0");
+        assert!(of(&"f".repeat(64)).is_some_and(|build| build.commit.len() == 64));
+    }
+}
