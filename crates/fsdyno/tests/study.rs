@@ -614,3 +614,61 @@ fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
         assert_eq!(all("whole"), all("parts"), "{leg}");
     }
 }
+
+#[test]
+fn trials_of_a_kept_study_run_again_and_each_says_how_it_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let made = study(path, STUDY, "--only once --out out");
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    assert_eq!(code(&run(path, "report out --archive kept")), 0);
+    let check = |words: &str| {
+        let output = run(path, &format!("study {words}"));
+        (code(&output), stdout(&output), stderr(&output))
+    };
+    let (exit, text, said) = check("kept --check 5");
+    assert!(said.contains("runs the 2 trials of 2 again that took least time: "), "{said}");
+    let each: BTreeSet<&str> = text.lines().collect();
+    let of = |row: &str| format!("once as it stands, {row}, seed 1: bit-identical");
+    assert_eq!((exit, each), (0, BTreeSet::from([&*of("classic"), &*of("indexed")])), "{said}");
+    assert_eq!(check("kept --check 1 --fs indexed").1, format!("{}\n", of("indexed")));
+
+    let stored = path.join("out/as-it-stands/once/trials.ndjson");
+    let own = std::fs::read_to_string(&stored).unwrap();
+    let more = own.replace("\"count\":300,", "\"count\":301,");
+    assert_ne!(own, more);
+    std::fs::write(&stored, &more).unwrap();
+    let (exit, text, said) = check("out --check 1");
+    let how = "DIFFERENT under one lab identity: phase create: 300 calls of create, and 301 in the stored trial\n";
+    assert!(exit == 4 && text.ends_with(how), "{text}{said}");
+    // As another program would have stored it.
+    let trial: serde_json::Value = serde_json::from_str(own.lines().next().unwrap()).unwrap();
+    let program = trial["lab"]["program"].as_str().unwrap();
+    let lab = trial["lab_id"].as_str().unwrap();
+    let other = |text: &str| text.replace(program, &"0".repeat(64)).replace(lab, &"1".repeat(64));
+    std::fs::write(&stored, other(&own)).unwrap();
+    let (exit, text, said) = check("out --check 1");
+    assert!(
+        text.contains("bit-identical; another lab identity: program (stored by fsdyno "),
+        "{text}"
+    );
+    assert_eq!(exit, 0, "{said}");
+    std::fs::write(&stored, other(&more)).unwrap();
+    let (exit, text, said) = check("out --check 1");
+    let how = ": DIFFERENT: phase create: 300 calls of create, and 301 in the stored trial; another lab identity: program";
+    assert!(exit == 1 && text.contains(how), "{text}{said}");
+
+    for (words, says) in [
+        ("kept", "'kept' is the folder of a study; show it with fsdyno report kept"),
+        (
+            "./my.toml --check 1",
+            "'./my.toml' has no study.toml; --check takes the folder of a study",
+        ),
+        ("kept --check 1 --only twice", "--only twice: the study has no such run"),
+        ("kept --check 1 --repeat 2", "cannot be used with"),
+        ("kept --check 1 --fs other", "'kept' has no such trial"),
+    ] {
+        let (exit, _, said) = check(words);
+        assert!(exit == 2 && said.contains(says), "{words}: {said}");
+    }
+}

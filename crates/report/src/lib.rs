@@ -54,7 +54,7 @@ pub use crash::table as crash_table;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};
-pub use number::{clean, counted};
+pub use number::{clean, counted, percent};
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, html, html_with, is_chart, study_page, why_charts,
 };

@@ -13,6 +13,7 @@ pub mod merge;
 mod model_rows;
 pub mod question;
 mod refused;
+pub mod repetition;
 pub mod run;
 mod same;
 pub mod schedule;

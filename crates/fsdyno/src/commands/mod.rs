@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod again;
 pub mod agent;
 mod charts;
 mod clean;

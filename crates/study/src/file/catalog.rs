@@ -2,6 +2,8 @@
 
 use fsdyno_record::suggest;
 
+use super::FileName;
+
 /// Every study in the order of `fsdyno list studies`: by the year of what was published; what readers wished for
 /// comes last. Adding one is adding
 /// its file and its row here.
@@ -28,9 +30,9 @@ pub fn text(name: &str) -> Result<&'static str, Unknown> {
     found.ok_or_else(|| Unknown { name: name.into(), hint: suggest::hint(name, names()) })
 }
 
-/// How errors call the file of a study that comes with fsdyno.
-pub fn file_name(name: &str) -> String {
-    format!("studies/{name}.toml")
+/// What errors call a study that comes with fsdyno.
+pub fn file_name(name: &str) -> FileName {
+    FileName::BuiltIn(name.to_string())
 }
 
 /// A name that is no study's.
@@ -55,7 +57,7 @@ mod tests {
     #[test]
     fn every_study_is_read() {
         for (name, text) in FILES {
-            let study = StudyFile::parse(&file_name(name), text);
+            let study = StudyFile::parse(file_name(name), text);
             let study = study.unwrap_or_else(|error| panic!("{error}"));
             assert!(!study.claims.is_empty() && !study.about.is_empty(), "{name}");
         }

@@ -1,5 +1,7 @@
 //! What is wrong in a study file, where, and what would be right.
 
+use std::fmt;
+
 /// A place in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spot {
@@ -9,12 +11,46 @@ pub struct Spot {
     pub column: usize,
 }
 
+/// What errors call a study: a file of the user's, or one that comes with fsdyno, of which the user has no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileName {
+    /// The path of a file.
+    Path(String),
+    /// The name of a built-in study.
+    BuiltIn(String),
+}
+
+impl FileName {
+    /// A place in it: `my.toml:27:1`, as editors take it, or `built-in study guenter-2008, line 27`.
+    pub fn at(&self, spot: Spot) -> String {
+        match self {
+            FileName::Path(path) => format!("{path}:{}:{}", spot.line, spot.column),
+            FileName::BuiltIn(_) => format!("{self}, line {}", spot.line),
+        }
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileName::Path(path) => f.write_str(path),
+            FileName::BuiltIn(name) => write!(f, "built-in study {name}"),
+        }
+    }
+}
+
+impl<T: AsRef<str> + ?Sized> From<&T> for FileName {
+    fn from(path: &T) -> FileName {
+        FileName::Path(path.as_ref().to_string())
+    }
+}
+
 /// One mistake, as `FILE:LINE:COLUMN: what is wrong; what would be right`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{}:{}: {problem}; {right}", spot.line, spot.column)]
+#[error("{}: {problem}; {right}", file.at(*spot))]
 pub struct FileError {
-    /// The file as it was named.
-    pub file: String,
+    /// The study.
+    pub file: FileName,
     /// Where in it.
     pub spot: Spot,
     /// What is wrong.

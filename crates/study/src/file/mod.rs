@@ -20,7 +20,7 @@ mod whole;
 pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};
 pub use conditions::{Conditions, OPTIONS, Row, Setting, Typed, Word, refused};
-pub use error::{FileError, Spot};
+pub use error::{FileError, FileName, Spot};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
 pub use run::{Run, Variant};
@@ -33,8 +33,8 @@ use read::{Node, Source, line_starts};
 /// A study: what one file says, checked as far as that needs no plan.
 #[derive(Clone, Debug)]
 pub struct StudyFile {
-    /// The file as errors name it.
-    pub file: String,
+    /// What errors call it.
+    pub file: FileName,
     /// Its title.
     pub title: String,
     /// What is asked.
@@ -65,7 +65,8 @@ impl StudyFile {
     ///
     /// # Errors
     /// The first thing in the file that cannot be meant, with its place and what would be right.
-    pub fn parse(file: &str, text: &str) -> Result<StudyFile, FileError> {
+    pub fn parse(file: impl Into<FileName>, text: &str) -> Result<StudyFile, FileError> {
+        let file = &file.into();
         let text = text::without_mark(text);
         let source = Source { file, text, lines: &line_starts(text) };
         let document = source.document()?;
@@ -77,7 +78,7 @@ impl StudyFile {
         let text_of = |key: &str| top.need(key, "write it as text in quotes")?.text();
         let year = top.get("year").map(|item| item.whole(1900, 2100)).transpose()?;
         Ok(StudyFile {
-            file: file.to_string(),
+            file: file.clone(),
             title: text_of("title")?,
             question: text_of("question")?,
             source: text_of("source")?,

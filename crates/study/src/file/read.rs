@@ -6,13 +6,13 @@ use fsdyno_record::suggest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{FileError, Spot};
+use super::error::{FileError, FileName, Spot};
 
 /// The text of a file and its name.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// The name in errors.
-    pub file: &'a str,
+    pub file: &'a FileName,
     /// All of its text.
     pub text: &'a str,
     /// The byte that each of its lines begins at, see [`line_starts`].
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         right: impl Into<String>,
     ) -> FileError {
         FileError {
-            file: self.file.to_string(),
+            file: self.file.clone(),
             spot: self.spot(at),
             problem: problem.into(),
             right: right.into(),

@@ -65,7 +65,7 @@ pub fn read_text(file: &str) -> Result<String, TextError> {
         let at = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
         let before = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
-        let source = Source { file, text: before, lines: &line_starts(before) };
+        let source = Source { file: &file.into(), text: before, lines: &line_starts(before) };
         let byte = bytes.get(at).copied().unwrap_or_default();
         source.error(at, format!("the byte 0x{byte:02x} is no UTF-8"), "save it as UTF-8").into()
     })

@@ -40,6 +40,7 @@ Examples:
   fsdyno study ./my-study.toml
   fsdyno report guenter                                  # its end again
   fsdyno report guenter --archive results/guenter-2008   # to be committed
+  fsdyno study results/guenter-2008 --check 3            # does it repeat here?
   fsdyno why guenter/then/tarball                        # why, in its page too
 
 Each run of the study is a `fsdyno run`, as then and as today, with a folder of its own below --out. In the
@@ -49,8 +50,9 @@ turned out to be is no failure: the exit code says whether the trials went well.
 Ctrl-C kills the running trials and keeps the finished ones. The same command with the same --out goes on
 where it was; when all is there, it only judges and shows. docs/studies.md has the form of the file.")]
 pub struct Study {
-    /// A study of `fsdyno list studies`, or the path of your own file (something.toml)
-    #[arg(value_name = "NAME|FILE")]
+    /// A study of `fsdyno list studies`, or the path of your own file (something.toml); with --check the folder of a
+    /// study, such as what `fsdyno report --archive` wrote
+    #[arg(value_name = "NAME|FILE|FOLDER")]
     pub study: String,
     /// Only under these conditions [default: both, as far as the study has them]
     #[arg(long = "as", value_name = "then|today", value_parser = named(AS))]
@@ -78,6 +80,13 @@ pub struct Study {
     /// Trials of a run that run side by side
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(JOBS))]
     pub jobs: u16,
+    /// Run the N trials of a kept study again that took least time, and say of each whether it is bit-identical, has the
+    /// same requests with times within 1 %, or differs, and which part of the lab identity is another; code 1 if
+    /// one differs. Nothing is stored; --only, --as and --fs choose among them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(REPEATS), conflicts_with_all = [
+        "scale", "repeat", "seed", "jobs", "dry_run", "out",
+    ])]
+    pub check: Option<u32>,
     /// Say what would be run, with exact op counts, and touch nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_filesystem::Author;
 use fsdyno_record::suggest;
 use fsdyno_study::Cell;
-use fsdyno_study::file::{self, Planned, Spot, StudyFile, Variant, Word};
+use fsdyno_study::file::{self, FileName, Planned, Spot, StudyFile, Variant, Word};
 
 use super::Study;
 use crate::cli;
@@ -38,7 +38,7 @@ pub struct Leg {
 
 /// Where in the file a leg comes from.
 struct Origin {
-    file: String,
+    file: FileName,
     run: Spot,
     workload: Spot,
     words: Vec<Word>,
@@ -145,11 +145,10 @@ fn leg(
     let on = conditions.option("on").and_then(|on| on.value.clone());
     let outside = on.filter(|on| on != "lab");
     if let Some(own) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
-        let Spot { line, column } = own.spot;
         return Err(Failure::wrong(format!(
-            "{}:{line}:{column}: run {} {} names its own kernel, which --kernel would replace; leave one of the \
+            "{}: run {} {} names its own kernel, which --kernel would replace; leave one of the \
              two out, or this run with --only",
-            file.file,
+            file.file.at(own.spot),
             run.name,
             variant.words()
         )));
@@ -191,8 +190,8 @@ fn leg(
 
 impl Origin {
     fn told(&self, called: &str, failure: Failure) -> Failure {
-        let Spot { line, column } = self.spot(&failure.message);
-        let message = format!("{}:{line}:{column}: run {called}: {}", self.file, failure.message);
+        let place = self.file.at(self.spot(&failure.message));
+        let message = format!("{place}: run {called}: {}", failure.message);
         Failure { message, ..failure }
     }
 

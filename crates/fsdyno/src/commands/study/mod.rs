@@ -2,6 +2,7 @@
 
 mod archive;
 mod args;
+mod check;
 mod end;
 mod leg;
 mod stored;
@@ -30,6 +31,9 @@ use crate::venues::Venues;
 
 /// Does what was asked.
 pub fn run(study: &Study) -> Result<Exit, Failure> {
+    if let Some(count) = study.check {
+        return check::run(study, count as usize);
+    }
     let (text, file) = named(&study.study)?;
     check_names(study, &file)?;
     let file = file
@@ -173,6 +177,15 @@ fn dry(study: &Study, mut legs: Vec<Leg>) -> Result<Exit, Failure> {
 /// # Errors
 /// That there is none of this name, or what is wrong with it.
 pub fn named(typed: &str) -> Result<(String, StudyFile), Failure> {
+    let folder = Path::new(typed);
+    if catalog::text(typed).is_err() && folder.join(stored::FILE).is_file() {
+        return Err(Failure::wrong(format!(
+            "'{0}' is the folder of a study; show it with fsdyno report {0}, run trials of it again with --check N, or \
+             all of it with fsdyno study {0}/{1}",
+            folder.display(),
+            stored::FILE
+        )));
+    }
     let own = typed.contains('/') || typed.ends_with(".toml");
     if !own {
         let text = catalog::text(typed).map_err(|error| Failure::wrong(error.to_string()))?;
@@ -189,7 +202,7 @@ pub fn named(typed: &str) -> Result<(String, StudyFile), Failure> {
 /// That there is none of this name.
 pub fn built_in(name: &str) -> Result<StudyFile, Failure> {
     let text = catalog::text(name).map_err(|error| Failure::wrong(error.to_string()))?;
-    StudyFile::parse(&catalog::file_name(name), text)
+    StudyFile::parse(catalog::file_name(name), text)
         .map_err(|error| Failure::wrong(error.to_string()))
 }
 

@@ -1,23 +1,21 @@
 //! The second pass of a trial, looked at: what was executed in it, and what was asked of its disk.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fsdyno_lab::{Code, Lab, LabError, LabOptions, user_cache};
+use fsdyno_lab::Code;
 use fsdyno_record::mailbox::{Progress, Stage};
-use fsdyno_record::plan::{Task, kernel_names};
 use fsdyno_record::trial::Outcome;
-use fsdyno_record::{Bytes, Job, Nanos, Trial};
-use fsdyno_study::Question;
-use fsdyno_venue::{Attention, Commands, LabVenue, Looked, Seen, Venue, Watch};
+use fsdyno_record::{Bytes, Nanos, Trial};
+use fsdyno_venue::{LabVenue, Looked, Seen, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
 use fsdyno_why::{Account, Explained, Grid, Ground, Log, Map, MapError, Moment, Phase, time};
 
+use crate::commands::again;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
-use crate::place;
 
 /// Runs second passes.
 pub struct Looker {
@@ -33,28 +31,7 @@ impl Looker {
         typed: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Looker, Failure> {
-        let mut kernels = BTreeSet::new();
-        let mut question = Question::default();
-        for trial in trials {
-            // The record may be of somebody else: nothing of it is looked for before its commands are proven.
-            Commands::of(&trial.plan)?;
-            kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
-            let workload = &trial.plan.workload;
-            if let Some(input) = &workload.input {
-                let value = workload.params.get(&input.parameter).cloned().unwrap_or_default();
-                question.workloads.push(workload.name.clone());
-                let set = format!("{}.{}={value}", workload.name, input.parameter);
-                question.sets.push(set);
-            }
-        }
-        question.workloads.dedup();
-        let inputs = fsdyno_study::read_inputs(&question)?;
-        let labs = labs(&kernels, typed)?;
-        let attention =
-            Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
-        let venue = LabVenue::new(labs, place::executable(), std::env::temp_dir(), user_cache())
-            .with_inputs(inputs)
-            .with_attention(attention);
+        let venue = again::venue(trials, typed, stop)?;
         Ok(Looker { venue, stop: Arc::clone(stop) })
     }
 
@@ -63,14 +40,7 @@ impl Looker {
         self.same_lab(trial)?;
         let called = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
         say(&format!("fsdyno: runs {called}, seed {}, a second time and looks at it", trial.seed));
-        let job = Job {
-            trial_id: trial.trial_id.clone(),
-            seed: trial.seed,
-            plan: trial.plan.clone(),
-            // Part of what the guest reads, so it has to be that of the first pass.
-            deadline: trial.deadline_ns.unwrap_or(fsdyno_study::USUAL_DEADLINE),
-            task: Task::Whole,
-        };
+        let job = again::job(trial);
         let symbols = Mutex::new(None);
         let code = |image: &[u8]| {
             let found = kernel::kallsyms::read(image)?;
@@ -99,63 +69,14 @@ impl Looker {
         let Some(here) = here.filter(|here| Some(&here.lab_id) != trial.lab_id.as_ref()) else {
             return Ok(());
         };
-        let names: BTreeSet<&String> = here.components.keys().chain(trial.lab.keys()).collect();
-        let differs = |name: &&&String| here.components.get(**name) != trial.lab.get(**name);
-        let differ: Vec<&str> =
-            names.iter().filter(differs).map(|name| name.as_str()).take(5).collect();
+        let differ = again::differ(&here, trial);
         Err(Failure::wrong(format!(
             "the trial {} cannot be run a second time to the digit: this lab is another than the one that \
              it ran in ({}); run it again with this fsdyno and explain that",
             trial.trial_id,
-            differ.join(", ")
+            differ.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
         )))
     }
-}
-
-/// The labs of the kernels that plans name.
-fn labs(kernels: &BTreeSet<String>, typed: &[String]) -> Result<Vec<Lab>, Failure> {
-    let find = |kernel: &str| {
-        let (kernel, cache) = (Some(kernel.to_string()), user_cache());
-        let options = LabOptions { kernel, qemu: None, cache, offline: false };
-        Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
-    };
-    let mut of_typed: BTreeMap<&String, Lab> = BTreeMap::new();
-    for kernel in typed {
-        let lab = find(kernel)?;
-        let fits = |name: &&String| {
-            // What was typed stands behind the release, where several builds have one.
-            let (release, called) = name.split_once('@').unwrap_or((name, kernel));
-            lab.kernel_release() == release && called == kernel && !of_typed.contains_key(name)
-        };
-        match kernels.iter().find(fits) {
-            Some(name) => drop(of_typed.insert(name, lab)),
-            // Before the others are looked for, which may mean to bring them.
-            None => {
-                return Err(Failure::wrong(format!(
-                    "--kernel {kernel} is {}, and no trial that is explained ran on that; they ran on: {}",
-                    lab.kernel_release(),
-                    kernels.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
-                )));
-            }
-        }
-    }
-    let mut of = |name: &String| -> Result<Lab, Failure> {
-        let lab = match of_typed.remove(name) {
-            Some(lab) => lab,
-            None => find(kernel_names(name).1).map_err(|error| missing(name, error))?,
-        };
-        Ok(lab.named(name.clone()))
-    };
-    kernels.iter().map(&mut of).collect()
-}
-
-/// A kernel that nothing here finds may be one that the user built.
-fn missing(name: &str, error: LabError) -> Failure {
-    let failure = Failure::from(error);
-    let message = format!(
-        "{failure}; if it was an image of yours ({name}), name it again: --kernel IMAGE or IMAGE:MODULES"
-    );
-    Failure { message, ..failure }
 }
 
 fn images(seen: &[Seen]) -> usize {

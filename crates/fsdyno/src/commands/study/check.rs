@@ -1,0 +1,223 @@
+//! `fsdyno study ARCHIVE --check N`: small trials of a kept study run again, and are compared with what is stored.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsdyno_record::build;
+use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::trial::Outcome;
+use fsdyno_record::{Nanos, Trial};
+use fsdyno_report::{Format, counted, percent};
+use fsdyno_study::file::StudyFile;
+use fsdyno_study::repetition::{Repetition, TOLERANCE};
+use fsdyno_venue::{Identity, LabVenue, ModelVenue, Venue, Watch};
+
+use super::{Study, check_names, stored};
+use crate::commands::again;
+use crate::exit::{Exit, Failure};
+use crate::output::{data, say};
+use crate::{stop, version};
+
+/// A trial, and what it is called in its study.
+struct Stored {
+    called: String,
+    trial: Trial,
+}
+
+/// Runs the `count` cheapest trials of a kept study again.
+///
+/// # Errors
+/// A folder that is none of a study, or has nothing that repeats; what is missing to run it.
+pub fn run(study: &Study, count: usize) -> Result<Exit, Failure> {
+    if study.format != Format::Text {
+        return Err(Failure::wrong("--check takes --format text"));
+    }
+    let folder = Path::new(&study.study);
+    if !folder.join(stored::FILE).is_file() {
+        return Err(Failure::wrong(format!(
+            "'{}' has no {}; --check takes the folder of a study, such as results/2026-11-22-guenter-2008",
+            folder.display(),
+            stored::FILE
+        )));
+    }
+    let (_, file) = stored::read(folder)?;
+    check_names(study, &file)?;
+    let (all, chosen) = cheapest(folder, &file, study, count)?;
+    let took: u64 = chosen.iter().map(|it| it.trial.host.elapsed_ns.0).sum();
+    say(&format!(
+        "fsdyno: runs the {} of {} again that took least time: {} when they were stored",
+        counted(chosen.len(), "trial"),
+        all,
+        Nanos(took)
+    ));
+    let stop = stop::flag()?;
+    let venues = Venues::of(&chosen, study, &stop)?;
+    let mut exit = Exit::Good;
+    for stored in &chosen {
+        let (line, one) = venues.check(stored, &stop)?;
+        data(&format!("{}: {line}\n", stored.called))?;
+        exit = worse(exit, one);
+    }
+    Ok(exit)
+}
+
+/// A trial that failed weighs more than one that differs.
+fn worse(one: Exit, other: Exit) -> Exit {
+    if other as u8 > one as u8 { other } else { one }
+}
+
+/// How many trials of the study repeat exactly, and the cheapest of them by the stored time of their host.
+fn cheapest(
+    folder: &Path,
+    file: &StudyFile,
+    study: &Study,
+    count: usize,
+) -> Result<(usize, Vec<Stored>), Failure> {
+    let takes = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+    let mut all = Vec::new();
+    for result in stored::results(folder, file)? {
+        let (run, variant) = (&result.run, result.variant);
+        if !takes(&study.only, run) || study.variant.is_some_and(|it| it != variant) {
+            continue;
+        }
+        let repeats = |trial: &Trial| trial.outcome == Outcome::Ok && trial.repeats_exactly();
+        for trial in result.trials.into_iter().filter(repeats) {
+            if takes(&study.fs, &trial.plan.label) {
+                let (label, seed) = (&trial.plan.label, trial.seed);
+                let called = format!("{run} {}, {label}, seed {seed}", variant.words());
+                all.push(Stored { called, trial });
+            }
+        }
+    }
+    if all.is_empty() {
+        return Err(Failure::wrong(format!(
+            "'{}' has no such trial of the lab or the model that ended well, and nothing else repeats exactly",
+            folder.display()
+        )));
+    }
+    all.sort_by_key(|it| it.trial.host.elapsed_ns);
+    let found = all.len();
+    all.truncate(count);
+    Ok((found, all))
+}
+
+/// What runs the trials: the lab, where one of them is of it, and the model.
+struct Venues(Option<LabVenue>);
+
+impl Venues {
+    fn of(chosen: &[Stored], study: &Study, stop: &Arc<AtomicBool>) -> Result<Venues, Failure> {
+        let trials = chosen.iter().map(|it| &it.trial).filter(|trial| trial.plan.lab().is_some());
+        if trials.clone().next().is_none() {
+            return Ok(Venues(None));
+        }
+        again::venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
+    }
+
+    fn venue(&self, trial: &Trial) -> &dyn Venue {
+        match (&trial.plan.medium, &self.0) {
+            (MediumPlan::Lab(_), Some(lab)) => lab,
+            _ => &ModelVenue,
+        }
+    }
+
+    /// Runs a trial again. Returns what became of it in words, and as an exit code.
+    fn check(&self, stored: &Stored, stop: &AtomicBool) -> Result<(String, Exit), Failure> {
+        let trial = &stored.trial;
+        let ran = self.venue(trial).run(&again::job(trial), &mut |_| {
+            if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
+        })?;
+        let differ = ran.identity.as_ref().map_or_else(Vec::new, |here| differing(here, trial));
+        if ran.report.outcome != Outcome::Ok {
+            let reason = ran.report.reason.unwrap_or_default();
+            return Ok((format!("failed: {reason}{}", because(trial, &differ)), Exit::TrialFailed));
+        }
+        let repetition = Repetition::of(&trial.measured, &ran.report.measured);
+        Ok(verdict(&repetition, trial, &differ))
+    }
+}
+
+/// The components of the identity that differ; none where it is the same lab.
+fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
+    match Some(&here.lab_id) == trial.lab_id.as_ref() {
+        true => Vec::new(),
+        false => again::differ(here, trial),
+    }
+}
+
+/// What is said of a trial that ran again.
+fn verdict(repetition: &Repetition, trial: &Trial, differ: &[String]) -> (String, Exit) {
+    let (words, exit) = match repetition {
+        Repetition::Identical => ("bit-identical".to_string(), Exit::Good),
+        // One lab identity promises the same bits.
+        other if differ.is_empty() => {
+            let how = match other {
+                Repetition::Different(how) => how.clone(),
+                _ => "not bit for bit what is stored".into(),
+            };
+            return (format!("DIFFERENT under one lab identity: {how}"), Exit::TrialFailed);
+        }
+        Repetition::Same(part) => {
+            (format!("same requests, times within {}", at_most(*part)), Exit::Good)
+        }
+        Repetition::Different(how) => (format!("DIFFERENT: {how}"), Exit::VerdictNo),
+    };
+    (format!("{words}{}", because(trial, differ)), exit)
+}
+
+/// A part as a percentage that is not less than it.
+fn at_most(part: f64) -> String {
+    percent((part * 1e4).ceil().clamp(1.0, TOLERANCE * 1e4) / 1e4)
+}
+
+/// In what this lab is another than that of the stored trial, and which fsdyno ran there.
+fn because(trial: &Trial, differ: &[String]) -> String {
+    if differ.is_empty() {
+        return String::new();
+    }
+    let here = build::program(env!("CARGO_PKG_VERSION"), version::build());
+    let there = match &trial.host.build {
+        Some(_) => trial.program(),
+        None => format!("{} of an unknown commit", trial.version),
+    };
+    format!(
+        "; another lab identity: {} (stored by fsdyno {there}, this is {here})",
+        differ.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored() -> Trial {
+        let results = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../results/2026-11-22-phillips-2001/as-it-stands/model-reverse"
+        );
+        fsdyno_report::load([results]).unwrap().trials.remove(0)
+    }
+
+    #[test]
+    fn the_verdict_says_what_repeated_and_which_part_of_the_identity_differs() {
+        let trial = stored();
+        let of = |repetition, differ: &[&str]| {
+            let differ: Vec<String> = differ.iter().map(ToString::to_string).collect();
+            verdict(&repetition, &trial, &differ)
+        };
+        assert_eq!(of(Repetition::Identical, &[]), ("bit-identical".to_string(), Exit::Good));
+        let (text, exit) = of(Repetition::Same(0.00032), &["agent", "initramfs"]);
+        let begin = "same requests, times within 0.04 %; another lab identity: agent, initramfs (stored by \
+                     fsdyno 0.1.0 of an unknown commit, this is ";
+        assert!(text.starts_with(begin) && exit == Exit::Good, "{text}");
+        let (text, exit) = of(Repetition::Different("more".into()), &["kernel"]);
+        assert!(text.starts_with("DIFFERENT: more; another lab identity: kernel"), "{text}");
+        assert_eq!(exit, Exit::VerdictNo);
+        // Other bits in the same lab are a fault of the lab, whatever they are.
+        for other in [Repetition::Same(0.0), Repetition::Different("more".into())] {
+            let (text, exit) = of(other, &[]);
+            assert!(text.starts_with("DIFFERENT under one lab identity: "), "{text}");
+            assert_eq!(exit, Exit::TrialFailed);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A stored trial against another run of it: bit-identical, the same requests in about the same time, or different.
+
+use std::collections::BTreeMap;
+
+use fsdyno_record::Nanos;
+use fsdyno_record::trial::{Measured, Phase};
+
+/// The largest difference of a time, as a part of the stored one, with which two runs of a trial are still the same.
+/// A program whose code lies elsewhere in memory moves times by up to 0.05 %, the seed by 2 to 9 %
+/// (docs/statistics.md).
+pub const TOLERANCE: f64 = 0.01;
+
+/// What became of a stored trial that ran again.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Repetition {
+    /// All that was measured is the same, bit by bit.
+    Identical,
+    /// The same calls and requests in each phase; no time differs by more than this part of the stored one.
+    Same(f64),
+    /// What differs most: a count of a phase, or a time by more than [`TOLERANCE`].
+    Different(String),
+}
+
+impl Repetition {
+    /// Compares what was measured of one trial in two runs.
+    pub fn of(stored: &Measured, now: &Measured) -> Repetition {
+        if stored == now {
+            return Repetition::Identical;
+        }
+        let names = |measured: &Measured| -> Vec<String> {
+            measured.phases.iter().map(|phase| phase.name.clone()).collect()
+        };
+        let (were, are) = (names(stored), names(now));
+        if were != are {
+            let (were, are) = (were.join(", "), are.join(", "));
+            return Repetition::Different(format!("its phases are {are}, and were {were}"));
+        }
+        let pairs = || stored.phases.iter().zip(&now.phases);
+        if let Some(count) = pairs().find_map(|(stored, now)| other_count(stored, now)) {
+            return Repetition::Different(count);
+        }
+        let all = pairs().flat_map(|(stored, now)| times(stored, now));
+        let worst = all.max_by(|one, other| one.part.total_cmp(&other.part));
+        match worst {
+            Some(worst) if worst.part > TOLERANCE => Repetition::Different(format!(
+                "the same requests, but {} {} took {}, and took {}",
+                worst.phase, worst.what, worst.now, worst.stored
+            )),
+            worst => Repetition::Same(worst.map_or(0.0, |worst| worst.part)),
+        }
+    }
+}
+
+/// All that is counted of a phase, by name.
+fn counts(phase: &Phase) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::from([
+        ("bytes of write calls".to_string(), phase.bytes_written.0),
+        ("bytes of read calls".to_string(), phase.bytes_read.0),
+    ]);
+    all.extend(phase.ops.iter().map(|(kind, stats)| (format!("calls of {kind}"), stats.count)));
+    all.extend(phase.books.iter().map(|(unit, count)| (unit.clone(), *count)));
+    let devices = phase.devices.iter().map(|(name, device)| (format!(" of {name}"), device));
+    for (of, device) in devices.chain(phase.device.iter().map(|device| (String::new(), device))) {
+        let requests = [
+            ("reads", device.reads),
+            ("writes", device.writes),
+            ("flushes", device.flushes),
+            ("discards", device.discards),
+            ("bytes read", device.bytes_read.0),
+            ("bytes written", device.bytes_written.0),
+        ];
+        all.extend(requests.map(|(what, count)| (format!("{what} on the device{of}"), count)));
+    }
+    all
+}
+
+/// The first count of a phase that is another one.
+fn other_count(stored: &Phase, now: &Phase) -> Option<String> {
+    let (were, are) = (counts(stored), counts(now));
+    let of = |counts: &BTreeMap<String, u64>, what| counts.get(what).copied().unwrap_or(0);
+    let what = were.keys().chain(are.keys()).find(|what| of(&were, *what) != of(&are, *what))?;
+    let (was, is) = (of(&were, what), of(&are, what));
+    Some(format!("phase {}: {is} {what}, and {was} in the stored trial", stored.name))
+}
+
+struct Time<'a> {
+    phase: &'a str,
+    what: &'static str,
+    stored: Nanos,
+    now: Nanos,
+    part: f64,
+}
+
+/// The times of a phase; one that only one of the two runs has differs by all of it.
+fn times<'a>(stored: &'a Phase, now: &Phase) -> Vec<Time<'a>> {
+    let all = [
+        ("returned", Some(stored.returned_ns), Some(now.returned_ns)),
+        ("synced", stored.synced_ns, now.synced_ns),
+        ("durable", stored.durable_ns, now.durable_ns),
+    ];
+    let time = |(what, was, is): (&'static str, Option<Nanos>, Option<Nanos>)| {
+        if was.is_none() && is.is_none() {
+            return None;
+        }
+        let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
+        let part = was.0.abs_diff(is.0) as f64 / was.0.max(1) as f64;
+        Some(Time { phase: &stored.name, what, stored: was, now: is, part })
+    };
+    all.into_iter().filter_map(time).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_record::Bytes;
+    use fsdyno_record::trial::Device;
+
+    use super::*;
+
+    fn measured(change: impl Fn(&mut Phase)) -> Measured {
+        let device = Device {
+            reads: 3,
+            writes: 4,
+            flushes: 1,
+            discards: 0,
+            bytes_read: Bytes(4096),
+            bytes_written: Bytes(8192),
+            seeks: Some(2),
+            busy_ns: None,
+            peak_in_flight: None,
+        };
+        let mut phase = Phase {
+            name: "create".into(),
+            returned_ns: Nanos(1_000_000),
+            durable_ns: Some(Nanos(2_000_000)),
+            device: Some(device),
+            books: [("messages".to_string(), 9)].into(),
+            ..Phase::default()
+        };
+        change(&mut phase);
+        Measured { phases: vec![phase], ..Measured::default() }
+    }
+
+    fn of(change: impl Fn(&mut Phase)) -> Repetition {
+        Repetition::of(&measured(|_| ()), &measured(change))
+    }
+
+    #[test]
+    fn equal_bits_equal_requests_and_times_within_the_tolerance_are_told_apart() {
+        assert_eq!(of(|_| ()), Repetition::Identical);
+        // What is neither a count nor a time of a phase makes it no other trial.
+        assert_eq!(of(|phase| phase.cpu_ns = Nanos(5)), Repetition::Same(0.0));
+        let later =
+            |by: u64| move |phase: &mut Phase| phase.durable_ns = Some(Nanos(2_000_000 + by));
+        assert_eq!(of(later(2_000)), Repetition::Same(0.001));
+        let Repetition::Different(why) = of(later(200_000)) else { panic!("10 % are the same") };
+        assert_eq!(why, "the same requests, but create durable took 2.20 ms, and took 2.00 ms");
+        assert!(matches!(of(|phase| phase.durable_ns = None), Repetition::Different(_)));
+    }
+
+    #[test]
+    fn another_count_is_named_with_both_numbers() {
+        let why = |change: fn(&mut Phase)| match of(change) {
+            Repetition::Different(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let writes = why(|phase| phase.device.as_mut().unwrap().writes = 5);
+        assert_eq!(writes, "phase create: 5 writes on the device, and 4 in the stored trial");
+        let messages = why(|phase| *phase.books.get_mut("messages").unwrap() = 8);
+        assert_eq!(messages, "phase create: 8 messages, and 9 in the stored trial");
+        let name = why(|phase| phase.name = "delete".into());
+        assert_eq!(name, "its phases are delete, and were create");
+    }
+}
