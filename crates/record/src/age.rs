@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::suggest;
-use crate::units::Bytes;
+use crate::units::{Bytes, Count};
 
 /// How a file system is aged: `fill=80%,churn=1,files=lognormal:64K:1.5,seed=1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +66,11 @@ impl FromStr for AgePlan {
             }
         }
         let number = |key: &str, text: &str, least: u32, most: u32| {
-            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-            number.ok_or(format!(
-                "{key}={text} is not possible; it is a number from {least} to {most}"
+            let number = text.parse().ok().and_then(|Count(number)| u32::try_from(number).ok());
+            number.filter(|number| (least..=most).contains(number)).ok_or(format!(
+                "{key}={text} is not possible; it is a number from {} to {}",
+                Count(least.into()),
+                Count(most.into())
             ))
         };
         let fill = fill.ok_or(format!("'{typed}' does not say how full: write fill=80%"))?;
@@ -78,7 +80,8 @@ impl FromStr for AgePlan {
             files: files.unwrap_or(USUAL_FILES).to_string(),
             seed: seed
                 .map(|text| {
-                    text.parse().map_err(|_| format!("seed={text} is no seed; it is a number"))
+                    let number = text.parse().map(|Count(seed)| seed);
+                    number.map_err(|_| format!("seed={text} is no seed; it is a number"))
                 })
                 .transpose()?,
         })

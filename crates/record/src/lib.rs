@@ -33,7 +33,7 @@ pub use plan::{Job, Plan};
 pub use repeats::Repeats;
 pub use shared::Shared;
 pub use trial::Trial;
-pub use units::{Bytes, Nanos};
+pub use units::{Bytes, Count, Nanos};
 
 /// Version of the record's schema; a reader refuses what is newer than it knows.
 pub const SCHEMA: u32 = 1;

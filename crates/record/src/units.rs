@@ -1,9 +1,11 @@
 //! Units as types: durations and sizes, how they are typed and how they are shown.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
+
+use crate::quote::short;
 
 /// A duration or an instant in nanoseconds, in the clock of the venue (virtual in the lab).
 #[derive(
@@ -105,6 +107,74 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A number of things: files, trials, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Count(pub u64);
+
+impl fmt::Display for Count {
+    /// In groups of three digits from five digits on: `4096`, `100,000,000`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        if digits.len() < 5 {
+            return f.write_str(&digits);
+        }
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index) % 3 == 0 {
+                f.write_char(',')?;
+            }
+            f.write_char(digit)?;
+        }
+        Ok(())
+    }
+}
+
+/// `1 trial`, `2 trials`.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Why a number could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("'{}' is no number: write digits, such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
+pub struct BadCount(pub String);
+
+impl std::str::FromStr for Count {
+    type Err = BadCount;
+
+    /// `20000`, `20k`, `1.5M`, `1_000_000`: the suffix is a power of 1000, and what comes of it is whole.
+    fn from_str(text: &str) -> Result<Count, BadCount> {
+        let bad = || BadCount(text.to_string());
+        let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, suffix) = text.split_at(split);
+        let zeros: usize = match suffix {
+            "" => 0,
+            "k" | "K" => 3,
+            "m" | "M" => 6,
+            "g" | "G" => 9,
+            _ => return Err(bad()),
+        };
+        let number = without_underscores(number).ok_or_else(bad)?;
+        let (whole, part) = number.split_once('.').unwrap_or((&number, "0"));
+        let all_digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = all_digits(whole) && all_digits(part);
+        let part = part.trim_end_matches('0');
+        if !is_number || part.len() > zeros {
+            return Err(bad());
+        }
+        format!("{whole}{part:0<zeros$}").parse().map(Count).map_err(|_| bad())
+    }
+}
+
+/// A number without the underscores between its digits; none where one stands elsewhere.
+fn without_underscores(number: &str) -> Option<String> {
+    let bytes = number.as_bytes();
+    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let between = |at: usize| digit(at.checked_sub(1)) && digit(Some(at + 1));
+    let fits = number.match_indices('_').all(|(at, _)| between(at));
+    fits.then(|| number.replace('_', ""))
+}
+
 /// Why a size could not be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M")]
@@ -127,7 +197,7 @@ impl std::str::FromStr for Bytes {
             "t" | "tb" | "tib" => 40,
             _ => return Err(bad()),
         };
-        let number = number.trim();
+        let number = without_underscores(number.trim()).ok_or_else(bad)?;
         if let Ok(whole) = number.parse::<u64>() {
             return whole.checked_mul(1 << shift).map(Bytes).ok_or_else(bad);
         }
@@ -152,6 +222,48 @@ mod tests {
         for bad in ["", "-1", "12X", "1.0001K", "99999999999T", "NaN", "inf"] {
             assert!(bad.parse::<Bytes>().is_err(), "{bad} was taken");
         }
+    }
+
+    #[test]
+    fn a_count_has_a_suffix_of_1000_and_underscores_between_its_digits() {
+        let count = |text: &str| text.parse().ok().map(|Count(count)| count);
+        for (text, number) in [
+            ("0", 0),
+            ("007", 7),
+            ("20k", 20_000),
+            ("1.5M", 1_500_000),
+            ("2G", 2_000_000_000),
+            ("1_000_000", 1_000_000),
+            ("1.50k", 1500),
+        ] {
+            assert_eq!(count(text), Some(number), "{text}");
+        }
+        for bad in [
+            "",
+            "k",
+            "-1",
+            "+5",
+            "1e6",
+            "1.5",
+            "1.2345k",
+            "_1",
+            "1_",
+            "1__0",
+            "1_k",
+            "1.k",
+            ".5k",
+            "10 k",
+            "10kb",
+            "1,000",
+            "99999999999G",
+            "1.2.3k",
+        ] {
+            assert_eq!(count(bad), None, "{bad}");
+        }
+        assert_eq!(Count(4096).to_string(), "4096");
+        assert_eq!(Count(100_000_000).to_string(), "100,000,000");
+        assert_eq!("64_000".parse(), Ok(Bytes(64_000)));
+        assert!("_64".parse::<Bytes>().is_err());
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fsdyno_record::Count;
+
 /// More points than this would be a mistake of typing.
 const MOST: usize = 1000;
 
 /// Rising sizes, two at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
+    /// As it is typed, its numbers without suffixes: equal plans have equal texts.
     typed: String,
     points: Vec<u64>,
 }
@@ -30,11 +33,8 @@ impl FromStr for Curve {
 
     /// `FROM..TO/STEP`, `FROM..TOxFACTOR` (a whole factor), or the points themselves with commas.
     fn from_str(typed: &str) -> Result<Curve, ()> {
-        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => text.parse::<u64>().map_err(drop),
-            false => Err(()),
-        };
-        let points: Vec<u64> = match typed.split_once("..") {
+        let number = |text: &str| text.parse().map(|Count(number)| number).map_err(drop);
+        let (points, typed): (Vec<u64>, String) = match typed.split_once("..") {
             Some((from, rest)) => {
                 let at = rest.find(['/', 'x']).ok_or(())?;
                 let (to, by) = (number(&rest[..at])?, number(&rest[at + 1..])?);
@@ -44,19 +44,23 @@ impl FromStr for Curve {
                     false => point.checked_add(by),
                 };
                 let grows = if geometric { by > 1 } else { by > 0 };
-                let first = Some(number(from)?).filter(|from| grows && *from > 0);
-                std::iter::successors(first, next)
-                    .take_while(|point| *point <= to)
-                    .take(MOST + 1)
-                    .collect()
+                let from = number(from)?;
+                let first = Some(from).filter(|from| grows && *from > 0);
+                let points = std::iter::successors(first, next).take_while(|point| *point <= to);
+                let sign = if geometric { 'x' } else { '/' };
+                (points.take(MOST + 1).collect(), format!("{from}..{to}{sign}{by}"))
             }
-            None => typed.split(',').map(number).collect::<Result<_, ()>>()?,
+            None => {
+                let points: Vec<u64> = typed.split(',').map(number).collect::<Result<_, ()>>()?;
+                let texts: Vec<String> = points.iter().map(u64::to_string).collect();
+                (points, texts.join(","))
+            }
         };
         let rising = points.windows(2).all(|pair| pair[0] < pair[1]);
         if !rising || !(2..=MOST).contains(&points.len()) {
             return Err(());
         }
-        Ok(Curve { typed: typed.to_string(), points })
+        Ok(Curve { typed, points })
     }
 }
 
@@ -77,6 +81,10 @@ mod tests {
         assert_eq!(points("10..45/10"), Ok(vec![10, 20, 30, 40]));
         assert_eq!(points("100..100000x10"), Ok(vec![100, 1000, 10_000, 100_000]));
         assert_eq!(points("3,5,9"), Ok(vec![3, 5, 9]));
+        let shown = |typed: &str| typed.parse().map(|curve: Curve| curve.to_string());
+        assert_eq!(shown("1k..10k/3_000"), Ok("1000..10000/3000".into()));
+        assert_eq!(shown("100..1Mx10"), Ok("100..1000000x10".into()));
+        assert_eq!(shown("1k,2k"), Ok("1000,2000".into()));
         let wrong = [
             "",
             "10",

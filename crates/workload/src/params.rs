@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use fsdyno_record::quote::short;
-use fsdyno_record::{Bytes, suggest};
+use fsdyno_record::{Bytes, Count, suggest};
 
 use crate::curve::Curve;
 use crate::sizes::{self, Sizes};
@@ -111,10 +111,9 @@ pub enum ParamError {
 /// PATH_MAX of Linux, in bytes with the NUL at its end.
 const LONGEST_PATH: usize = 4096;
 
-/// A whole number as it may be typed: digits only.
-fn digits(typed: &str) -> Option<u64> {
-    let digits = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| typed.parse().ok()).flatten()
+/// A whole number, as every option takes it.
+fn count(typed: &str) -> Option<u64> {
+    typed.parse().ok().map(|Count(count)| count)
 }
 
 /// The one spelling of a whole number or size that is an equal plan's equal text.
@@ -126,7 +125,7 @@ impl Domain {
     /// The canonical spelling of `typed`, if the domain takes it.
     pub fn canonical(&self, typed: &str) -> Option<String> {
         match self {
-            Domain::Whole { min, max } => bounded(digits(typed), *min, *max),
+            Domain::Whole { min, max } => bounded(count(typed), *min, *max),
             Domain::Size { min, max } => {
                 bounded(typed.parse().ok().map(|Bytes(bytes)| bytes), *min, *max)
             }
@@ -153,7 +152,7 @@ impl Domain {
             }
             Domain::Wholes { min, max, most } => {
                 let numbers: Option<Vec<String>> =
-                    typed.split(',').map(|number| bounded(digits(number), *min, *max)).collect();
+                    typed.split(',').map(|number| bounded(count(number), *min, *max)).collect();
                 numbers.filter(|numbers| numbers.len() <= *most).map(|numbers| numbers.join(","))
             }
             Domain::Sizes => typed.parse().ok().map(|sizes: Sizes| sizes.to_string()),
@@ -168,7 +167,9 @@ impl Domain {
     /// What the domain takes, for people: fits after "takes".
     pub fn describe(&self) -> String {
         match self {
-            Domain::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Domain::Whole { min, max } => {
+                format!("a whole number from {} to {}", Count(*min), Count(*max))
+            },
             Domain::Size { min, max } => {
                 format!("a size from {} to {}, such as 4096 or 64K", Bytes(*min), Bytes(*max))
             }
@@ -179,16 +180,22 @@ impl Domain {
             }
             Domain::File => "the path of a file or folder".to_string(),
             Domain::Curve { min, max } => format!(
-                "points from {min} to {max} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
-                 10000..100000/10000 or 100..100000x10"
+                "points from {} to {} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
+                 10k..100k/10k or 100..100000x10",
+                Count(*min),
+                Count(*max)
             ),
             Domain::Widths => {
-                "1 to 5 whole numbers from 1 to 1000000 with '/' between them, such as 30/30/30, whose \
-                 product is at most 500000000"
+                "1 to 5 whole numbers from 1 to 1,000,000 with '/' between them, such as 30/30/30, whose \
+                 product is at most 500,000,000"
                     .to_string()
             }
             Domain::Wholes { min, max, most } => {
-                format!("1 to {most} whole numbers from {min} to {max} with commas, such as 1,3")
+                format!(
+                    "1 to {most} whole numbers from {} to {} with commas, such as 1,3",
+                    Count(*min),
+                    Count(*max)
+                )
             }
             Domain::Sizes => format!(
                 "a size such as 4K, evenly LOW-HIGH such as 1K-64K, lognormal:MEDIAN:SIGMA such as \
@@ -215,6 +222,14 @@ impl Domain {
             Domain::Weights(words) => match Weights::parse(typed, words) {
                 Err(wrong) => format!("{} ({wrong})", self.describe()),
                 Ok(_) => self.describe(),
+            },
+            Domain::Whole { .. } => match typed.parse::<Count>() {
+                Err(wrong) => format!("{} ({wrong})", self.describe()),
+                Ok(_) => self.describe(),
+            },
+            Domain::Or(_, other) => match other.hint(typed).strip_prefix(&other.describe()) {
+                Some(wrong) => format!("{}{wrong}", self.describe()),
+                None => self.describe(),
             },
             _ => self.describe(),
         }
@@ -353,6 +368,7 @@ mod tests {
         assert_eq!(values.text("size"), "65536");
         assert_eq!(values.whole("files"), 7);
         assert_eq!(values.text("order"), "forward");
+        assert_eq!(resolve(&[("files", "0.1k")]).unwrap().text("files"), "100");
         assert_eq!(resolve(&[]).unwrap().number("size"), None);
     }
 
@@ -383,7 +399,8 @@ mod tests {
         );
         assert!(message("size", "2M").contains("'mix' or a size from 0 B to 1 MiB"));
         for wrong in ["", "+5", "-1", "1e3", "99999999999999999999"] {
-            assert!(resolve(&[("files", wrong)]).is_err(), "{wrong}");
+            let error = message("files", wrong);
+            assert!(error.contains("is no number: write digits, such as 20000, 20k"), "{error}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Weights of words: how often each of several things is done, typed as `create:20,read:80`.
 
 use fsdyno_record::quote::short;
-use fsdyno_record::suggest;
+use fsdyno_record::{Count, suggest};
 
 /// The largest weight.
 const MOST: u64 = 1_000_000;
@@ -25,10 +25,9 @@ impl Weights {
                 let hint = suggest::hint(word, words.to_vec());
                 format!("'{}' is none of them; {hint}", short(word))
             })?;
-            let digits = !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit());
-            let number: Option<u64> = digits.then(|| weight.parse().ok()).flatten();
+            let number = weight.parse().ok().map(|Count(weight)| weight);
             let number = number.filter(|number| *number <= MOST).ok_or_else(|| {
-                format!("'{}' is no whole number from 0 to {MOST}", short(weight))
+                format!("'{}' is no whole number from 0 to {}", short(weight), Count(MOST))
             })?;
             if weights[at].replace(number).is_some() {
                 return Err(format!("'{word}' is there twice"));
@@ -97,8 +96,8 @@ mod tests {
         assert_eq!(wrong("create"), "'create' is not WORD:WEIGHT");
         assert_eq!(wrong(""), "'' is not WORD:WEIGHT");
         assert_eq!(wrong("creat:1"), "'creat' is none of them; did you mean 'create'?");
-        assert_eq!(wrong("create:-1"), "'-1' is no whole number from 0 to 1000000");
-        assert_eq!(wrong("create:1000001"), "'1000001' is no whole number from 0 to 1000000");
+        assert_eq!(wrong("create:-1"), "'-1' is no whole number from 0 to 1,000,000");
+        assert_eq!(wrong("create:1000001"), "'1000001' is no whole number from 0 to 1,000,000");
         assert_eq!(wrong("create:1,read:2,create:1"), "'create' is there twice");
         assert_eq!(wrong("create:0,read:0"), "nothing has a weight");
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fsdyno_record::Count;
+
 /// Most levels of a tree.
 const MOST_LEVELS: usize = 5;
 /// Most directories in a directory.
@@ -54,9 +56,8 @@ impl FromStr for Widths {
     /// `30/30/30`; trees of more than 500,000,000 leaves are refused.
     fn from_str(typed: &str) -> Result<Widths, ()> {
         let width = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let width = text.parse().ok().filter(|width| (1..=MOST_WIDE).contains(width));
-            width.filter(|_| digits).ok_or(())
+            let width = text.parse().ok().map(|Count(width)| width);
+            width.filter(|width| (1..=MOST_WIDE).contains(width)).ok_or(())
         };
         let widths: Vec<u64> = typed.split('/').map(width).collect::<Result<_, ()>>()?;
         let leaves = widths.iter().try_fold(1u64, |all, width| all.checked_mul(*width));

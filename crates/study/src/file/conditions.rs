@@ -1,7 +1,7 @@
 //! The conditions of a run: the long options of `fsdyno run`, by the same words, with the same values.
 
 use fsdyno_filesystem::Spec;
-use fsdyno_record::suggest;
+use fsdyno_record::{Count, suggest};
 use toml::de::DeValue;
 
 use super::error::{FileError, Spot};
@@ -287,7 +287,7 @@ fn typed(
     };
     if let (Some((_, least, right)), Some(value)) =
         (WHOLE.iter().find(|(name, ..)| *name == option), &value)
-        && value.parse::<u64>().ok().is_none_or(|number| number < *least)
+        && value.parse().ok().is_none_or(|Count(number)| number < *least)
     {
         return Err(wrong(right));
     }

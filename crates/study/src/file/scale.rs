@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use fsdyno_filesystem::{Spec, SpecError, catalog};
-use fsdyno_record::Bytes;
 use fsdyno_record::plan::RaidPlan;
+use fsdyno_record::{Bytes, Count};
 use fsdyno_workload::params::Domain;
 use fsdyno_workload::{Curve, Widths, workloads};
 use toml::de::DeTable;
@@ -271,7 +271,7 @@ impl Scaler {
             self.whole(Whole::Number(number), (setting.spot, &name))
         };
         let value = match domain(&param.domain, &setting.value) {
-            Domain::Whole { min, .. } => setting.value.parse().ok().map(|n| number(n, min)),
+            Domain::Whole { min, .. } => setting.value.parse().ok().map(|Count(n)| number(n, min)),
             Domain::Size { min, .. } => {
                 let size = setting.value.parse::<Bytes>().ok();
                 size.map(|size| number(size.0, min))

@@ -54,6 +54,18 @@ fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
 }
 
 #[test]
+fn numbers_with_suffixes_are_divided_as_those_without() {
+    let study = scaled(&STUDY.replace("1000..4000x2", "1k..4kx2"), "1/10").unwrap();
+    assert!(words(&study).contains(&"--set=curve=100,200,400".to_string()));
+    let text = STUDY
+        .replace("curve = \"1000..4000x2\"", "files = \"20k\"")
+        .replace("\"curve\"", "\"files\"");
+    let tail = text.find("[[claim]]").unwrap();
+    let study = scaled(&text[..tail], "1/10").unwrap();
+    assert!(words(&study).contains(&"--set=files=2000".to_string()), "{:?}", words(&study));
+}
+
+#[test]
 fn what_is_not_said_is_divided_too() {
     let text = STUDY
         .replace("cacheable = \"640M\"\n", "")
