@@ -60,7 +60,17 @@ pub fn text(name: &str) -> Result<&'static str, UnknownDisk> {
         .iter()
         .find(|row| row.0 == name)
         .map(|row| row.1)
-        .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: suggest::hint(name, names()) })
+        .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: hint(name) })
+}
+
+/// What to do about a disk that there is not.
+fn hint(name: &str) -> String {
+    match name.starts_with("nvme") {
+        true => "no NVMe drive is modelled: take ssd-sata, the nearest, or fit the reads of a drive of yours with \
+                 fsdyno fit /dev/nvme0n1 --out my-disk.toml"
+            .to_string(),
+        false => suggest::hint(name, names()),
+    }
 }
 
 /// A disk by its name.
@@ -127,6 +137,14 @@ mod tests {
     fn a_slip_in_a_name_finds_the_right_one() {
         let error = get("hdd-720").unwrap_err().to_string();
         assert_eq!(error, "find a disk called 'hdd-720': did you mean 'hdd-7200'?");
+        let error = get("ssd").unwrap_err().to_string();
+        assert_eq!(error, "find a disk called 'ssd': did you mean 'ssd-sata'?");
+        assert!(
+            get("nvme")
+                .unwrap_err()
+                .to_string()
+                .contains("no NVMe drive is modelled: take ssd-sata")
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsdyno_record::suggest;
 use serde::Deserialize;
 
-use crate::SpecError;
+use crate::{SpecError, catalog, mount};
 
 /// The options that an mkfs program and a file system driver know. Names only: what a value may be
 /// is left to the program, which says it better.
@@ -52,6 +52,14 @@ impl Known {
         let mut items = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
+            // mkfs has another -o than mount(8), or none.
+            let behind = word.strip_prefix("-o").map(|rest| match rest {
+                "" => words.clone().next().map_or("", String::as_str),
+                attached => attached,
+            });
+            if let Some(options) = behind.filter(|options| self.mounts(options)) {
+                return Err(mount_options(program, options));
+            }
             if word.starts_with("--") && word.len() > 2 {
                 let (name, value) = match word.split_once('=') {
                     Some((name, value)) => (name, Some(value.to_string())),
@@ -61,10 +69,7 @@ impl Known {
             } else if let Some(letters) = word.strip_prefix('-').filter(|rest| is_cluster(rest)) {
                 self.cluster(program, letters, &mut words, &mut items)?;
             } else {
-                let problem = format!("'{word}' is no option of {program}");
-                let hint =
-                    "the device and its size come from the medium; quote a value with blanks";
-                return Err(SpecError::new(problem, hint));
+                return Err(no_option(program, word));
             }
         }
         Ok(items)
@@ -114,6 +119,14 @@ impl Known {
             (false, None) => None,
         };
         Ok(Item { option, value })
+    }
+
+    /// Whether a value is a list of mount options.
+    fn mounts(&self, value: &str) -> bool {
+        value.split(',').all(|option| {
+            let name = option.split('=').next().unwrap_or(option);
+            mount::flag_named(name).is_some() || self.mount.iter().any(|known| known == name)
+        })
     }
 
     fn takes_value(&self, option: &str) -> bool {
@@ -248,6 +261,20 @@ fn merge_lists(old: &str, new: &str) -> String {
 
 fn same_matter(a: &str, b: &str) -> bool {
     a == b || a.strip_prefix("no") == Some(b) || b.strip_prefix("no") == Some(a)
+}
+
+/// A word that begins no option: another file system, as a rule, or a part of a value.
+fn no_option(program: &str, word: &str) -> SpecError {
+    let hint = match catalog::names().contains(&word) {
+        true => "it is the name of a file system: give --fs once for each",
+        false => "the device and its size come from the medium; quote a value with blanks",
+    };
+    SpecError::new(format!("'{word}' is no option of {program}"), hint)
+}
+
+fn mount_options(program: &str, options: &str) -> SpecError {
+    let problem = format!("'-o {options}' is for mount, and these options are for {program}");
+    SpecError::new(problem, format!("mount options go after @: write '@ {options}'"))
 }
 
 #[cfg(test)]

@@ -130,7 +130,13 @@ pub fn all() -> &'static [Period] {
 /// [`Unknown`], with the nearest right name.
 pub fn get(name: &str) -> Result<&'static Period, Unknown> {
     let found = all().iter().find(|period| period.name == name);
-    found.ok_or_else(|| Unknown { name: name.into(), hint: suggest::hint(name, names()) })
+    // A year that there is no period of is no slip of the finger.
+    let is_year = name.len() == 4 && name.bytes().all(|byte| byte.is_ascii_digit());
+    let hint = || match is_year {
+        true => format!("there are: {}", names().join(", ")),
+        false => suggest::hint(name, names()),
+    };
+    found.ok_or_else(|| Unknown { name: name.into(), hint: hint() })
 }
 
 /// A name that is no period's.

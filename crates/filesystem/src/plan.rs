@@ -480,6 +480,16 @@ mod tests {
             ("xfs -l logdev=/dev/sdb", "'/dev/sdb' is no device for '-l logdev'"),
             ("xfs @ logdev=/dev/sdb", "'/dev/sdb' is no device for 'mount logdev'"),
             ("btrfs /dev/sdb", "'/dev/sdb' is no option of mkfs.btrfs"),
+            (
+                "ext4 xfs",
+                "'xfs' is no option of mke2fs; it is the name of a file system: give --fs once for each",
+            ),
+            (
+                "ext4 -o noatime,data=writeback",
+                "'-o noatime,data=writeback' is for mount, and these options are for mke2fs; mount options go after @: \
+                 write '@ noatime,data=writeback'",
+            ),
+            ("xfs -onoatime", "'-o noatime' is for mount"),
             ("jfs -j /dev/sdb", "'/dev/sdb' is no device for '-j'"),
             ("reiserfs -j /dev/sdb", "'/dev/sdb' is no device for '-j'"),
         ] {

@@ -186,7 +186,12 @@ fn kind(word: &Word) -> Result<String, SpecError> {
     let kind = word.text.as_str();
     if !is_name(kind) || kind.starts_with('-') {
         let problem = format!("'{kind}' is no name of a file system");
-        let hint = "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]";
+        let hint = match kind.contains(',') {
+            true => {
+                "give --fs once for each file system; mount options go after @, as in 'ext4 @ noatime'"
+            }
+            false => "a spec is [NAME=]KIND [mkfs options...] [@ mount,options]",
+        };
         return Err(SpecError::at(word.column, problem, hint));
     }
     Ok(kind.to_string())
@@ -301,6 +306,8 @@ mod tests {
             ("a b=ext4 @", 10, "no mount options"),
             ("a/b=ext4", 1, "letters"),
             ("-I 128", 1, "KIND"),
+            ("ext4,noatime", 1, "mount options go after @, as in 'ext4 @ noatime'"),
+            ("ext4,xfs -f", 1, "give --fs once for each file system"),
             ("ext4 @ a b", 10, "'b' after"),
             ("ext4 @ a,,b", 8, "empty"),
             ("ext4 @ a @ b", 10, "after the mount"),

@@ -1,11 +1,13 @@
 //! What can be typed. Parsing does nothing else.
 
+mod parse;
 mod values;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use fsdyno_filesystem::Author;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AccelPlan, BootPlan, CpuPlan, IssuerPlan, RaidPlan, VerifyMode};
@@ -13,75 +15,37 @@ use fsdyno_report::Format;
 use fsdyno_report::compare::{Format as CompareFormat, Metric};
 use fsdyno_study::{Shard, Size};
 
-pub use values::{Age, DataFormat, Listable, Percent, ShowFormat, Showable, named};
-use values::{age, size};
+use crate::output::Verbosity;
+
+pub use parse::{meant, typed};
+pub use values::{Age, DataFormat, Listable, Percent, ShowFormat, Showable, named, whole};
+use values::{age, size, width};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
 #[derive(Debug, Parser)]
-#[command(name = "fsdyno", version = crate::version::text(), max_term_width = 100, after_help = after_help())]
+#[command(name = "fsdyno", version = crate::version::text(), max_term_width = 100, after_help = parse::after_help())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Write results and errors only: no progress, no remarks
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Write more about what is done: which fsdyno runs, which kernel and QEMU, and how each trial's file system is
+    /// made and mounted
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
 }
 
-/// What was typed.
-///
-/// # Errors
-/// What cannot be parsed, and what asks for help or the version.
-pub fn typed() -> Result<Cli, clap::Error> {
-    let mut matches = command().try_get_matches()?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
-}
-
-/// The command line as it is shown: paragraphs of help are written here in lines, and wrapped as wide as the
-/// terminal is.
-fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|sub| match sub.get_after_help().map(ToString::to_string) {
-        Some(help) => sub.after_help(paragraphs(&help)),
-        None => sub,
-    })
-}
-
-/// The text with each paragraph in one line; what is set in, as examples are, stays as it is.
-fn paragraphs(text: &str) -> String {
-    let mut out: Vec<String> = Vec::new();
-    let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
-    for line in text.lines() {
-        match out.last_mut().filter(|last| prose(last) && prose(line)) {
-            Some(last) => *last = format!("{last} {line}"),
-            None => out.push(line.to_string()),
+impl Cli {
+    /// How much is written to standard error.
+    pub fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (_, true) => Verbosity::Verbose,
+            _ => Verbosity::Usual,
         }
     }
-    out.join("\n")
-}
-
-/// What to type first, and the exit codes.
-fn after_help() -> String {
-    format!("{EXAMPLES}\n\n{}", crate::exit::HELP)
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  fsdyno run dirops --fs ext4 --fs xfs --repeat 3     # in the lab, without root
-  fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of yours
-  fsdyno list filesystems                             # what can run here, and what not
-  fsdyno show workload tarball                        # what it does, and its parameters
-  fsdyno doctor                                       # what works here, and what is missing";
-
-/// The command that a misspelt one is nearest to, where clap itself has no suggestion.
-pub fn meant(error: &clap::Error) -> Option<String> {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    if error.kind() != ErrorKind::InvalidSubcommand || error.to_string().contains("tip:") {
-        return None;
-    }
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
-    };
-    let command = Cli::command();
-    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
-    let names: Vec<&str> = shown.map(|it| it.get_name()).collect();
-    fsdyno_record::suggest::nearest(typed, names).map(String::from)
 }
 
 /// The commands.
@@ -116,13 +80,16 @@ pub enum Command {
 }
 
 /// How many trials of each kind there may be.
-pub(crate) const REPEATS: std::ops::RangeInclusive<i64> = 1..=10_000;
+pub(crate) const REPEATS: RangeInclusive<u64> = 1..=10_000;
 
 /// The seeds that may be typed: so many that the last of the most repeats is one, too.
-pub(crate) const SEEDS: std::ops::RangeInclusive<u64> = 0..=u64::MAX >> 1;
+pub(crate) const SEEDS: RangeInclusive<u64> = 0..=u64::MAX >> 1;
+
+/// How many threads may issue ops.
+const THREADS: RangeInclusive<u64> = 1..=fsdyno_study::MOST_THREADS as u64;
 
 /// How many trials may run side by side.
-pub(crate) const JOBS: std::ops::RangeInclusive<i64> = 1..=512;
+pub(crate) const JOBS: RangeInclusive<u64> = 1..=512;
 
 /// `fsdyno run`
 #[derive(Args, Debug)]
@@ -150,10 +117,10 @@ pub struct Run {
     /// What to run; see `fsdyno list workloads`
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// A file system as you would type it, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
-    /// repeated; 'overlayfs[,options]:SPEC' lies over another, 'fuse: [MKFS ... ;] COMMAND ... {device}
-    /// {mount}' is any FUSE file system by its command [default: ext4; in the model: all three; a directory
-    /// is used as it is]
+    /// A file system with the options of mkfs and mount, '[NAME=]KIND [mkfs options] [@ mount,options]'; may be
+    /// repeated, and names alone may stand with commas (ext4,xfs); 'overlayfs[,options]:SPEC' lies over another,
+    /// 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system by its command [default: ext4; in
+    /// the model: all three; a directory is used as it is]
     #[arg(long = "fs", value_name = "[NAME=]SPEC")]
     pub filesystems: Vec<String>,
     /// Where: 'lab' (a guest in virtual time on a modelled disk), a directory of this host, or as root
@@ -186,33 +153,32 @@ pub struct Run {
     /// repeated; elsewhere it is the host's own [default: what `fsdyno doctor` shows]
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
-    /// As in a year, in the lab: the options of mkfs and mount, the sysctls and the disk's cache of then,
-    /// under what you type, which wins; 'today' is as without it; may be repeated; see `fsdyno list periods`
+    /// A year whose defaults hold in the lab: options of mkfs and mount, sysctls, the disk's cache; options that you
+    /// give yourself win; 'today' is the same as no period; may be repeated; see `fsdyno list periods`
     #[arg(long = "period", value_name = "YEAR|today")]
     pub periods: Vec<String>,
-    /// A parameter of a workload; may be repeated; see `fsdyno show workload NAME`
+    /// A parameter of a workload, such as files=20k; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub sets: Vec<String>,
-    /// How many trials of each kind, each under a seed of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(REPEATS))]
+    /// The number of trials of each configuration, each with its own seed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(REPEATS))]
     pub repeat: u32,
-    /// In place of --repeat, the number that makes every time known to so much, such as 2%: a pilot of 5
-    /// trials of each kind tells how they scatter, and then the number is fixed for all, so that half
-    /// the 95 % interval is no wider. (It is not repeated until it looks narrow: that makes intervals that
-    /// promise too much)
-    #[arg(long, value_name = "PERCENT", conflicts_with = "repeat")]
+    /// In place of --repeat: choose the number of trials so that half the 95 % interval of every time is at most
+    /// PERCENT of it, such as 2%. A pilot of 5 trials of each configuration shows how much times scatter; then the
+    /// number is fixed for all. (To stop as soon as an interval looks narrow would make intervals too narrow)
+    #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = width)]
     pub width: Option<Percent>,
-    /// The most trials of each kind that --width may ask for; where it would take more, tables say so
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = clap::value_parser!(u32).range(5..=10_000))]
+    /// The most trials of each configuration that --width may choose; where more would be needed, tables say so
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole::<u32>(5..=10_000))]
     pub at_most: u32,
     /// The first seed; repeats take the next ones
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
     pub seed: u64,
-    /// Threads that issue ops, where the work can be shared (see `fsdyno list workloads`)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// The number of threads that issue operations, where the work can be shared (see `fsdyno list workloads`)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(THREADS))]
     pub threads: u32,
-    /// How ops are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (on a directory;
-    /// each thread with so many in flight), or 'null' (not at all: what the instrument costs)
+    /// How operations are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (not in the lab; each
+    /// thread keeps DEPTH of them in flight), or 'null' (not at all, which shows the instrument's overhead)
     #[arg(long, value_name = "HOW", default_value = "sync")]
     pub issuer: IssuerPlan,
     /// Memory of the lab's guest [default: 1G]
@@ -257,10 +223,10 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// Trials that run side by side (on a directory they disturb each other)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(JOBS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
-    /// Seconds that a trial may take, virtual ones in the lab [default: two days]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    /// The longest that a trial may take, in seconds; in the lab, of virtual time [default: two days]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(1..=31_536_000))]
     pub deadline: Option<u64>,
     /// Keep every request to the lab's disks, beside the results (see `fsdyno show log --help`)
     #[arg(long)]
@@ -268,8 +234,8 @@ pub struct Run {
     /// Run only the I-th of N equal shares of the trials; `fsdyno merge` puts the shares together
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Say what would be run, with exact op counts, and touch nothing; what a run would refuse is refused
-    /// in the same words, and where this host lacks something it ends with code 3
+    /// Show what would run, with exact counts of operations, and change nothing; what a run refuses is refused in the
+    /// same words, and where this host lacks something the exit code is 3
     #[arg(long)]
     pub dry_run: bool,
     /// Folder for the results [default: fsdyno-results/<time>-<workloads>]
@@ -365,7 +331,7 @@ pub struct Compare {
     pub base: PathBuf,
     /// What is compared
     pub new: PathBuf,
-    /// The least difference that matters, in percent; what is shown to be within it is the same
+    /// The smallest difference that matters, in percent; what is shown to differ by less is the same
     #[arg(long, value_name = "PERCENT", default_value = "3%")]
     pub threshold: Percent,
     /// What is compared of each phase
@@ -405,7 +371,7 @@ Layers of functions that are in no module are told by their names.")]
 pub struct Why {
     /// What is explained: a result folder, or its trials.ndjson
     pub result: PathBuf,
-    /// What it is compared with: another result, or the same one with other rows
+    /// Another result to compare with, or the same one with another row (--against-fs)
     #[arg(long, value_name = "RESULT")]
     pub against: Option<PathBuf>,
     /// One row of RESULT, by its label; may be repeated [default: all]
@@ -495,10 +461,10 @@ pub struct Fit {
     pub out: Option<PathBuf>,
     /// About how long the probe takes, in seconds, 10 to 86400 (a solid-state disk may need less); more
     /// is more exact
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole::<u64>(10..=86_400))]
     pub seconds: u64,
     /// Revolutions a minute, where the disk does not tell and its cache hides them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(600..=60_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(600..=60_000))]
     pub rpm: Option<u32>,
 }
 
@@ -546,59 +512,4 @@ pub struct Agent {
     /// What UUIDs are drawn from
     #[arg(long)]
     pub uuids: Option<u64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn every_command_has_an_example_and_a_misspelt_one_its_right_name() {
-        use clap::Parser;
-        let command = super::Cli::command();
-        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-            let name = sub.get_name();
-            let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(
-                after.contains(&format!("  fsdyno {name}"))
-                    || after.contains(&format!("fsdyno {name} ")),
-                "{name}: {after}"
-            );
-        }
-        let meant = |typed: &str| {
-            let error = super::Cli::try_parse_from(["fsdyno", typed]).unwrap_err();
-            let text = error.to_string();
-            let tip = text.contains("tip:").then(|| text.split('\'').nth(3).map(String::from));
-            super::meant(&error).or(tip.flatten())
-        };
-        for (typed, right) in
-            [("rnu", "run"), ("runn", "run"), ("lst", "list"), ("repot", "report")]
-        {
-            assert_eq!(meant(typed).as_deref(), Some(right), "{typed}");
-        }
-        assert_eq!(meant("qwertyuiop"), None);
-    }
-
-    #[test]
-    fn help_is_whole_on_a_terminal_of_eighty_columns() {
-        let command = super::command();
-        let helps = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-        let all = helps.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
-        for (name, help) in all {
-            for line in help.lines().filter(|line| line.starts_with("  ")) {
-                // A command that is broken in the middle cannot be copied; two of crash are longer.
-                assert!(line.chars().count() <= 80 || name == "crash", "{name}: {line}");
-            }
-            let prose = |line: &str| !line.is_empty() && !line.starts_with("  ");
-            let lines: Vec<&str> = help.lines().collect();
-            // A paragraph is one line, which is wrapped as wide as the terminal is.
-            let broken = lines.windows(2).find(|pair| prose(pair[0]) && prose(pair[1]));
-            assert_eq!(broken, None, "{name}: a break within a paragraph");
-        }
-    }
-
-    #[test]
-    fn the_definition_of_the_command_line_is_sound() {
-        super::Cli::command().debug_assert();
-    }
 }

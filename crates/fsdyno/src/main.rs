@@ -29,15 +29,16 @@ fn main() -> ExitCode {
         Err(error) => {
             let _ = error.print();
             if let Some(meant) = cli::meant(&error) {
-                output::say(&format!("fsdyno: did you mean 'fsdyno {meant}'?"));
+                output::complain(&format!("fsdyno: did you mean 'fsdyno {meant}'?"));
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    output::set_verbosity(cli.verbosity());
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            output::say(&format!("fsdyno: {failure}"));
+            output::complain(&format!("fsdyno: {failure}"));
             failure.exit.into()
         }
     }

@@ -1,6 +1,7 @@
 //! Data goes to stdout, everything else to stderr; a reader that went away is no error.
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicI8, Ordering};
 
 use unicode_width::UnicodeWidthStr;
 
@@ -49,9 +50,46 @@ pub fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     data(&text)
 }
 
-/// Writes a line to stderr; where nobody listens there is nobody to tell. A name in it, which may be anything, must
-/// not move a terminal's cursor.
+/// How much is written to stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors alone.
+    Quiet = -1,
+    /// Progress and remarks too.
+    Usual = 0,
+    /// What is done for each trial too.
+    Verbose = 1,
+}
+
+static VERBOSITY: AtomicI8 = AtomicI8::new(Verbosity::Usual as i8);
+
+/// Sets how much is written to stderr from now on.
+pub fn set_verbosity(verbosity: Verbosity) {
+    VERBOSITY.store(verbosity as i8, Ordering::Relaxed);
+}
+
+/// Whether what is written at this verbosity is wanted.
+pub fn wants(verbosity: Verbosity) -> bool {
+    VERBOSITY.load(Ordering::Relaxed) >= verbosity as i8
+}
+
+/// Writes a remark to stderr, unless --quiet is given.
 pub fn say(text: &str) {
+    if wants(Verbosity::Usual) {
+        complain(text);
+    }
+}
+
+/// Writes a detail to stderr, where --verbose is given.
+pub fn detail(text: &str) {
+    if wants(Verbosity::Verbose) {
+        complain(text);
+    }
+}
+
+/// Writes an error to stderr; one that cannot be written is lost. A name in it, which may be anything, must
+/// not move a terminal's cursor.
+pub fn complain(text: &str) {
     let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
     let text: String = text.chars().map(plain).collect();
     let _ = writeln!(std::io::stderr(), "{text}");

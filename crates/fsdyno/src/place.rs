@@ -17,7 +17,7 @@ use fsdyno_venue::{Attention, HostVenue, Inputs, LabVenue, ModelVenue, Venue, to
 use crate::cli::Run;
 use crate::drive;
 use crate::exit::Failure;
-use crate::output::say;
+use crate::output::{detail, say};
 use crate::venues::Venues;
 
 /// The disk of the lab if none is named.
@@ -70,7 +70,7 @@ pub fn cells(asked: &[Asked]) -> Result<Vec<Cell>, Failure> {
 
 /// What is asked, in the words of the study.
 fn question(run: &Run, on: &str) -> Question {
-    let mut filesystems = run.filesystems.clone();
+    let mut filesystems: Vec<String> = run.filesystems.iter().flat_map(|it| several(it)).collect();
     if filesystems.is_empty() && (on == LAB || Made::parse(on).is_some() || drive::is_named(on)) {
         filesystems.push(FILESYSTEM.to_string());
     }
@@ -97,6 +97,19 @@ fn question(run: &Run, on: &str) -> Question {
         periods: run.periods.iter().map(period).collect(),
         author: run.author,
         ages: run.ages.clone(),
+    }
+}
+
+/// The specs of one `--fs`: `ext4,xfs` is two, where each part is the name of a file system and nothing else.
+fn several(fs: &str) -> Vec<String> {
+    let is_kind = |name: &str| {
+        let model = fsdyno_ext2dir::trial::variant(name).is_some();
+        model || fsdyno_filesystem::catalog::get(name).is_ok()
+    };
+    let parts: Vec<&str> = fs.split(',').map(str::trim).collect();
+    match parts.iter().all(|part| is_kind(part)) {
+        true => parts.into_iter().map(String::from).collect(),
+        false => vec![fs.to_string()],
     }
 }
 
@@ -418,6 +431,12 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
     for (at, kernel) in kernels(run).into_iter().enumerate() {
         match find_lab(kernel.clone(), mode == Mode::Dry) {
             Ok(lab) => {
+                detail(&format!(
+                    "fsdyno: lab of kernel {} in {} {}",
+                    lab.kernel_release(),
+                    lab.qemu().path.display(),
+                    lab.qemu().version
+                ));
                 releases.push(lab.kernel_release().to_string());
                 of.push(at);
                 labs.push(lab);

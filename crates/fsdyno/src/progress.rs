@@ -13,7 +13,7 @@ use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_study::{Observer, Slot};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::output::say;
+use crate::output::{Verbosity, complain, detail, say, wants};
 
 /// Watches a run for the user.
 pub struct Show {
@@ -64,7 +64,8 @@ impl Show {
         let trials = cells.len();
         let mut paces: BTreeMap<usize, Pace> = BTreeMap::new();
         cells.iter().for_each(|cell| paces.entry(*cell).or_default().rest += 1);
-        let bars = std::io::stderr().is_terminal().then(|| {
+        let on_terminal = std::io::stderr().is_terminal() && wants(Verbosity::Usual);
+        let bars = on_terminal.then(|| {
             let all = MultiProgress::new();
             let total = all.add(ProgressBar::new(ops.max(1)));
             total.set_style(style("{msg:24!} {wide_bar} {percent:>3} %  {eta} left"));
@@ -170,8 +171,19 @@ impl Observer for Show {
                 bars.total.set_style(style(TOTAL));
                 bars.total.set_message(format!("trials {ended}/{}{left}", self.trials));
                 let _ = bars.all.println(line);
+                if wants(Verbosity::Verbose) {
+                    made(trial).iter().for_each(|line| drop(bars.all.println(line)));
+                }
             }
-            (None, _) => say(&line),
+            (None, _) => {
+                // A failed trial is an error, whatever else goes on.
+                if trial.outcome == Outcome::Failed {
+                    complain(&line)
+                } else {
+                    say(&line)
+                }
+                made(trial).iter().for_each(|line| detail(line));
+            }
         }
     }
 }
@@ -190,6 +202,18 @@ impl Show {
         };
         format!("[{ended}/{}] {name}: {how}{left}", self.trials)
     }
+}
+
+/// How the file system of a trial was made and mounted, a line each.
+fn made(trial: &Trial) -> Vec<String> {
+    let found = &trial.conditions;
+    let commands = found.before_mkfs.iter().chain([&found.mkfs]);
+    let commands = commands.filter(|words| !words.is_empty()).map(|words| words.join(" "));
+    let mount = Some(&found.mount).filter(|mount| !mount.is_empty());
+    commands
+        .chain(mount.map(|mount| format!("mount: {mount}")))
+        .map(|it| format!("  {it}"))
+        .collect()
 }
 
 /// What each plan is called among them all: `dirops ext4, ssd-sata`.

@@ -2,13 +2,15 @@
 
 mod common;
 
-use common::{code, fsdyno, run, stderr};
+use common::{code, fsdyno, run, stderr, stdout};
 
 /// What is typed, the exit code, and a part of the one line that is said.
 const CASES: &[(&str, i32, &str)] = &[
     ("run dirop", 2, "no workload 'dirop'; did you mean 'dirops'?"),
     ("run dirops dirops", 2, "named twice"),
-    ("run dirops --fs ext5", 2, "'ext"),
+    ("run dirops --fs ext5", 2, "did you mean 'ext4'?"),
+    ("run dirops --fs ext4,noatime", 2, "mount options go after @, as in 'ext4 @ noatime'"),
+    ("run dirops --fs ext4,xfs,ext9", 2, "give --fs once for each file system"),
     ("run dirops --fs ntfs", 2, "by FUSE there is: --fs 'fuse: mkfs.ntfs"),
     (
         "run dirops --fs zfs",
@@ -31,6 +33,16 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run tarball --set archive=a-file --set files=5", 2, "files=5 is for an archive that is made"),
     ("run dirops --set fils=5", 2, "did you mean 'files'?"),
     ("run dirops --set files=many", 2, "files=many is not right"),
+    ("run dirops --set files=many", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
+    ("run dirops --set files=1e6", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
+    ("run dirops --set files=1G", 2, "files takes a whole number from 1 to 100,000,000"),
+    ("run tarball --threads 4", 2, "leave it at 1, or take one of: dirops, many-files, "),
+    ("run dirops --issuer io_uring:32", 2, "the lab does not run io_uring yet; add --on DIRECTORY"),
+    ("run sleep", 2, "'sleep' is a command, and fsdyno runs workloads of its own"),
+    ("run ./build.sh", 2, "there is no workload './build.sh'"),
+    ("run dirops --period 2012", 2, "there is no period '2012'; there are: 2001, 2004, 2006, 2008"),
+    ("run dirops --disk ssd", 2, "did you mean 'ssd-sata'?"),
+    ("run dirops --disk nvme", 2, "no NVMe drive is modelled: take ssd-sata, the nearest"),
     ("run dirops --set files", 2, "has no value"),
     ("run dirops --set tarball.files=5", 2, "for workload 'tarball', which is not run"),
     ("run dirops --scheduler mq-dedline", 2, "did you mean 'mq-deadline'?"),
@@ -39,7 +51,6 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --size 1K", 2, "too small for ext4"),
     ("run dirops --size 1000T", 2, "more than disk"),
     ("run dirops --sysctl dirty", 2, "vm.dirty_ratio=10"),
-    ("run dirops --threads 0", 2, "--threads"),
     ("run dirops --on loop:4", 2, "whole mebibytes, such as loop:4G"),
     ("run dirops --on ram:", 2, "whole mebibytes, such as ram:4G"),
     ("run dirops --on loop:4G --jobs 2", 2, "two file systems of one seed would have one UUID"),
@@ -69,7 +80,8 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --on . --dry-run --format csv", 2, "text or json"),
     ("show workload dirop", 2, "did you mean 'dirops'?"),
     ("show filesystem riserfs", 2, "did you mean 'reiserfs'?"),
-    ("show disk hdd", 2, "no disk 'hdd'"),
+    ("show disk hdd", 2, "did you mean 'hdd-7200'?"),
+    ("show fs ext5", 2, "did you mean 'ext4'?"),
     ("show disk ./nowhere.toml", 2, "failed to read the disk in ./nowhere.toml"),
     ("report nowhere", 2, "nowhere"),
     ("doctor --clean nowhere", 2, "does not exist"),
@@ -117,6 +129,100 @@ fn every_mistake_is_one_line_with_its_exit_code_and_nothing_is_left() {
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// Numbers, and what is said of each in clap's message of several lines.
+const NUMBERS: &[(&str, &str)] = &[
+    ("run dirops --repeat 0", "it is a whole number from 1 to 10,000"),
+    ("run dirops --repeat -1", "'-1' is no number: write digits"),
+    ("run dirops --repeat abc", "'abc' is no number: write digits, such as 20000, 20k"),
+    ("run dirops --threads 0", "it is a whole number from 1 to 512"),
+    ("run dirops --threads abc", "'abc' is no number: write digits"),
+    ("run dirops --jobs 1k", "it is a whole number from 1 to 512"),
+    ("run dirops --seed 1.5", "'1.5' is no number"),
+    ("run dirops --width 0", "it is a percentage from 0.0001% to 100%"),
+    ("run dirops --width 0.02", "it may be 0.02% or 2%; write the percent sign"),
+    ("run dirops --ram -1G", "'-1G' is not a size: write a number with K, M, G or T"),
+    ("compare a b --threshold -1%", "it is a percentage from 0% to 100%, such as 3% or 0.5%"),
+    ("crash dirops --cuts 0", "it is a whole number from 1 to 100,000"),
+    ("study guenter-2008 --check 0", "it is a whole number from 1 to 10,000"),
+];
+
+#[test]
+fn a_wrong_number_is_refused_in_the_same_words_by_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, part) in NUMBERS {
+        let output = run(folder.path(), words);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "fsdyno {words}: {said}");
+        assert!(said.starts_with("error: invalid value '"), "fsdyno {words}: {said}");
+        assert!(said.contains(part), "fsdyno {words}: {said}");
+    }
+}
+
+#[test]
+fn numbers_with_suffixes_and_file_systems_with_commas_are_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let planned = |words: &str| {
+        let words = format!("run dirops --on model --dry-run --format json {words}");
+        let output = run(folder.path(), &words);
+        assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let one = planned("--fs cached-ext2 --fs indexed-ext2 --set files=1000 --repeat 20");
+    for same in ["1k", "1_000"] {
+        let fs = "--fs cached-ext2,indexed-ext2";
+        assert_eq!(planned(&format!("{fs} --set files={same} --repeat 2_0")), one);
+    }
+    let width = |width: &str| planned(&format!("--set files=100 --width {width}"));
+    assert_eq!(width("2"), width("2%"));
+}
+
+#[test]
+fn of_several_words_that_begin_a_command_the_first_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = fsdyno(folder.path());
+    let output = program.args(["run", "git clone https://example.org/x"]).output().unwrap();
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    assert!(said.contains("'git clone https://example.org/x' is a command"), "{said}");
+    assert!(said.contains("tarball --set archive=FOLDER"), "{said}");
+    for spec in ["ext4 xfs", "ext4 -o noatime"] {
+        let mut program = fsdyno(folder.path());
+        let output = program.args(["run", "dirops", "--dry-run", "--fs", spec]).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(
+            said.contains("give --fs once for each") || said.contains("write '@ noatime'"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn quiet_leaves_results_and_errors_and_verbose_adds_how_each_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "run dirops --on model --fs cached-ext2 --set files=50 --out";
+    let usual = run(folder.path(), &format!("{words} a"));
+    let quiet = run(folder.path(), &format!("-q {words} b"));
+    assert_eq!((code(&quiet), stderr(&quiet).as_str()), (0, ""));
+    assert_eq!(stdout(&quiet), stdout(&usual));
+    assert!(stderr(&usual).contains("report: a/report.html"), "{}", stderr(&usual));
+    let verbose = run(folder.path(), &format!("{words} c --verbose"));
+    assert_eq!(stdout(&verbose), stdout(&usual));
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(stderr(&verbose).starts_with(&format!("fsdyno: {version}")), "{}", stderr(&verbose));
+    assert!(!stderr(&usual).contains(version), "{}", stderr(&usual));
+    let wrong = run(folder.path(), "report nowhere --quiet");
+    assert_eq!(code(&wrong), 2);
+    assert!(stderr(&wrong).contains("failed to read nowhere"), "{}", stderr(&wrong));
+    assert_eq!(code(&run(folder.path(), "report a -q --verbose")), 2);
+    let above = run(folder.path(), "report .");
+    assert!(
+        stderr(&above).contains("of which there are below it: ./a, ./b, ./c"),
+        "{}",
+        stderr(&above)
+    );
 }
 
 /// Archives of the workload's corpus that would write where they should not, or nothing sensible, and

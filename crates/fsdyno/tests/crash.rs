@@ -224,7 +224,7 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("source-tree --size 32G", "of which only the file system knows the parts"),
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
-        ("maildir --cuts 0", "0 is not in 1..=100000"),
+        ("maildir --cuts 0", "it is a whole number from 1 to 100,000"),
         ("maildir --image left.img", "cannot be used with"),
         ("--image left.img", "--replay <FILE>"),
     ] {

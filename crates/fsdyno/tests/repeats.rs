@@ -71,7 +71,7 @@ fn a_rule_is_not_changed_once_results_are_seen_and_shares_have_none() {
         ),
         (format!("{COMMAND} --shard 1/2 --out share"), "give the shares that number with --repeat"),
         (COMMAND.replace("0.2%", "0%"), "such as 2%"),
-        (COMMAND.replace("0.2%", "2"), "such as 3% or 0.5%"),
+        (COMMAND.replace("0.2%", "0.002"), "it may be 0.002% or 0.2%; write the percent sign"),
         (format!("{COMMAND} --repeat 3"), "cannot be used with"),
     ] {
         let refused = run(folder, &words);

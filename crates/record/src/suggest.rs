@@ -3,14 +3,27 @@
 /// The name among `names` that is nearest to `typed`, if any is near enough to be meant.
 ///
 /// Nearness is the optimal string alignment distance (Damerau 1964: insert, delete, replace,
-/// swap neighbours); near enough is at most a third of the longer name, at least two.
-pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    names
+/// swap neighbours); near enough is at most a third of the longer name, at least two. Of names that are equally near
+/// it is the one whose letters are nearest in the alphabet: of `ext5` it is `ext4`, not `ext2`. Where none is near, it
+/// is the first that begins with `typed`: of `ssd` it is `ssd-sata`.
+pub fn nearest<'a>(
+    typed: &str,
+    names: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let near = names
+        .clone()
         .into_iter()
-        .map(|name| (distance(typed, name), name))
-        .filter(|(d, name)| *d <= (typed.len().max(name.len()) / 3).max(2))
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, name)| name)
+        .map(|name| (distance(typed, name), apart(typed, name), name))
+        .filter(|(d, _, name)| *d <= (typed.len().max(name.len()) / 3).max(2))
+        .min_by_key(|(d, apart, _)| (*d, *apart))
+        .map(|(.., name)| name);
+    let is_begun = |name: &&str| typed.len() > 1 && name.starts_with(typed);
+    near.or_else(|| names.into_iter().find(is_begun))
+}
+
+/// How far the letters of two names are apart, place by place.
+fn apart(a: &str, b: &str) -> u32 {
+    a.chars().zip(b.chars()).map(|(a, b)| u32::from(a).abs_diff(u32::from(b))).sum()
 }
 
 /// `", did you mean 'x'?"` or, with nothing near, the list of what there is.
@@ -49,6 +62,10 @@ mod tests {
         assert_eq!(nearest("riserfs", names), Some("reiserfs"));
         assert_eq!(nearest("brtfs", names), Some("btrfs"));
         assert_eq!(nearest("postgresql", names), None);
+        assert_eq!(nearest("ext5", names), Some("ext4"));
+        assert_eq!(nearest("ext1", names), Some("ext2"));
+        assert_eq!(nearest("ssd", ["hdd-7200", "ssd-sata"]), Some("ssd-sata"));
+        assert_eq!(nearest("x", ["xfs-on-a-disk", "ext4"]), None);
         assert!(hint("postgresql", names).contains("ext2, ext4"));
     }
 }

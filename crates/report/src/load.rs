@@ -47,6 +47,16 @@ pub enum LoadError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A folder of result folders.
+    #[error(
+        "find a {RECORDS} in '{}'; name a result folder, of which there are below it: {}", folder.display(), listed(below)
+    )]
+    Above {
+        /// The folder.
+        folder: PathBuf,
+        /// The results below it.
+        below: Vec<PathBuf>,
+    },
     /// The file is compressed and cannot be unpacked.
     #[error(
         "read {}: it is damaged or cut off ({source}); copy it again from where it came from", file.display()
@@ -109,6 +119,38 @@ impl LoadError {
     }
 }
 
+/// The first names of a list, and how many more there are.
+fn listed(paths: &[PathBuf]) -> String {
+    const SHOWN: usize = 6;
+    let first: Vec<String> = paths.iter().take(SHOWN).map(|it| it.display().to_string()).collect();
+    let more = paths.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
+}
+
+/// The results below a folder, by name: of `fsdyno run`, of a study, of `fsdyno crash`.
+fn results_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries
+        .filter(|it| it.file_type().is_ok_and(|it| it.is_dir()))
+        .map(|it| it.path())
+        .collect();
+    folders.sort();
+    let is_result = |folder: &Path| {
+        let has = |name| compressed::find(&folder.join(name)).is_some();
+        has(RECORDS) || has(fsdyno_crash::FILE) || folder.join("study.toml").is_file()
+    };
+    let results = folders.into_iter().flat_map(|folder| match (is_result(&folder), depth) {
+        (true, _) => vec![folder],
+        (false, 1) => Vec::new(),
+        (false, _) => results_below(&folder, depth - 1),
+    });
+    results.collect()
+}
+
+/// How far below a folder results are looked for: as deep as the runs of a study lie.
+const DEPTH: usize = 3;
+
 /// Reads the records of result folders or files, in the order given.
 ///
 /// # Errors
@@ -120,6 +162,12 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
     for path in paths {
         let path = path.as_ref();
         let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
+        if path.is_dir() && compressed::find(&file).is_none() {
+            let below = results_below(path, DEPTH);
+            if !below.is_empty() {
+                return Err(LoadError::Above { folder: path.into(), below });
+            }
+        }
         let torn = read(&file, &mut loaded.trials, &mut of_records)?;
         loaded.ends.push(loaded.trials.len());
         loaded.torn = match (loaded.torn.take(), torn) {
@@ -176,6 +224,22 @@ mod tests {
         assert_eq!(loaded.trials, fixture::trials());
         assert_eq!(loaded, load([folder.path().join(RECORDS)]).unwrap());
         assert_eq!(loaded.torn, None);
+    }
+
+    #[test]
+    fn a_folder_above_results_names_them() {
+        let above = tempfile::tempdir().unwrap();
+        let at = |name: &str| above.path().join(name);
+        let error = || load([above.path()]).unwrap_err().to_string();
+        assert!(error().contains("name a result folder or its trials.ndjson"), "{}", error());
+        for (folder, file) in
+            [("b/deep", RECORDS), ("a", "crash.json"), ("c", "study.toml"), ("d", "other")]
+        {
+            fs::create_dir_all(at(folder)).unwrap();
+            fs::write(at(folder).join(file), "").unwrap();
+        }
+        let below = ["a", "b/deep", "c"].map(|name| at(name).display().to_string()).join(", ");
+        assert!(error().ends_with(&format!("of which there are below it: {below}")), "{}", error());
     }
 
     #[test]

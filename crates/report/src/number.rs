@@ -47,10 +47,7 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// `1 trial`, `2 trials`.
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
+pub use fsdyno_record::units::counted;
 
 /// A share as a percentage with two digits: `0.4 %`, `12 %`.
 pub fn percent(share: f64) -> String {
@@ -58,7 +55,8 @@ pub fn percent(share: f64) -> String {
     if percent != 0.0 && percent < 0.01 {
         return "<0.01 %".into();
     }
-    let digits = if percent != 0.0 && percent < 0.1 {
+    // As it is rounded: 0.0997 is 0.1 as 0.1003 is.
+    let digits = if percent != 0.0 && percent < 0.095 {
         2
     } else if percent < 9.95 {
         1
@@ -144,8 +142,8 @@ mod tests {
     #[test]
     fn percentages_never_hide_that_they_are_not_zero() {
         assert_eq!(
-            [0.0, 0.00001, 0.0005, 0.004, 0.12].map(percent),
-            ["0.0 %", "<0.01 %", "0.05 %", "0.4 %", "12 %"]
+            [0.0, 0.00001, 0.0005, 0.000_94, 0.000_97, 0.001_02, 0.004, 0.12].map(percent),
+            ["0.0 %", "<0.01 %", "0.05 %", "0.09 %", "0.1 %", "0.1 %", "0.4 %", "12 %"]
         );
     }
 

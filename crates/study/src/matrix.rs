@@ -56,7 +56,7 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
 }
 
 /// The most threads that a trial may have.
-const MOST_THREADS: u32 = 512;
+pub const MOST_THREADS: u32 = 512;
 
 /// The most ops that a trial may have in flight: each has buffers and open files of its own.
 const MOST_IN_FLIGHT: u32 = 4096;
@@ -73,14 +73,15 @@ fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), Mat
     if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {
         return wrong(format!(
             "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
-             can be shared among threads; leave it at 1",
-            work.plan.name
+             can be shared among threads; leave it at 1, or take one of: {}",
+            work.plan.name,
+            workloads::shared().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));
     }
     if matches!(issuer, IssuerPlan::IoUring { .. }) && matches!(place, Place::Lab(_)) {
         return wrong(format!(
-            "--issuer {issuer} is for directories and devices of this host (--on DIRECTORY): that \
-             io_uring's workers keep the lab's digits the same in every run is not proven"
+            "--issuer {issuer} is for directories and devices of this host: the lab does not run io_uring \
+             yet; add --on DIRECTORY, or leave --issuer out"
         ));
     }
     if let Some(work) = works.iter().find(|work| work.built.fills() && issuer != IssuerPlan::Sync) {

@@ -12,6 +12,7 @@ use fsdyno_record::lines::{self, FILE as RECORDS};
 use fsdyno_record::plan::Plan;
 use fsdyno_record::series::Series;
 use fsdyno_record::trial::Outcome;
+use fsdyno_record::units::counted;
 use fsdyno_venue::ground;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
@@ -278,7 +279,11 @@ fn put_together(
 fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
     let (ours, theirs) = (&a.share, &b.share);
     let what = if ours.trials.len() != theirs.trials.len() {
-        format!("one has {} trials, the other {}", ours.trials.len(), theirs.trials.len())
+        format!(
+            "one has {}, the other {}",
+            counted(ours.trials.len(), "trial"),
+            theirs.trials.len()
+        )
     } else if let Some(at) =
         (0..ours.trials.len()).find(|at| ours.trials[*at] != theirs.trials[*at])
     {
@@ -483,8 +488,8 @@ fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
     }
     let all = |shard: &Shard| (0..trials).filter(|place| Shard::with(*place, of) == *shard).count();
     let said = shares.iter().map(|(shard, count)| match all(shard) {
-        all if all == *count => format!("share {shard} ({count} trials)"),
-        all => format!("share {shard} ({count} of its {all} trials)"),
+        all if all == *count => format!("share {shard} ({})", counted(all, "trial")),
+        all => format!("share {shard} ({count} of its {})", counted(all, "trial")),
     });
     said.collect::<Vec<_>>().join(", ")
 }

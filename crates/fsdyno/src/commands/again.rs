@@ -14,14 +14,14 @@ use crate::exit::Failure;
 use crate::output::say;
 use crate::place;
 
-/// A lab for each kernel of these trials. `typed` are kernels that are not found by their release, as
+/// A lab for each kernel of these trials. `given` are kernels that are not found by their release, as
 /// `run --kernel` takes them.
 ///
 /// # Errors
 /// What is missing, or cannot be used.
 pub fn venue<'a>(
     trials: impl Iterator<Item = &'a Trial>,
-    typed: &[String],
+    given: &[String],
     stop: &Arc<AtomicBool>,
 ) -> Result<LabVenue, Failure> {
     let mut kernels = BTreeSet::new();
@@ -40,7 +40,7 @@ pub fn venue<'a>(
     }
     question.workloads.dedup();
     let inputs = fsdyno_study::read_inputs(&question)?;
-    let labs = labs(&kernels, typed)?;
+    let labs = labs(&kernels, given)?;
     let attention =
         Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
     Ok(LabVenue::new(labs, place::executable(), std::env::temp_dir(), user_cache())
@@ -68,22 +68,22 @@ pub fn differ(here: &Identity, trial: &Trial) -> Vec<String> {
 }
 
 /// The labs of the kernels that plans name.
-fn labs(kernels: &BTreeSet<String>, typed: &[String]) -> Result<Vec<Lab>, Failure> {
+fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failure> {
     let find = |kernel: &str| {
         let (kernel, cache) = (Some(kernel.to_string()), user_cache());
         let options = LabOptions { kernel, qemu: None, cache, offline: false };
         Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
     };
-    let mut of_typed: BTreeMap<&String, Lab> = BTreeMap::new();
-    for kernel in typed {
+    let mut of_given: BTreeMap<&String, Lab> = BTreeMap::new();
+    for kernel in given {
         let lab = find(kernel)?;
         let fits = |name: &&String| {
-            // What was typed stands behind the release, where several builds have one.
+            // What was given stands behind the release, where several builds have one.
             let (release, called) = name.split_once('@').unwrap_or((name, kernel));
-            lab.kernel_release() == release && called == kernel && !of_typed.contains_key(name)
+            lab.kernel_release() == release && called == kernel && !of_given.contains_key(name)
         };
         match kernels.iter().find(fits) {
-            Some(name) => drop(of_typed.insert(name, lab)),
+            Some(name) => drop(of_given.insert(name, lab)),
             // Before the others are looked for, which may mean to bring them.
             None => {
                 return Err(Failure::wrong(format!(
@@ -95,7 +95,7 @@ fn labs(kernels: &BTreeSet<String>, typed: &[String]) -> Result<Vec<Lab>, Failur
         }
     }
     let mut of = |name: &String| -> Result<Lab, Failure> {
-        let lab = match of_typed.remove(name) {
+        let lab = match of_given.remove(name) {
             Some(lab) => lab,
             None => find(kernel_names(name).1).map_err(|error| missing(name, error))?,
         };

@@ -13,7 +13,7 @@ use fsdyno_record::mount_table::mounts;
 use fsdyno_venue::md;
 
 use crate::exit::{Exit, Failure};
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// Something that a dead fsdyno process left, in the order in which it has to go: a process uses a
 /// mount, a mount an array, an array its loops.
@@ -183,7 +183,7 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
             Ok(()) => say(&format!("removed {}", left.words())),
             // The first is told at the end, with the code that it gives.
             Err(failure) if first.is_none() => first = Some(failure),
-            Err(failure) => say(&format!("fsdyno: {failure}")),
+            Err(failure) => complain(&format!("fsdyno: {failure}")),
         }
     }
     first.map_or(Ok(Exit::Good), Err)

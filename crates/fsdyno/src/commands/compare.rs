@@ -19,7 +19,7 @@ pub fn run(typed: &Compare) -> Result<Exit, Failure> {
     }
     // Any code but 0, 1 and 125 would end a bisection or, below 128, call the commit bad.
     exit.or_else(|failure| {
-        say(&format!("fsdyno: {failure}"));
+        output::complain(&format!("fsdyno: {failure}"));
         Ok(Exit::CannotTell)
     })
 }

@@ -68,11 +68,7 @@ threads: 'any' takes --threads N; 'fixed' has as many as its own parameters say,
 
 /// `any` if it takes --threads N with its default parameters; `fixed` if it has as many as its own parameters say.
 fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
-    let built = kind.build(&Default::default(), &fsdyno_workload::Setting::seed(1));
-    let shared = built.is_ok_and(|workload| {
-        workload.phases().iter().any(|phase| phase.threads == fsdyno_workload::Threads::Any)
-    });
-    if shared { "any" } else { "fixed" }
+    if kind.takes_threads() { "any" } else { "fixed" }
 }
 
 /// One file system, and where it can run.

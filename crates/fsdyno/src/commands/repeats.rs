@@ -10,15 +10,10 @@ use crate::output::say;
 /// The two-stage rule, where one is asked for.
 ///
 /// # Errors
-/// A width that nothing could have, or shares, which know too little of each other.
+/// Shares, which know too little of each other.
 pub fn rule(run: &Run) -> Result<Option<Repeats>, Failure> {
     let Some(width) = run.width else { return Ok(None) };
     let width_ppm = (width.0 * 1e6).round() as u32;
-    if width_ppm == 0 {
-        return Err(Failure::wrong(
-            "--width 0% would take trials without end; it is half an interval, such as 2%",
-        ));
-    }
     if let Some(shard) = run.shard {
         return Err(Failure::wrong(format!(
             "--width sets the number by a pilot of all trials, and share {shard} knows only its own; \

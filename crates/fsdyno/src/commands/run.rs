@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_record::plan::{BootPlan, MediumPlan};
+use fsdyno_record::quote::short;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::trial_id;
-use fsdyno_record::{Repeats, Trial};
+use fsdyno_record::{Repeats, Trial, suggest};
 use fsdyno_report::counted;
 use fsdyno_study::{Cell, Place, Runner, Share, Slot, Store, Summary};
 use fsdyno_venue::{Venue, VenueError};
@@ -15,7 +16,7 @@ use fsdyno_venue::{Venue, VenueError};
 use crate::cli::Run;
 use crate::commands::{clean, crash, dry_run, repeats, report};
 use crate::exit::{Exit, Failure};
-use crate::output::say;
+use crate::output::{detail, say};
 use crate::place::{Asked, Mode};
 use crate::venues::Venues;
 use crate::{place, progress, stop, version};
@@ -33,6 +34,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     // Until here a signal ends the program as it ends any: nothing is begun that it would have to
     // clean up.
     let stop = stop::flag()?;
+    detail(&format!("fsdyno: {} writes into '{}'", version::text(), folder.display()));
     let mut store = open(&folder)?;
     same_rule(rule.as_ref(), store.trials())?;
     let measured = measure(run, asked, &mut cells, &mut store, &stop);
@@ -66,6 +68,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
 /// # Errors
 /// The first thing that cannot be meant.
 pub fn meant(run: &Run) -> Result<(Vec<Asked>, Vec<Cell>), Failure> {
+    refuse_commands(&run.workloads)?;
     let mut asked = place::asked(run)?;
     for asked in &mut asked {
         asked.question.inputs = fsdyno_study::read_inputs(&asked.question)?;
@@ -80,6 +83,24 @@ pub fn meant(run: &Run) -> Result<(Vec<Asked>, Vec<Cell>), Failure> {
         }
     }
     Ok((asked, cells))
+}
+
+/// Refuses a command in place of a workload, with what comes near to it.
+fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
+    let names = fsdyno_workload::workloads::ALL.iter().map(|kind| kind.name);
+    let is_command = |name: &&String| {
+        let first = name.split_whitespace().next().unwrap_or_default();
+        let is_one_word = first.len() == name.len();
+        let near = is_one_word && suggest::nearest(first, names.clone()).is_some();
+        !near && (!is_one_word || fsdyno_lab::find_program(first).is_ok())
+    };
+    let Some(command) = workloads.iter().find(is_command) else { return Ok(()) };
+    Err(Failure::wrong(format!(
+        "'{}' is a command, and fsdyno runs workloads of its own (fsdyno list workloads); near to a command of yours are \
+         'tarball --set archive=FOLDER', which unpacks and removes the files of a folder or archive, and \
+         'postmark --set config=FILE', which runs a PostMark configuration",
+        short(command)
+    )))
 }
 
 /// Says what would be run. What a run would refuse before its first trial is refused here in the same words;

@@ -89,7 +89,20 @@ pub fn find(name: &str) -> Result<&'static Kind, Unknown> {
     })
 }
 
+/// The workloads of which a phase can be shared among threads (`--threads N`), with their default parameters.
+pub fn shared() -> impl Iterator<Item = &'static Kind> {
+    ALL.iter().filter(|kind| kind.takes_threads())
+}
+
 impl Kind {
+    /// Whether a phase of it can be shared among threads, with its default parameters.
+    pub fn takes_threads(&self) -> bool {
+        let built = self.build(&BTreeMap::new(), &Setting::seed(1));
+        built.is_ok_and(|workload| {
+            workload.phases().iter().any(|it| it.threads == crate::Threads::Any)
+        })
+    }
+
     /// Every parameter with its value: what is set, checked and in its canonical spelling, and the
     /// default of the rest. Equal maps are equal work, hence an equal plan hash; a parameter that only
     /// says how results are printed (postmark's `report`) is in the map and the hash, too.

@@ -6,7 +6,7 @@ use clap::Args;
 use fsdyno_crash::{Disk, Tear};
 use fsdyno_filesystem::Author;
 
-use crate::cli::{Run, SEEDS, named};
+use crate::cli::{Run, SEEDS, named, whole};
 use crate::exit::Failure;
 use crate::words::as_run;
 
@@ -62,11 +62,11 @@ pub struct Crash {
     /// repeated [default: ext4]
     #[arg(long = "fs", value_name = "[NAME=]SPEC")]
     pub filesystems: Vec<String>,
-    /// How many cuts of each
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// The number of power cuts for each file system
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=100_000))]
     pub cuts: u32,
     /// The seed of the trial and of its cuts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
     pub seed: u64,
     /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -95,7 +95,7 @@ pub struct Crash {
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
     /// Guests that bring images back side by side [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
     pub jobs: Option<u16>,
     /// Do again what a finding's file says, and nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = [

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
-use fsdyno_report::compressed;
+use fsdyno_report::{compressed, counted};
 
 use crate::exit::Failure;
 use crate::output::say;
@@ -82,7 +82,8 @@ pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result
     }
     if !kept.is_empty() {
         let (label, all, kept) = (&row.label, kept.len() + more, kept.len());
-        say(&format!("fsdyno: {label}: {all} findings, {kept} of them as files in {FINDINGS}/"));
+        let all = counted(all, "finding");
+        say(&format!("fsdyno: {label}: {all}, {kept} of them in {FINDINGS}/"));
     }
     Ok(())
 }

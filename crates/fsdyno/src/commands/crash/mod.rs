@@ -12,6 +12,7 @@ use fsdyno_crash::{Done, FILE, Order, Rate, Row, Tear, Tried, cut, judge, promis
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
+use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan};
 use fsdyno_study::Cell;
 use fsdyno_venue::{Commands, LabVenue, Logged, Venue, VenueError, Watch, logged};
@@ -155,8 +156,9 @@ fn dry(crash: &Crash, cells: &[Cell]) -> Result<Exit, Failure> {
     let lines = cells.iter().map(|cell| {
         let disk = cell.plan.disk_name().unwrap_or_default();
         let (label, workload) = (&cell.plan.label, &cell.plan.workload.name);
-        let (calls, cuts, tear) = (cell.ops(), crash.cuts, tear(crash, &cell.plan));
-        format!("{label}: {workload} once ({calls} calls) on {disk}, {cuts} cuts, torn at {tear}\n")
+        let (calls, tear) = (cell.ops(), tear(crash, &cell.plan));
+        let cuts = counted(crash.cuts as usize, "cut");
+        format!("{label}: {workload} once ({calls} calls) on {disk}, {cuts}, torn at {tear}\n")
     });
     data(&lines.collect::<String>())?;
     Ok(Exit::Good)
@@ -191,8 +193,8 @@ impl One<'_> {
         let (bytes, acks) = (logged.bytes()?, logged.acks()?);
         let cuts = cut::choose(bytes.events(), &acks, job.seed, self.crash.cuts);
         say(&format!(
-            "fsdyno: {label}: {} cuts among {} events on the disk; the trial took {:.0} s",
-            cuts.len(),
+            "fsdyno: {label}: {} among {} events on the disk; the trial took {:.0} s",
+            counted(cuts.len(), "cut"),
             bytes.events().len(),
             logged.elapsed.as_secs_f64()
         ));

@@ -9,7 +9,7 @@ use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
-use fsdyno_report::compressed;
+use fsdyno_report::{compressed, counted};
 use fsdyno_study::file::{Run, StudyFile, Variant};
 
 use super::stored;
@@ -93,7 +93,7 @@ pub fn write(
         let _ = std::fs::remove_dir_all(&new);
     })?;
     let all = Bytes(sizes.iter().sum());
-    say(&format!("archive: {} ({all} in {} files)", into.display(), sizes.len()));
+    say(&format!("archive: {} ({all} in {})", into.display(), counted(sizes.len(), "file")));
     Ok(())
 }
 

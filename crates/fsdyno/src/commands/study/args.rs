@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use fsdyno_report::Format;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{JOBS, REPEATS, SEEDS, named};
+use crate::cli::{JOBS, REPEATS, SEEDS, named, whole};
 
 /// The variants that can be asked for.
 const AS: &[(&str, &str, Variant)] = &[
@@ -72,18 +72,18 @@ pub struct Study {
     #[arg(long, value_name = "1/N")]
     pub scale: Option<Scale>,
     /// How many trials of each kind, each under a seed of its own [default: what the file says, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(REPEATS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS))]
     pub repeat: Option<u32>,
     /// The first seed; repeats take the next ones [default: what the file says, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(SEEDS))]
     pub seed: Option<u64>,
     /// Trials of a run that run side by side
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(JOBS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
     /// Run the N trials of a kept study again that took least time, and say of each whether it is bit-identical, has the
     /// same requests with times within 1 %, or differs, and which part of the lab identity is another; code 1 if
     /// one differs. Nothing is stored; --only, --as and --fs choose among them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(REPEATS), conflicts_with_all = [
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS), conflicts_with_all = [
         "scale", "repeat", "seed", "jobs", "dry_run", "out",
     ])]
     pub check: Option<u32>,

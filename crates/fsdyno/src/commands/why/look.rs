@@ -8,6 +8,7 @@ use fsdyno_lab::Code;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Nanos, Trial};
+use fsdyno_report::counted;
 use fsdyno_venue::{LabVenue, Looked, Seen, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
@@ -59,7 +60,8 @@ impl Looker {
         let modules = self.venue.modules_of(&trial.plan)?;
         let modules: Vec<_> =
             modules.iter().filter_map(|(name, bytes)| kernel::module::read(name, bytes)).collect();
-        say(&format!("fsdyno: reads {} images of its disk", images(&looked.seen)));
+        let images = counted(images(&looked.seen), "image");
+        say(&format!("fsdyno: reads {images} of its disk"));
         explained(trial, looked, (&symbols.unwrap_or_default(), &modules))
     }
 

@@ -25,6 +25,7 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     let others =
         why.against.as_deref().map(|folder| chosen(folder, &rows, why.seed)).transpose()?;
     let pairs = pairs(&trials, others.as_deref())?;
+    others.iter().try_for_each(|others| refuse_itself(&trials, others, &pairs))?;
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
     report::check_baseline(why.baseline.as_deref(), all.iter().map(|it| it.plan.label.as_str()))?;
@@ -64,6 +65,25 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     done.and(page).map(|()| Exit::Good)
 }
 
+/// Refuses a trial that is compared with itself: nothing would differ.
+fn refuse_itself(
+    trials: &[Trial],
+    others: &[Trial],
+    pairs: &[(usize, Option<usize>)],
+) -> Result<(), Failure> {
+    let itself = pairs.iter().find_map(|(at, other)| {
+        let trial = &trials[*at];
+        (trial.identity() == others[(*other)?].identity()).then_some(trial)
+    });
+    itself.map_or(Ok(()), |trial| {
+        Err(Failure::wrong(format!(
+            "--against has the same trial of {0} on {1} as RESULT, and nothing would differ; name another row of it \
+             with --against-fs LABEL, or another result",
+            trial.plan.workload.name, trial.plan.label
+        )))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -93,6 +113,23 @@ mod tests {
             Ok(Command::Why(why)) => run(&why).unwrap_err(),
             _ => panic!("no fsdyno why"),
         }
+    }
+
+    #[test]
+    fn a_result_against_itself_is_refused_before_anything_runs() {
+        let trial = stored();
+        let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
+        let of = |other: &Trial| {
+            refuse_itself(
+                std::slice::from_ref(&trial),
+                std::slice::from_ref(other),
+                &[(0, Some(0))],
+            )
+        };
+        assert!(of(&other).is_ok());
+        let failure = of(&trial).unwrap_err();
+        assert_eq!(failure.exit, Exit::WrongUse);
+        assert!(failure.message.contains("with --against-fs LABEL"), "{}", failure.message);
     }
 
     #[test]
