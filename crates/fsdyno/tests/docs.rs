@@ -98,3 +98,34 @@ fn what_a_studys_page_says_of_claims_is_what_the_records_say() {
         }
     }
 }
+
+/// The folders at and below a path that have records.
+fn with_records(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if fsdyno_report::compressed::find(&path.join(fsdyno_record::lines::FILE)).is_some() {
+        found.push(path.to_path_buf());
+    }
+    for entry in std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            found.extend(with_records(&entry));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_program_of_every_stored_record_is_named_by_it_or_in_the_table_of_builds() {
+    let results = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../results");
+    let table = std::fs::read_to_string(results.join("BUILDS.md")).unwrap();
+    let folders = with_records(&results);
+    assert!(folders.len() > 9, "{folders:?}");
+    for folder in folders {
+        let trials = fsdyno_report::load([&folder]).unwrap().trials;
+        for trial in trials.iter().filter(|trial| trial.host.build.is_none()) {
+            let program = trial.lab.get("agent").or_else(|| trial.lab.get("program"));
+            let program = program.map(|hash| hash.trim_start_matches("sha256:"));
+            let known = program.is_none_or(|program| table.contains(program));
+            assert!(known, "{}: {program:?} is not in results/BUILDS.md", folder.display());
+        }
+    }
+}
