@@ -106,9 +106,13 @@ mod tests {
     }
 
     fn why(folder: &std::path::Path, trial: &Trial) -> Failure {
+        why_with(folder, trial, &[])
+    }
+
+    fn why_with(folder: &std::path::Path, trial: &Trial, more: &[&str]) -> Failure {
         let line = serde_json::to_string(trial).unwrap() + "\n";
         std::fs::write(folder.join(fsdyno_record::lines::FILE), line).unwrap();
-        let words = ["fsdyno", "why", folder.to_str().unwrap()];
+        let words = [&["fsdyno", "why", folder.to_str().unwrap()], more].concat();
         match Cli::try_parse_from(words).map(|cli| cli.command) {
             Ok(Command::Why(why)) => run(&why).unwrap_err(),
             _ => panic!("no fsdyno why"),
@@ -117,19 +121,13 @@ mod tests {
 
     #[test]
     fn a_result_against_itself_is_refused_before_anything_runs() {
-        let trial = stored();
-        let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
-        let of = |other: &Trial| {
-            refuse_itself(
-                std::slice::from_ref(&trial),
-                std::slice::from_ref(other),
-                &[(0, Some(0))],
-            )
-        };
-        assert!(of(&other).is_ok());
-        let failure = of(&trial).unwrap_err();
-        assert_eq!(failure.exit, Exit::WrongUse);
+        let folder = tempfile::tempdir().unwrap();
+        let (trial, itself) = (stored(), folder.path().to_str().unwrap());
+        let failure = why_with(folder.path(), &trial, &["--against", itself]);
+        assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
         assert!(failure.message.contains("with --against-fs LABEL"), "{}", failure.message);
+        let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
+        assert!(refuse_itself(&[trial], &[other], &[(0, Some(0))]).is_ok());
     }
 
     #[test]
