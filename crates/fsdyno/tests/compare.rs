@@ -105,8 +105,8 @@ fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
         assert!(stdout(&output).is_empty(), "{words}");
         assert_eq!(code(&compare(folder, &format!("{words} --bisect"))), 125, "{words}");
     }
-    assert_eq!(code(&compare(folder, "base base --threshold 3")), 2);
-    assert_eq!(code(&compare(folder, "base base --threshold 3 --bisect")), 125);
+    assert_eq!(code(&compare(folder, "base base --threshold 0.03")), 2);
+    assert_eq!(code(&compare(folder, "base base --threshold 0.03 --bisect")), 125);
 }
 
 #[test]
