@@ -1,6 +1,9 @@
 //! The disks that come with fsdyno: one file each in catalog/disks, one row each here.
 
-use fsdyno_record::{Bytes, suggest};
+use std::path::Path;
+
+use fsdyno_record::bounded::{self, WRITTEN};
+use fsdyno_record::suggest;
 
 use crate::spec::{DiskSpec, SpecError};
 
@@ -90,25 +93,12 @@ pub fn find(typed: &str) -> Result<(String, DiskSpec), CatalogError> {
     if !typed.contains('/') && !typed.ends_with(".toml") {
         return Ok((typed.to_string(), get(typed)?));
     }
-    let text =
-        read(typed).map_err(|error| CatalogError::Unreadable { file: typed.to_string(), error })?;
+    let unreadable = |error: std::io::Error| CatalogError::Unreadable {
+        file: typed.to_string(),
+        error: error.to_string(),
+    };
+    let text = bounded::read_to_string(Path::new(typed), &WRITTEN).map_err(unreadable)?;
     Ok((typed.to_string(), DiskSpec::from_toml(typed, &text)?))
-}
-
-/// No disk's file is larger; what is, a device say, is not read to its end.
-const LARGEST: u64 = 1 << 20;
-
-fn read(path: &str) -> Result<String, String> {
-    let status = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !status.is_file() {
-        return Err(
-            "it is no file; name a disk's file (fsdyno show disk hdd-7200 prints one)".into()
-        );
-    }
-    if status.len() > LARGEST {
-        return Err(format!("it is larger than {}, which no disk's file is", Bytes(LARGEST)));
-    }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

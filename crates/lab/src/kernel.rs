@@ -11,6 +11,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::bounded::{self, PARTS};
+
 use crate::error::LabError;
 use crate::fetch;
 use crate::payload;
@@ -159,7 +161,8 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
         Some((image, modules)) => (PathBuf::from(image), Some(PathBuf::from(modules))),
         None => (PathBuf::from(wish), None),
     };
-    let bytes = fs::read(&image).map_err(|error| wrong(format!("{}: {error}", image.display())))?;
+    let bytes = bounded::read(&image, &PARTS)
+        .map_err(|error| wrong(format!("{}: {error}", image.display())))?;
     let release = payload::release(&bytes)
         .ok_or_else(|| wrong(format!("{} is neither a bzImage nor a vmlinux", image.display())))?;
     let folder = image.parent().unwrap_or(Path::new("."));

@@ -36,6 +36,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::Nanos;
+use fsdyno_record::bounded::{self, PARTS};
 use fsdyno_record::canonical::sha256_hex;
 use fsdyno_record::guest::MODULE_LIST;
 use fsdyno_record::mailbox::{Progress, Stage};
@@ -480,7 +481,7 @@ fn write_atomically(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), LabE
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, LabError> {
-    fs::read(path).map_err(LabError::io("read", path))
+    bounded::read(path, &PARTS).map_err(LabError::io("read", path))
 }
 
 /// `nbd nbds_max=1` → the name, and the parameters by name.

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::bounded::{self, PARTS};
+
 use crate::elf::Elf;
 use crate::error::LabError;
 use crate::payload;
@@ -255,7 +257,7 @@ impl Depmod {
 
 /// A module's file, unpacked where the distribution packs it, and without its signature.
 fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
-    let bytes = fs::read(path).map_err(LabError::io("read", path))?;
+    let bytes = crate::read(path)?;
     let bytes = payload::unpack_by_magic(bytes).map_err(|error| bad(path, &error))?;
     Ok(without_signature(bytes))
 }
@@ -321,7 +323,7 @@ fn walk(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), LabE
 }
 
 fn read_lines(path: &Path) -> Vec<String> {
-    fs::read_to_string(path).unwrap_or_default().lines().map(String::from).collect()
+    bounded::read_to_string(path, &PARTS).unwrap_or_default().lines().map(String::from).collect()
 }
 
 #[cfg(test)]

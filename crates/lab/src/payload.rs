@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use fsdyno_record::bounded::{Bounded, PARTS};
+
 use crate::elf::Elf;
 
 /// Why no kernel could be cut out.
@@ -129,9 +131,9 @@ fn payload(image: &[u8]) -> Result<&[u8], PayloadError> {
     image.get(start..start + word(PAYLOAD_LENGTH)?).ok_or(PayloadError::Truncated)
 }
 
-fn read_all(mut reader: impl Read) -> Result<Vec<u8>, String> {
+fn read_all(reader: impl Read) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    reader.read_to_end(&mut out).map_err(|error| error.to_string())?;
+    Bounded::new(reader, &PARTS).read_to_end(&mut out).map_err(|error| error.to_string())?;
     Ok(out)
 }
 
@@ -158,6 +160,9 @@ fn unpack_lz4(bytes: &[u8]) -> Result<Vec<u8>, String> {
         0..8 => return Err("cut short".into()),
         n => (&bytes[4..n - 4], word(&bytes[n - 4..])),
     };
+    if size as u64 > PARTS.whole.0 {
+        return Err(format!("it is larger than {}", PARTS.whole));
+    }
     let mut out = Vec::new();
     let mut rest = blocks;
     while out.len() < size {

@@ -74,7 +74,7 @@ pub fn add_libraries(program: &Path, files: &mut Files) -> Result<(), LabError> 
 }
 
 fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
-    let bytes = fs::read(file).map_err(LabError::io("read", file))?;
+    let bytes = crate::read(file)?;
     let read = || {
         let elf = Elf::parse(&bytes)?;
         Ok((elf.interpreter()?, elf.dynamic()?))

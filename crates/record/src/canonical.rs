@@ -17,7 +17,27 @@ pub fn to_string<T: Serialize>(value: &T) -> serde_json::Result<String> {
 
 /// SHA-256 of some bytes, in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 of bytes that come one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Hash(Sha256);
+
+impl Hash {
+    /// Takes the next bytes.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all of them, in lower-case hex.
+    pub fn hex(self) -> String {
+        hex(&self.0.finalize())
+    }
 }
 
 #[cfg(test)]

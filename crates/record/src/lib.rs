@@ -5,6 +5,7 @@
 
 pub mod acks;
 pub mod age;
+pub mod bounded;
 pub mod build;
 pub mod canonical;
 mod device_plan;

@@ -3,10 +3,11 @@
 //! Whoever opens a result folder, to show it or to go on in it, reads it here, so both take the
 //! same bytes for a trial, for a torn line and for somebody else's file.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 use serde::de::DeserializeOwned;
 
+use crate::bounded::{self, Bounded, RECORDS};
 use crate::{SCHEMA, Trial};
 
 /// Name of the file of records in a result folder.
@@ -78,6 +79,17 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
     })
 }
 
+/// Reads an open file from where it stands, a line at a time; of each record what `keep` makes of it.
+///
+/// # Errors
+/// As [`read_from`]; a file with more than records may have.
+pub fn read_file<T: DeserializeOwned, K>(
+    file: impl Read,
+    keep: impl FnMut(T) -> Option<K>,
+) -> Result<LinesOf<K>, ReadError> {
+    read_from(BufReader::new(Bounded::new(file, &RECORDS)), keep)
+}
+
 /// Reads a file line by line, so that a large one is never there twice, as text and as records; of each record
 /// what `keep` makes of it.
 ///
@@ -92,9 +104,14 @@ pub fn read_from<T: DeserializeOwned, K>(
     let mut lines = LinesOf::default();
     let mut text = Vec::new();
     for line in 1.. {
-        text.clear();
-        if source.read_until(b'\n', &mut text).map_err(ReadError::Io)? == 0 {
-            break;
+        match bounded::read_line(&mut source, &RECORDS, &mut text) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                let fault = Fault::Broken(error.to_string());
+                return Err(ReadError::Bad(BadLine { line, fault }));
+            }
+            Err(error) => return Err(ReadError::Io(error)),
         }
         let with_end = text.as_slice();
         let ended = with_end.ends_with(b"\n");

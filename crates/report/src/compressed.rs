@@ -1,8 +1,10 @@
 //! Files of results as they were written, or compressed, as `fsdyno report --archive` leaves them: readers take either.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+
+use fsdyno_record::bounded::{self, Bounded, Limit};
 
 /// What the name of a compressed file ends in, behind its own: `trials.ndjson.zst`.
 const ENDING: &str = "zst";
@@ -23,28 +25,29 @@ pub fn find(file: &Path) -> Option<PathBuf> {
     [file.to_path_buf(), name(file)].into_iter().find(|path| path.is_file())
 }
 
-/// Opens a file to be read from its beginning; where it is not there, its compressed form.
+/// Opens a file to be read from its beginning, unpacked up to its limit; where it is not there, its compressed form.
 ///
 /// # Errors
-/// What the system says of the file itself, if there is neither.
-pub fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
-    let path = match File::open(file) {
+/// What the system says of the file itself, if there is neither; what is no file.
+pub fn open(file: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
+    let path = match bounded::open(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => find(file).ok_or(error)?,
-        opened => return read(opened?, file),
+        opened => return read(opened?, file, limit),
     };
-    read(File::open(&path)?, &path)
+    read(bounded::open(&path)?, &path, limit)
 }
 
 /// Whether what failed is the compressed form itself, and not the system that holds the file.
 pub fn is_damage(path: &Path, error: &io::Error) -> bool {
-    is_packed(path) && error.raw_os_error().is_none()
+    let told = [ErrorKind::FileTooLarge, ErrorKind::InvalidInput];
+    is_packed(path) && error.raw_os_error().is_none() && !told.contains(&error.kind())
 }
 
 fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == ENDING)
 }
 
-fn read(opened: File, path: &Path) -> io::Result<Box<dyn BufRead>> {
+fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
     Ok(match is_packed(path) {
         true => {
             let mut source = BufReader::new(opened);
@@ -52,29 +55,30 @@ fn read(opened: File, path: &Path) -> io::Result<Box<dyn BufRead>> {
             if source.fill_buf()?.is_empty() {
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, "it is empty"));
             }
-            Box::new(BufReader::new(zstd::stream::read::Decoder::with_buffer(source)?))
+            let unpacked = zstd::stream::read::Decoder::with_buffer(source)?;
+            Box::new(BufReader::new(Bounded::new(unpacked, limit)))
         }
-        false => Box::new(BufReader::new(opened)),
+        false => Box::new(BufReader::new(Bounded::of_file(opened, limit)?)),
     })
 }
 
-/// Bytes as they lie in a compressed file.
+/// The bytes of a source as they lie in a compressed file.
 ///
 /// # Errors
-/// What the library refused.
-pub fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    zstd::stream::encode_all(bytes, LEVEL)
+/// What the source or the library refused.
+pub fn packed(source: impl Read) -> io::Result<Vec<u8>> {
+    zstd::stream::encode_all(source, LEVEL)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
+    use fsdyno_record::bounded::RECORDS;
 
     use super::*;
 
     fn text(file: &Path) -> io::Result<String> {
         let mut text = String::new();
-        open(file)?.read_to_string(&mut text).map(|_| text)
+        open(file, &RECORDS)?.read_to_string(&mut text).map(|_| text)
     }
 
     #[test]

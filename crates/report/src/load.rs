@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::bounded;
 use fsdyno_record::lines::{self, BadLine, FILE as RECORDS, Fault, ReadError};
 use fsdyno_record::shared::OfRecords;
 use fsdyno_record::{SCHEMA, Trial};
@@ -183,7 +184,7 @@ fn read(
     trials: &mut Vec<Trial>,
     of_records: &mut OfRecords,
 ) -> Result<Option<Torn>, LoadError> {
-    let opened = compressed::open(file);
+    let opened = compressed::open(file, &bounded::RECORDS);
     let source = opened.map_err(|error| LoadError::of(file, ReadError::Io(error)))?;
     let keep = |mut trial: Trial| {
         of_records.share(&mut trial);
@@ -289,7 +290,7 @@ mod tests {
             assert!(message.starts_with(&begin), "{message}");
             assert!(!message.contains("name a result folder"), "{message}");
         }
-        let bad = compressed::packed(b"{\"schema\":1}\n").unwrap();
+        let bad = compressed::packed(&b"{\"schema\":1}\n"[..]).unwrap();
         fs::write(&file, bad).unwrap();
         let message = load([folder.path()]).unwrap_err().to_string();
         assert!(message.contains("trials.ndjson.zst:1: "), "{message}");

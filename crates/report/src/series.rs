@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use fsdyno_record::Bytes;
+use fsdyno_record::bounded::RECORDS;
 use fsdyno_record::lines::{self, LinesOf, ReadError};
 use fsdyno_record::series::{FILE, PhaseSeries, Series};
 use fsdyno_record::trial::{Outcome, Trial};
@@ -49,7 +50,7 @@ pub fn load_series<'t, P: AsRef<Path>>(
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let file = folder.join(FILE);
-        let source = match crate::compressed::open(&file) {
+        let source = match crate::compressed::open(&file, &RECORDS) {
             Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(LoadError::of(&file, ReadError::Io(error))),

@@ -1,16 +1,14 @@
 //! `--set config=FILE`: the original program's own configuration file in place of parameters.
 
-use std::io::Read;
+use std::path::Path;
 
+use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_workload::workloads::Kind;
 
 use crate::settings::Settings;
 
 /// The key that names the file.
 pub const KEY: &str = "config";
-
-/// No configuration that anybody wrote is larger; what is, a device say, is not read to its end.
-const LARGEST: u64 = 1 << 20;
 
 /// The settings with the file's in them: what is set beside the file wins, and of the file itself
 /// nothing is left, so that equal work has an equal plan however it was asked for.
@@ -29,17 +27,7 @@ pub fn expand(kind: &Kind, settings: &Settings) -> Result<Settings, String> {
 
 fn contents(path: &str) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
-    let status = std::fs::metadata(path).map_err(cannot)?;
-    if !status.is_file() {
-        return Err("it is no file; name the configuration file itself".to_string());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    match bytes.len() as u64 > LARGEST {
-        true => Err("it is larger than 1 MiB, which no configuration is".to_string()),
-        false => Ok(bytes),
-    }
+    bounded::read(Path::new(path), &WRITTEN).map_err(cannot)
 }
 
 #[cfg(test)]
@@ -90,7 +78,7 @@ mod tests {
         );
         let settings = Settings::from([(KEY.to_string(), "/".to_string())]);
         let error = expand(find("postmark").unwrap(), &settings).unwrap_err();
-        assert_eq!(error, "config '/': it is no file; name the configuration file itself");
+        assert_eq!(error, "config '/': it cannot be read: it is a folder; give the path of a file");
     }
 
     #[test]

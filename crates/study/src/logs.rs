@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::Trial;
+use fsdyno_record::bounded::{self, Bounded, LOGS};
 use fsdyno_venue::request_log;
 
 use crate::merge::MergeError;
@@ -52,8 +53,10 @@ impl Copy {
         let part = PathBuf::from(format!("{}.part", self.to.display()));
         let copy = || -> io::Result<()> {
             fs::create_dir_all(self.to.parent().unwrap_or(&self.to))?;
-            fs::copy(&self.from, &part)?;
-            File::open(&part)?.sync_all()?;
+            let mut source = Bounded::new(bounded::open(&self.from)?, &LOGS);
+            let mut copy = File::create(&part)?;
+            io::copy(&mut source, &mut copy)?;
+            copy.sync_all()?;
             fs::rename(&part, &self.to)
         };
         let failed = |source| MergeError::Log { what: "write", path: self.to.clone(), source };
@@ -62,7 +65,7 @@ impl Copy {
 }
 
 fn same(a: &Path, b: &Path) -> io::Result<bool> {
-    let (a, b) = (File::open(a)?, File::open(b)?);
+    let (a, b) = (bounded::open(a)?, bounded::open(b)?);
     if a.metadata()?.len() != b.metadata()?.len() {
         return Ok(false);
     }

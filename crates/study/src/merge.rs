@@ -4,14 +4,13 @@
 //! at all; it is a share of everything, so that a merge can be repeated, or go on with more shares.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::Trial;
+use fsdyno_record::bounded;
 use fsdyno_record::lines::{self, FILE as RECORDS};
 use fsdyno_record::plan::Plan;
 use fsdyno_record::series::Series;
-use fsdyno_record::trial::Outcome;
+use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_record::units::counted;
 use fsdyno_venue::ground;
 use rustix::fs::{FlockOperation, flock};
@@ -188,7 +187,7 @@ impl Source {
     fn read(folder: &Path) -> Result<Source, MergeError> {
         let path = folder.join(RECORDS);
         let io = |source| StoreError::Io { what: "read", path: path.clone(), source };
-        let file = File::open(&path).map_err(io)?;
+        let file = bounded::open(&path).map_err(io)?;
         // A file system without locks cannot say; then the trials that are missing will tell.
         if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::AGAIN) {
             return Err(MergeError::InUse(folder.into()));
@@ -196,9 +195,8 @@ impl Source {
         let hint = "name folders of fsdyno run --shard";
         let share = Share::read(folder)?
             .ok_or_else(|| ShareError::NoShare { folder: folder.into(), hint })?;
-        let bytes = std::fs::read(&path).map_err(io)?;
         let lines: lines::Lines =
-            lines::read(&bytes).map_err(|bad| crate::store::bad_line(&path, bad))?;
+            lines::read_file(file, Some).map_err(|error| crate::store::unread(&path, error))?;
         let torn = lines.torn.is_some();
         let (trials, series) = (lines.records, side_file::read(folder)?);
         Ok(Source { folder: folder.into(), share, trials, series, torn })

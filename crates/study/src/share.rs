@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{SCHEMA, Trial};
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ impl Share {
     /// A file that cannot be read or that a newer fsdyno wrote.
     pub fn read(folder: &Path) -> Result<Option<Share>, ShareError> {
         let path = folder.join(FILE);
-        let text = match std::fs::read(&path) {
+        let text = match bounded::read(&path, &RESULTS) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(ShareError::Io { what: "read", path, source }),

@@ -6,13 +6,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::lines::{self, LinesOf};
+use fsdyno_record::bounded;
+use fsdyno_record::lines::{LinesOf, read_file};
 use fsdyno_record::series::{FILE, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 
-use crate::store::{StoreError, bad_line, io};
+use crate::store::{StoreError, io, unread};
 
 /// The file of a folder that is locked by its trials.
 #[derive(Debug)]
@@ -29,21 +31,24 @@ impl SideFile {
     /// A file that is none of ours, which is left as it is; what the kernel refused.
     pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
         let path = folder.join(FILE);
-        let Some(bytes) = there(&path)? else {
+        let Some(lines) = there(&path)? else {
             return Ok(SideFile { path, file: None, length: 0 });
         };
-        let lines = parse(&path, &bytes)?;
         let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
         // What belongs to no trial stands last; anywhere else it is not a crash that has left it there.
         let last = lines.records.iter().rposition(|series| stored(&series));
         let length = last.map_or(0, |last| lines.ends[last]) as u64;
         let failed = io("write", &path);
-        let mut file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
-        if length < bytes.len() as u64 {
+        let mut file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
+        if length < file.metadata().map_err(io("read", &path))?.len() {
             file.set_len(length).map_err(io("cut the last line of", &path))?;
         }
         let mut side = SideFile { path: path.clone(), file: None, length };
-        if length > 0 && bytes[length as usize - 1] != b'\n' {
+        let mut last = *b"\n";
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1).map_err(io("read", &path))?;
+        }
+        if last != *b"\n" {
             file.write_all(b"\n").map_err(io("end the last line of", &path))?;
             side.length += 1;
         }
@@ -103,8 +108,7 @@ impl SideFile {
     /// # Errors
     /// A file that cannot be read.
     pub fn read(&self) -> Result<Vec<Series>, StoreError> {
-        let Some(bytes) = there(&self.path)? else { return Ok(Vec::new()) };
-        Ok(parse(&self.path, &bytes)?.records)
+        Ok(there(&self.path)?.unwrap_or_default().records)
     }
 
     /// Removes it.
@@ -126,17 +130,13 @@ pub fn belongs(series: &Series, trial: &Trial) -> bool {
     trial.outcome == Outcome::Ok && series.is_of(trial)
 }
 
-/// The bytes of the file; none where there is none.
-fn there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
+/// What the file has; none where there is none.
+fn there(path: &Path) -> Result<Option<LinesOf<Series>>, StoreError> {
+    match bounded::open(path) {
+        Ok(file) => read_file(file, Some).map(Some).map_err(|error| unread(path, error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io("read", path)(error)),
     }
-}
-
-fn parse(path: &Path, bytes: &[u8]) -> Result<LinesOf<Series>, StoreError> {
-    lines::read(bytes).map_err(|bad| bad_line(path, bad))
 }
 
 fn line(path: &Path, series: &Series) -> Result<Vec<u8>, StoreError> {
@@ -179,12 +179,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         store.append(good("one"), Some(series("one"))).unwrap();
-        let trials = std::fs::read(folder.path().join(lines::FILE)).unwrap();
+        let trials = std::fs::read(folder.path().join(fsdyno_record::lines::FILE)).unwrap();
         store.append(good("two"), Some(series("two"))).unwrap();
         drop(store);
         let through = text(folder.path());
         // The second trial is not there yet.
-        std::fs::write(folder.path().join(lines::FILE), trials).unwrap();
+        std::fs::write(folder.path().join(fsdyno_record::lines::FILE), trials).unwrap();
         harm(folder.path());
         let mut store = Store::open(folder.path()).unwrap();
         store.append(good("two"), Some(series("two"))).unwrap();

@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::SCHEMA;
-use fsdyno_record::lines::{self, BadLine, FILE, Fault, Lines};
+use fsdyno_record::lines::{BadLine, FILE, Fault, Lines, ReadError, read_file};
 use fsdyno_record::series::Series;
 use fsdyno_record::trial::{Outcome, Trial};
+use fsdyno_record::{SCHEMA, bounded};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::side_file::SideFile;
@@ -76,7 +76,7 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
         let made = prepare(folder)?;
         let path = folder.join(FILE);
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -90,10 +90,11 @@ impl Store {
         if !is_at(&file, &path) {
             return Err(StoreError::InUse(folder.into()));
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(io("read", &path))?;
-        let Lines { records: trials, good, unended, torn, .. } = read(&path, &bytes)?;
-        let torn = torn.map(|_| bytes.len() - good);
+        bounded::check_regular(&file).map_err(io("read", &path))?;
+        let lines: Lines = read_file(&file, Some).map_err(|error| unread(&path, error))?;
+        let Lines { records: trials, good, unended, torn, .. } = lines;
+        let length = file.metadata().map_err(io("read", &path))?.len() as usize;
+        let torn = torn.map(|_| length - good);
         let series = SideFile::open(folder, &trials)?;
         let (folder, length) = (folder.into(), good as u64);
         let mut store = Store { folder, file, length, trials, series, torn, made };
@@ -121,8 +122,11 @@ impl Store {
             return Ok(Vec::new());
         }
         let path = folder.join(FILE);
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(read(&path, &bytes)?.records),
+        match bounded::open(&path) {
+            Ok(file) => {
+                let lines: Lines = read_file(file, Some).map_err(|error| unread(&path, error))?;
+                Ok(lines.records)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(io("read", &path)(error)),
         }
@@ -297,11 +301,12 @@ fn missing(folder: &Path) -> Result<Option<Vec<PathBuf>>, StoreError> {
     }
 }
 
-fn read(path: &Path, bytes: &[u8]) -> Result<Lines, StoreError> {
-    lines::read(bytes).map_err(|bad| bad_line(path, bad))
-}
-
-pub(crate) fn bad_line(path: &Path, BadLine { line, fault }: BadLine) -> StoreError {
+/// Why the records of a file could not be read.
+pub(crate) fn unread(path: &Path, error: ReadError) -> StoreError {
+    let BadLine { line, fault } = match error {
+        ReadError::Bad(bad) => bad,
+        ReadError::Io(error) => return io("read", path)(error),
+    };
     let error = match fault {
         Fault::Newer(found) => format!("schema {found}, and this fsdyno knows {SCHEMA}"),
         Fault::Broken(error) => error,

@@ -1,9 +1,10 @@
 //! The charts of a report as files in a folder.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
+use fsdyno_record::bounded;
 use fsdyno_report::{ChartFile, is_chart};
 
 use crate::exit::Failure;
@@ -18,7 +19,7 @@ pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
         let path = folder.join(&chart.name);
         // What is no plain file is not even read: it may be a pipe, or a drive.
         let ours = match fs::symlink_metadata(&path) {
-            Ok(found) => found.is_file() && fs::read(&path).is_ok_and(|bytes| is_chart(&bytes)),
+            Ok(found) => found.is_file() && begins_as_chart(&path),
             Err(error) => error.kind() == ErrorKind::NotFound || folder.is_dir(),
         };
         if !ours {
@@ -36,6 +37,12 @@ pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
             .map_err(|error| failed(&path, error))?;
     }
     Ok(())
+}
+
+fn begins_as_chart(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = bounded::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
+    read.is_ok() && is_chart(&start)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::series::Series;
 use fsdyno_record::{Plan, Trial};
 use fsdyno_report::{Format, Style, load_series, load_why};
@@ -62,8 +63,8 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
 fn lone_finding(path: &Path) -> Option<PathBuf> {
     let is_finding = |path: &PathBuf| {
         let is_json = path.extension().is_some_and(|ending| ending == "json") && path.is_file();
-        let text = std::fs::read_to_string(path).ok().filter(|_| is_json);
-        text.is_some_and(|text| fsdyno_crash::Finding::read(&text).is_ok())
+        let text = || bounded::read_to_string(path, &RESULTS).ok();
+        is_json && text().is_some_and(|text| fsdyno_crash::Finding::read(&text).is_ok())
     };
     if path.is_file() {
         return Some(path.to_path_buf()).filter(is_finding);

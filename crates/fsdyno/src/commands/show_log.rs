@@ -1,7 +1,10 @@
 //! `fsdyno show log FILE`: every request of a trial to its disks.
 
+use std::path::Path;
+
 use fsdyno_disk::Action;
 use fsdyno_disk::log::{Entry, file};
+use fsdyno_record::bounded::{self, LOGS};
 use fsdyno_record::mailbox::Stage;
 use serde_json::json;
 
@@ -15,7 +18,8 @@ const HEAD: &str =
 /// Prints a log.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
     let wrong = |error: String| Failure::wrong(format!("failed to read '{}': {error}", show.name));
-    let bytes = std::fs::read(&show.name).map_err(|error| wrong(error.to_string()))?;
+    let bytes =
+        bounded::read(Path::new(&show.name), &LOGS).map_err(|error| wrong(error.to_string()))?;
     let log = file::open(&bytes).map_err(|error| wrong(error.to_string()))?;
     if log.lost() > 0 {
         say(&format!(

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use fsdyno_record::Trial;
+use fsdyno_record::bounded::RECORDS;
 use fsdyno_record::lines::{self, LinesOf, ReadError};
 use fsdyno_why::Told;
 use fsdyno_why::stored::FILE;
@@ -44,7 +45,7 @@ pub fn load_why<P: AsRef<Path>>(
 /// As [`load_why`].
 pub fn read_why(folder: &Path) -> Result<(Vec<Told>, Option<Torn>), LoadError> {
     let file = folder.join(FILE);
-    let source = match crate::compressed::open(&file) {
+    let source = match crate::compressed::open(&file, &RECORDS) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
         Err(error) => return Err(LoadError::of(&file, ReadError::Io(error))),

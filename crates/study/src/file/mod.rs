@@ -26,7 +26,7 @@ pub use planned::{Planned, check_planned};
 pub use run::{Run, Variant};
 pub use scale::{Scale, with_scale};
 pub use table::{Column, Doubt, Published, PublishedRow, Value};
-pub use text::{LARGEST_FILE, TextError, read_text};
+pub use text::{TextError, read_text};
 
 use read::{Node, Source, line_starts};
 

@@ -1,18 +1,16 @@
 //! The text of a study's file, which may be any file that somebody names.
 
-use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use fsdyno_record::bounded::{self, WRITTEN};
 
 use super::error::FileError;
 use super::read::{Source, line_starts};
 
-/// The most bytes that a study's file may have. The largest that comes with fsdyno has less than a tenth.
-pub const LARGEST_FILE: u64 = 1 << 20;
-
 /// Why a study's file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// The system says so.
+    /// The system says so, or it is no file, or too large.
     #[error("failed to read the study '{file}': {error}")]
     Io {
         /// The file as it was named.
@@ -20,20 +18,6 @@ pub enum TextError {
         /// What the system says.
         #[source]
         error: std::io::Error,
-    },
-    /// It has no end, or none that can be told.
-    #[error("failed to read the study '{file}': it is {kind}; give the path of a file")]
-    NoFile {
-        /// The file as it was named.
-        file: String,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// It is larger than [`LARGEST_FILE`].
-    #[error("failed to read the study '{file}': it is larger than 1 MiB, and a study is not")]
-    TooLarge {
-        /// The file as it was named.
-        file: String,
     },
     /// It is no UTF-8, told with its place.
     #[error(transparent)]
@@ -46,21 +30,7 @@ pub enum TextError {
 /// What is no regular file, too large, or not UTF-8, before more of it is read than a study has.
 pub fn read_text(file: &str) -> Result<String, TextError> {
     let failed = |error| TextError::Io { file: file.to_string(), error };
-    let metadata = std::fs::metadata(file).map_err(failed)?;
-    let of = metadata.file_type();
-    if !of.is_file() {
-        let kinds =
-            [(of.is_dir(), "a folder"), (of.is_fifo(), "a pipe"), (of.is_socket(), "a socket")];
-        let kind = kinds.iter().find(|(is, _)| *is).map_or("a device", |(_, kind)| *kind);
-        return Err(TextError::NoFile { file: file.to_string(), kind });
-    }
-    let opened = std::fs::File::open(file).map_err(failed)?;
-    let mut bytes = Vec::new();
-    // A file may grow meanwhile.
-    opened.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(TextError::TooLarge { file: file.to_string() });
-    }
+    let bytes = bounded::read(Path::new(file), &WRITTEN).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
@@ -117,7 +87,7 @@ mod tests {
         assert!(of("/dev/zero").ends_with("it is a device; give the path of a file"));
         assert!(of(&folder.path().display().to_string()).contains("it is a folder;"));
         assert!(of("/nonexistent/my.toml").contains("No such file"));
-        let most = usize::try_from(LARGEST_FILE).unwrap();
+        let most = usize::try_from(WRITTEN.whole.0).unwrap();
         assert!(refused(&vec![b'#'; most + 1]).contains("larger than 1 MiB"));
         let path = folder.path().join("most.toml").display().to_string();
         std::fs::write(&path, vec![b'#'; most]).unwrap();

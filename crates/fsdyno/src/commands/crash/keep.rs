@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
+use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_report::{compressed, counted};
@@ -110,7 +111,7 @@ pub fn findings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Reads a finding's file.
 pub fn finding(path: &Path) -> Result<Finding, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string());
+    let text = bounded::read_to_string(path, &RESULTS).map_err(|error| error.to_string());
     text.and_then(|text| Finding::read(&text)).map_err(|error| {
         let path = path.display();
         Failure::wrong(format!(

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Row};
+use fsdyno_record::bounded::RESULTS;
 use fsdyno_report::{Format, Style, compressed};
 
 use crate::cli::Report;
@@ -36,7 +37,8 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
 /// A file that is none.
 pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     let mut text = String::new();
-    let opened = compressed::open(file).and_then(|mut source| source.read_to_string(&mut text));
+    let opened =
+        compressed::open(file, &RESULTS).and_then(|mut source| source.read_to_string(&mut text));
     let read = opened.map_err(|error| error.to_string()).and_then(|_| fsdyno_crash::rows(&text));
     read.map_err(|error| {
         let file = file.display();

@@ -2,9 +2,9 @@
 //! judge again: `fsdyno report` reads it like the folder itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::bounded::{self, Limit, RECORDS, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::shell::quote;
 use fsdyno_record::trial::Outcome;
@@ -112,7 +112,7 @@ fn fill(
     for (run, variant, path) in stored::folders(folder, file) {
         let inside = Path::new(variant.name()).join(&run.name);
         for name in [TRIALS, fsdyno_why::stored::FILE] {
-            if let Some(bytes) = packed(&path.join(name))? {
+            if let Some(bytes) = packed(&path.join(name), &RECORDS)? {
                 keep(&compressed::name(&inside.join(name)), &bytes)?;
             }
         }
@@ -123,12 +123,12 @@ fn fill(
     }
     for path in stored::crashes(folder) {
         let inside = path.strip_prefix(folder).unwrap_or(&path);
-        if let Some(bytes) = packed(&path.join(fsdyno_crash::FILE))? {
+        if let Some(bytes) = packed(&path.join(fsdyno_crash::FILE), &RESULTS)? {
             keep(&compressed::name(&inside.join(fsdyno_crash::FILE)), &bytes)?;
         }
         // As they are: `fsdyno crash --replay` takes one of them.
         for finding in crash::findings_in(&path)? {
-            let bytes = std::fs::read(&finding).map_err(|error| {
+            let bytes = bounded::read(&finding, &RESULTS).map_err(|error| {
                 Failure::wrong(format!("failed to read '{}': {error}", finding.display()))
             })?;
             keep(finding.strip_prefix(folder).unwrap_or(&finding), &bytes)?;
@@ -141,11 +141,9 @@ fn fill(
 }
 
 /// A file of the folder, compressed; none where there is none.
-fn packed(file: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
     let Some(found) = compressed::find(file) else { return Ok(None) };
-    let mut bytes = Vec::new();
-    let read = compressed::open(file).and_then(|mut source| source.read_to_end(&mut bytes));
-    let packed = read.and_then(|_| compressed::packed(&bytes));
+    let packed = compressed::open(file, limit).and_then(compressed::packed);
     let failed = |error| Failure::wrong(format!("failed to read '{}': {error}", found.display()));
     packed.map(Some).map_err(failed)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::Trial;
+use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::compressed;
 use fsdyno_study::file::{Run, StudyFile, Variant, with_scale};
@@ -28,7 +29,7 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     std::fs::create_dir_all(folder).map_err(failed)?;
     let text = with_scale(text, study.scale);
     // Another command may be at other runs of it, and reads the file meanwhile.
-    match std::fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
+    match bounded::read_to_string(&path, &WRITTEN).is_ok_and(|stored| stored == text) {
         true => Ok(()),
         false => write_whole(&path, &text),
     }
@@ -107,7 +108,7 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
 /// What is wrong with the file.
 pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     let path = folder.join(FILE);
-    let text = std::fs::read_to_string(&path)
+    let text = bounded::read_to_string(&path, &WRITTEN)
         .map_err(|error| Failure::wrong(format!("failed to read '{}': {error}", path.display())))?;
     let study = StudyFile::parse(&path.display().to_string(), &text)
         .map(|study| study.as_run())

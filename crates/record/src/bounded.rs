@@ -1,0 +1,235 @@
+//! Files that somebody else may have written, opened and read within stated bounds.
+//!
+//! Whatever reads such a file does it here: it is a regular file, or a pipe that is named as one of this process, and no
+//! more of it is read than its kind may have. So neither a device nor a pipe without an end holds a
+//! command up, and no file takes more memory than its kind.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::Bytes;
+
+/// The most that a kind of file may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What such files are, in the plural.
+    pub what: &'static str,
+    /// All of it, unpacked where it is compressed.
+    pub whole: Bytes,
+    /// One line, where it has lines that are read one by one.
+    pub line: Option<Bytes>,
+}
+
+/// `trials.ndjson`, `series.ndjson`, `why.ndjson`.
+pub const RECORDS: Limit =
+    Limit { what: "records", whole: Bytes(4 << 30), line: Some(Bytes(32 << 20)) };
+
+/// `crash.json`, `schedule.json`, findings of `crash`.
+pub const RESULTS: Limit = Limit { what: "results in JSON", whole: Bytes(256 << 20), line: None };
+
+/// What a person writes: a study, a disk profile, another program's configuration.
+pub const WRITTEN: Limit =
+    Limit { what: "studies, disk profiles and configurations", whole: Bytes(1 << 20), line: None };
+
+/// A trial's log of requests.
+pub const LOGS: Limit = Limit { what: "logs of requests", whole: Bytes(1 << 30), line: None };
+
+/// What goes into a guest: kernels, modules, programs and what they read.
+pub const PARTS: Limit =
+    Limit { what: "kernels, modules and programs", whole: Bytes(1 << 30), line: None };
+
+/// What a workload works on.
+pub const INPUTS: Limit =
+    Limit { what: "archives and folders for workloads", whole: Bytes(64 << 30), line: None };
+
+/// All limits, for the document that states them.
+pub const ALL: &[&Limit] = &[&RECORDS, &RESULTS, &WRITTEN, &LOGS, &PARTS, &INPUTS];
+
+impl Limit {
+    fn too_large(&self) -> io::Error {
+        let Limit { what, whole, .. } = self;
+        let text = format!("it is larger than {whole}, and {what} are {whole} at most");
+        io::Error::new(ErrorKind::FileTooLarge, text)
+    }
+}
+
+/// Opens a file to be read. A pipe is opened only where it is named as one of this process (`/dev/stdin`,
+/// `/dev/fd/63` of a shell's `<(...)`).
+///
+/// # Errors
+/// What the system says; that it is a folder, a device, or a pipe or socket with a name of its own.
+pub fn open(path: &Path) -> io::Result<File> {
+    let is_own = ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|own| path.starts_with(own));
+    // Looked at before it is opened, for opening does something to some devices, and after, for it may be
+    // another by then, and opening a pipe would wait.
+    check(&fs::metadata(path)?, is_own)?;
+    let flags = if is_own { 0 } else { libc::O_NONBLOCK };
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    check(&file.metadata()?, is_own)?;
+    Ok(file)
+}
+
+/// Checks that an open file is a regular one.
+///
+/// # Errors
+/// As [`open`].
+pub fn check_regular(file: &File) -> io::Result<()> {
+    check(&file.metadata()?, false)
+}
+
+fn check(metadata: &Metadata, is_own: bool) -> io::Result<()> {
+    let of = metadata.file_type();
+    if of.is_file() || is_own && of.is_fifo() {
+        return Ok(());
+    }
+    let kinds = [(of.is_dir(), "a folder"), (of.is_fifo(), "a pipe"), (of.is_socket(), "a socket")];
+    let kind = kinds.iter().find(|(is, _)| *is).map_or("a device", |(_, kind)| *kind);
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}; give the path of a file")))
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// As [`open`]; that it is too large, before more of it is read.
+pub fn read(path: &Path, limit: &Limit) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Bounded::of_file(open(path)?, limit)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a whole file of text.
+///
+/// # Errors
+/// As [`read`]; that it is no UTF-8.
+pub fn read_to_string(path: &Path, limit: &Limit) -> io::Result<String> {
+    let text = String::from_utf8(read(path, limit)?);
+    text.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
+}
+
+/// Reads the next line with its end into `text`, in place of what is there; how many bytes it has.
+///
+/// # Errors
+/// What the source refused; a line that is too long, before more of it is read.
+pub fn read_line(
+    source: &mut impl BufRead,
+    limit: &Limit,
+    text: &mut Vec<u8>,
+) -> io::Result<usize> {
+    text.clear();
+    let most = limit.line.unwrap_or(limit.whole);
+    let length = source.by_ref().take(most.0 + 1).read_until(b'\n', text)?;
+    if length as u64 > most.0 {
+        let text =
+            format!("the line is longer than {most}, the most that one of {} has", limit.what);
+        return Err(io::Error::new(ErrorKind::FileTooLarge, text));
+    }
+    Ok(length)
+}
+
+/// A source of which no more is read than its kind may have.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    source: R,
+    limit: Limit,
+    left: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    /// Bounds a source from where it stands.
+    pub fn new(source: R, limit: &Limit) -> Bounded<R> {
+        Bounded { source, limit: *limit, left: limit.whole.0 }
+    }
+}
+
+impl Bounded<File> {
+    /// Bounds an open file, which is to be read from its start.
+    ///
+    /// # Errors
+    /// That it is too large: nothing of it is read then.
+    pub fn of_file(file: File, limit: &Limit) -> io::Result<Bounded<File>> {
+        match file.metadata()?.len() > limit.whole.0 {
+            true => Err(limit.too_large()),
+            false => Ok(Bounded::new(file, limit)),
+        }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // One byte more than there may be tells the end from too much.
+        let most = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
+        let length = self.source.read(&mut buffer[..most])?;
+        match self.left.checked_sub(length as u64) {
+            Some(left) => self.left = left,
+            None => return Err(self.limit.too_large()),
+        }
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Write as _};
+    use std::os::fd::AsRawFd as _;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const SMALL: Limit = Limit { what: "notes", whole: Bytes(8), line: Some(Bytes(4)) };
+
+    fn of(bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        read(file.path(), &SMALL).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_is_read_to_its_limit_and_not_beyond() {
+        assert_eq!(of(b"12345678").unwrap(), b"12345678");
+        assert_eq!(
+            of(b"123456789").unwrap_err(),
+            "it is larger than 8 B, and notes are 8 B at most"
+        );
+        let mut bounded = Bounded::new(io::repeat(1), &SMALL);
+        let mut all = Vec::new();
+        let error = bounded.read_to_end(&mut all).unwrap_err();
+        assert!(error.kind() == ErrorKind::FileTooLarge && all.len() <= 8);
+    }
+
+    #[test]
+    fn a_line_is_read_to_its_limit_and_not_beyond() {
+        let mut source = BufReader::new(&b"123\n\n1234"[..]);
+        let mut text = Vec::new();
+        for expected in [&b"123\n"[..], b"\n", b"1234", b""] {
+            assert_eq!(read_line(&mut source, &SMALL, &mut text).unwrap(), expected.len());
+            assert_eq!(text, expected);
+        }
+        let mut endless = BufReader::new(io::repeat(1));
+        let error = read_line(&mut endless, &SMALL, &mut text).unwrap_err().to_string();
+        assert_eq!(error, "the line is longer than 4 B, the most that one of notes has");
+        assert_eq!(text.len(), 5);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once_and_a_pipe_of_this_process_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let begin = Instant::now();
+        for (path, kind) in
+            [(Path::new("/dev/zero"), "a device"), (folder.path(), "a folder"), (&pipe, "a pipe")]
+        {
+            let error = open(path).unwrap_err().to_string();
+            assert_eq!(error, format!("it is {kind}; give the path of a file"));
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"1234").unwrap();
+        drop(writer);
+        let own = format!("/dev/fd/{}", reader.as_raw_fd());
+        assert_eq!(read(Path::new(&own), &SMALL).unwrap(), b"1234");
+    }
+}
