@@ -6,18 +6,23 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_record::quote;
+use fsdyno_record::bounded::{self, INPUTS};
+use fsdyno_record::canonical::Hash;
+use fsdyno_record::{Bytes, quote};
 use fsdyno_venue::{InputFile, Inputs};
-use fsdyno_workload::{Domain, workloads};
+use fsdyno_workload::{Domain, Headers, workloads};
 
 use crate::question::{MatrixError, Question};
 use crate::settings::settings;
 
 /// How much is copied at a time, in bytes.
 const CHUNK: usize = 1 << 20;
+
+/// How much memory unpacking by xz may take: eight times as much as after `xz -9`. (zstd has such a bound by itself.)
+const XZ_MEMORY: u64 = 512 << 20;
 
 /// What compressed files begin with, and what is to be said where it cannot be unpacked.
 const OTHERS: &[(&[u8], &str)] = &[
@@ -73,21 +78,70 @@ pub fn absolute(path: &str) -> String {
 }
 
 fn read(path: &str) -> Result<InputFile, String> {
+    read_to(path, INPUTS.whole)
+}
+
+fn read_to(path: &str, most: Bytes) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
-    let metadata = fs::metadata(path).map_err(failed)?;
-    let mut out = tempfile::tempfile().map_err(no_room)?;
-    let length = if metadata.is_dir() {
-        pack(Path::new(path), &out)?
-    } else if metadata.is_file() {
-        let mut start = [0; 6];
-        let file = File::open(path).map_err(failed)?;
-        let there = file.read_at(&mut start, 0).map_err(failed)?;
-        let mut source = unpacker(file, &start[..there])?;
-        copy(&mut source, &mut out)?
+    let out = Out::new(tempfile::tempfile().map_err(no_room)?, most)?;
+    let out = if fs::metadata(path).map_err(failed)?.is_dir() {
+        pack(Path::new(path), out)?
     } else {
-        return Err("is neither a file nor a folder".to_string());
+        let mut start = [0; 6];
+        let mut file = bounded::open(Path::new(path)).map_err(failed)?;
+        let there = start_of(&mut file, &mut start).map_err(failed)?;
+        let file = io::Cursor::new(start).take(there as u64).chain(file);
+        unpack(&mut unpacker(file, &start[..there])?, out)?
     };
-    InputFile::new(path, out, length).map_err(no_room)
+    InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
+}
+
+/// Reads as much as there is of the first bytes; how many there are. (A pipe cannot be read from its start again.)
+fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
+    let mut there = 0;
+    while there < start.len() {
+        match file.read(&mut start[there..])? {
+            0 => break,
+            more => there += more,
+        }
+    }
+    Ok(there)
+}
+
+/// The nameless file that takes an archive, with its hash.
+struct Out {
+    file: File,
+    hash: Hash,
+    length: u64,
+    most: u64,
+}
+
+impl Out {
+    /// Takes at most `most` bytes, and no more than leaves others a tenth of what is free.
+    fn new(file: File, most: Bytes) -> Result<Out, String> {
+        let disk = rustix::fs::fstatvfs(&file).map_err(|error| no_room(error.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        Ok(Out { file, hash: Hash::default(), length: 0, most: most.0.min(free / 10 * 9) })
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.most - self.length {
+            return Err(io::Error::new(
+                ErrorKind::StorageFull,
+                format!("it is more than {}", Bytes(self.most)),
+            ));
+        }
+        let length = self.file.write(bytes)?;
+        self.hash.take(&bytes[..length]);
+        self.length += length as u64;
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 fn no_room(error: io::Error) -> String {
@@ -96,7 +150,7 @@ fn no_room(error: io::Error) -> String {
 }
 
 /// What reads a file without its compression, which its first bytes tell.
-fn unpacker(file: File, start: &[u8]) -> Result<Box<dyn Read>, String> {
+fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, String> {
     if let Some((_, name)) = OTHERS.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(format!(
             "is compressed by {name}; unpack it first, or give it as tar, tar.gz, tar.xz or tar.zst"
@@ -105,7 +159,10 @@ fn unpacker(file: File, start: &[u8]) -> Result<Box<dyn Read>, String> {
     Ok(match start {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
         [0xfd, b'7', b'z', b'X', b'Z', 0] => {
-            Box::new(liblzma::read::XzDecoder::new_multi_decoder(BufReader::new(file)))
+            let flags = liblzma::stream::CONCATENATED;
+            let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, flags);
+            let stream = stream.map_err(|error| format!("cannot be unpacked: {error}"))?;
+            Box::new(liblzma::read::XzDecoder::new_stream(BufReader::new(file), stream))
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(
             zstd::Decoder::new(file).map_err(|error| format!("cannot be unpacked: {error}"))?,
@@ -114,38 +171,44 @@ fn unpacker(file: File, start: &[u8]) -> Result<Box<dyn Read>, String> {
     })
 }
 
-/// Copies to the end; how many bytes there were.
-fn copy(from: &mut dyn Read, to: &mut File) -> Result<u64, String> {
+/// Unpacks an archive, and looks at its headers as they come.
+fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
     let mut chunk = vec![0; CHUNK];
-    let mut total = 0;
+    let mut headers = Headers::new(to.most);
     loop {
         let length = match from.read(&mut chunk) {
-            Ok(0) => return Ok(total),
+            Ok(0) => return Ok(to),
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(format!("cannot be unpacked: {error} after {total} bytes")),
+            Err(error) => {
+                return Err(format!("cannot be unpacked: {error} after {} bytes", to.length));
+            }
         };
+        headers.take(&chunk[..length]).map_err(|error| error.to_string())?;
         to.write_all(&chunk[..length]).map_err(no_room)?;
-        total += length as u64;
     }
 }
 
-/// Packs the regular files of a folder; how many bytes that makes.
-fn pack(folder: &Path, out: &File) -> Result<u64, String> {
+/// Packs the regular files of a folder, each as it is read.
+fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     let mut paths = Vec::new();
     walk(folder, Path::new(""), &mut paths)?;
     if paths.is_empty() {
         return Err("is a folder without a single regular file".to_string());
+    }
+    // Before any of it is copied.
+    let sizes = paths.iter().map(|path| fs::metadata(folder.join(path)).map_or(0, |it| it.len()));
+    let all = Bytes(sizes.sum());
+    if all.0 > out.most {
+        return Err(format!("is a folder of {all}, and {} is the most here", Bytes(out.most)));
     }
     // By their bytes, so that the order is the same everywhere.
     paths.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
     let mut builder = tar::Builder::new(BufWriter::with_capacity(CHUNK, out));
     for path in &paths {
         let failed = |error: io::Error| format!("'{}' cannot be read: {error}", path.display());
-        let mut file = File::open(folder.join(path)).map_err(failed)?;
+        let file = bounded::open(&folder.join(path)).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
-        let mut contents = Vec::new();
-        file.read_to_end(&mut contents).map_err(failed)?;
         let seconds = metadata.modified().map_err(failed)?;
         let seconds = seconds.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut header = tar::Header::new_gnu();
@@ -153,12 +216,29 @@ fn pack(folder: &Path, out: &File) -> Result<u64, String> {
         header.set_mtime(seconds);
         header.set_uid(0);
         header.set_gid(0);
-        header.set_size(contents.len() as u64);
-        builder.append_data(&mut header, path, contents.as_slice()).map_err(no_room)?;
+        header.set_size(metadata.len());
+        let mut contents = Exactly { source: file, left: metadata.len() };
+        builder.append_data(&mut header, path, &mut contents).map_err(no_room)?;
+        if contents.left > 0 {
+            return Err(format!("'{}' became shorter while it was read", path.display()));
+        }
     }
     let buffer = builder.into_inner().map_err(no_room)?;
-    let file = buffer.into_inner().map_err(|error| no_room(error.into_error()))?;
-    Ok(file.metadata().map_err(no_room)?.len())
+    buffer.into_inner().map_err(|error| no_room(error.into_error()))
+}
+
+/// So many bytes of a source, and how many of them are still to come.
+struct Exactly<R> {
+    source: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.by_ref().take(self.left).read(buffer)?;
+        self.left -= length as u64;
+        Ok(length)
+    }
 }
 
 /// All regular files below a folder; links are not followed.
@@ -229,6 +309,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_archive_or_too_large_is_found_while_it_is_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        // A GiB in some 30 KB, of which the first block says that it is none.
+        let bomb = zstd::encode_all(io::repeat(b'x').take(1 << 30), 1).unwrap();
+        let begin = std::time::Instant::now();
+        let error = read(&write(folder.path(), "bomb", &bomb)).unwrap_err();
+        assert_eq!(error, "is no tar archive: a header with its checksum was expected");
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5));
+        let small = write(folder.path(), "x", &tar());
+        let error = read_to(&small, Bytes(1024)).unwrap_err();
+        assert!(error.ends_with("it is more than 1 KiB; TMPDIR names another folder"), "{error}");
+        let error = read_to(&small, Bytes(512)).unwrap_err();
+        assert!(error.contains("5 B of data make it larger than 512 B"), "{error}");
+    }
+
+    #[test]
     fn what_cannot_be_unpacked_is_said_with_what_would_be_right() {
         let folder = tempfile::tempdir().unwrap();
         for by in ["gz", "xz", "zst"] {
@@ -239,7 +335,7 @@ mod tests {
         }
         let error = read(&write(folder.path(), "x.bz2", b"BZh91AY")).unwrap_err();
         assert!(error.contains("bzip2") && error.contains("tar.zst"), "{error}");
-        assert!(read("/dev/null").unwrap_err().contains("neither"));
+        assert!(read("/dev/null").unwrap_err().contains("it is a device"));
         assert!(read("/nowhere").unwrap_err().contains("No such file"));
         assert!(read(folder.path().join("x.bz2/y").to_str().unwrap()).is_err());
     }

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 
 use fsdyno_child::Mapped;
-use fsdyno_record::canonical::sha256_hex;
 use fsdyno_record::plan::{InputPlan, WorkloadPlan};
 use fsdyno_record::{Bytes, Plan};
 use fsdyno_workload::{Input, Setting};
@@ -26,17 +25,17 @@ pub struct InputFile {
 const PAGE: u64 = 4096;
 
 impl InputFile {
-    /// The first `length` bytes of a file that nobody else knows; `path` is what the user typed.
+    /// The first `length` bytes of a file that nobody else knows, with their SHA-256 in hex; `path` is what the user
+    /// typed.
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn new(path: &str, file: File, length: u64) -> io::Result<InputFile> {
+    pub fn new(path: &str, file: File, length: u64, sha256: String) -> io::Result<InputFile> {
         let region = length.max(PAGE).checked_next_power_of_two().unwrap_or(1 << 63);
         // The zeros are a hole and take no room.
         file.set_len(region)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
         let input = Input::new(Mapped::new(&file, length)?);
-        let sha256 = sha256_hex(input.bytes());
         Ok(InputFile { path: path.to_string(), sha256, file: Arc::new(file), input })
     }
 

@@ -36,7 +36,7 @@ pub use op::{
     RemoveOrder,
 };
 pub use params::{Domain, Param, ParamError};
-pub use tar::archive::{Archive, ArchiveError};
+pub use tar::archive::{Archive, ArchiveError, Headers};
 pub use widths::Widths;
 pub use workload::{
     Beforehand, Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource,

@@ -9,14 +9,16 @@
 
 use std::fmt;
 
-use fsdyno_record::quote;
+use fsdyno_record::{Bytes, quote};
 
 use crate::input::Input;
 use crate::op::Name;
 
 mod blocks;
+mod headers;
 
 use blocks::{Blocks, Header};
+pub use headers::Headers;
 
 /// The longest path of a member: room for the folder that it is unpacked in and for the NUL.
 pub const LONGEST_PATH: usize = Name::CAPACITY - 24;
@@ -93,6 +95,10 @@ pub enum Fault {
     Number(&'static str),
     #[error("a pax record is not LENGTH KEY=VALUE")]
     Record,
+    #[error("{} of data make it larger than {}, the most that an archive may be", Bytes(*size), Bytes(*most))]
+    TooLarge { size: u64, most: u64 },
+    #[error("the archive ends here, and more than {} follow", Bytes(*_0))]
+    After(u64),
     #[error("an extension of the header has {0} bytes; more than 1 MiB is none")]
     LongExtension(u64),
     #[error("a header of a member was expected after its extension")]

@@ -12,7 +12,7 @@ use super::{ArchiveError, Fault};
 pub const BLOCK: u64 = 512;
 
 /// The longest extension that is read: names of today have 4 KiB, extended attributes 64 KiB.
-const LONGEST_EXTENSION: u64 = 1 << 20;
+pub(super) const LONGEST_EXTENSION: u64 = 1 << 20;
 
 /// A header, with what stood before it put in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,10 +47,10 @@ pub struct Blocks<'a> {
 /// What is said before a header. It stays where it is in the archive: a global one may be of a MiB,
 /// and is looked at for every member.
 #[derive(Clone, Copy, Debug, Default)]
-struct Extension<'a> {
+pub(super) struct Extension<'a> {
     name: Option<&'a [u8]>,
     target: Option<&'a [u8]>,
-    size: Option<u64>,
+    pub(super) size: Option<u64>,
     mtime: Option<i64>,
 }
 
@@ -141,8 +141,7 @@ impl<'a> Blocks<'a> {
         header.target = own.target.or(all.target).unwrap_or(header.target);
         header.size = own.size.or(all.size).unwrap_or(header.size);
         header.mtime = own.mtime.or(all.mtime).unwrap_or(header.mtime);
-        // A link's size is that of what it leads to, where its archiver says one; no data follows.
-        if matches!(header.kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6') {
+        if !has_data(header.kind) {
             header.size = 0;
         }
         self.data(&header).map_err(|error| error.of(&header.name))?;
@@ -153,7 +152,7 @@ impl<'a> Blocks<'a> {
 
 impl<'a> Extension<'a> {
     /// Reads pax records: `LENGTH KEY=VALUE\n`, the length counting all of it.
-    fn read(&mut self, mut text: &'a [u8]) -> Result<(), Fault> {
+    pub(super) fn read(&mut self, mut text: &'a [u8]) -> Result<(), Fault> {
         while !text.is_empty() {
             let (key, value, rest) = record(text).ok_or(Fault::Record)?;
             text = rest;
@@ -198,8 +197,14 @@ fn whole_seconds(text: &str) -> Option<i64> {
     seconds.checked_sub(i64::from(below))
 }
 
+/// Whether the data of a member of this kind follows its header. A link's size is that of what it leads to, where its
+/// archiver says one.
+pub(super) fn has_data(kind: u8) -> bool {
+    !matches!(kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6')
+}
+
 /// What a block says by itself.
-fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError> {
+pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError> {
     let wrong = |fault| ArchiveError::at(offset, fault);
     let field = |from: usize, length: usize| &block[from..from + length];
     if !checksum_is_right(block) {
