@@ -272,15 +272,15 @@ fn check_numbers(
     Ok(())
 }
 
-/// What the parser says, in one line: with the line that it speaks of, and without its picture of it.
+/// What the parser says, in one line with its place. The text there is not shown: the file may be any that somebody
+/// named.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
-    let number = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-    let line: String = text.lines().nth(number).unwrap_or_default().chars().take(80).collect();
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
     let said = error.message().replace('\n', ", ");
-    let printable = |letter: char| if letter.is_control() { ' ' } else { letter };
-    let line: String = line.trim().chars().map(printable).collect();
-    format!("line {}, '{line}': {said}", number + 1)
+    format!("line {line}, column {column}: {said}")
 }
 
 fn check_hdd(hdd: &Hdd, capacity: Bytes, depth: u32, check: &Check<'_>) -> Result<(), SpecError> {

@@ -259,20 +259,18 @@ fn legible(line: &[u8]) -> Result<&str, String> {
     text.ok_or_else(|| "the line is no text in UTF-8; write it anew".to_string())
 }
 
-/// Why a line is no command, and which one may be meant.
+/// Why a line is no command, and which one may be meant. The line itself is not shown: `load` may name any file that
+/// whoever runs this may read, and another's secrets are in some.
 fn no_command(line: &str) -> String {
-    if line.starts_with('!') {
-        return format!(
-            "{} is for a shell, and fsdyno runs no commands of a configuration; take the line out",
-            quoted(line)
-        );
-    }
-    if line.starts_with(['?', '#']) || line.starts_with("exit") {
-        let what = match line.starts_with('#') {
-            true => "PostMark has no comments; take the line out",
-            false => "it works at PostMark's prompt only; take the line out",
-        };
-        return format!("{}: {what}", quoted(line));
+    let what = match line.chars().next() {
+        Some('!') => "'!' is for a shell, and fsdyno runs no commands of a configuration",
+        Some('#') => "PostMark has no comments",
+        Some('?') => "'?' works at PostMark's prompt only",
+        _ if line.starts_with("exit") => "'exit' works at PostMark's prompt only",
+        _ => "",
+    };
+    if !what.is_empty() {
+        return format!("{what}; take the line out");
     }
     let names = COMMANDS.iter().map(|(name, _)| *name);
     let words = line.split_whitespace().take(3).collect::<Vec<_>>();
@@ -283,7 +281,7 @@ fn no_command(line: &str) -> String {
         Some(name) => format!("did you mean '{name}'?"),
         None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
     };
-    format!("{} is no command of PostMark's; {hint}", quoted(line))
+    format!("it begins with no command of PostMark's; {hint}")
 }
 
 fn quoted(text: &str) -> String {
