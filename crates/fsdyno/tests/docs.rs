@@ -35,6 +35,18 @@ fn the_reference_is_the_programs_own_help() {
     assert!(there == text, "docs/cli.md is not what --help prints; run: make docs");
 }
 
+#[test]
+fn the_limits_of_files_are_stated() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/safety.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for limit in fsdyno_record::bounded::ALL {
+        let line = limit.line.map_or(String::new(), |line| format!("{line} "));
+        let end = format!("| {} | {line}|", limit.whole);
+        let row = |row: &&str| row.starts_with(&format!("| {}", limit.what)) && row.ends_with(&end);
+        assert!(text.lines().any(|line| row(&line)), "docs/safety.md: {} {end}", limit.what);
+    }
+}
+
 /// The study whose archive a folder of results is: `2026-11-22-phillips-2001` is one of phillips-2001.
 fn studied(folder: &Path) -> Option<String> {
     let name = folder.file_name()?.to_str()?;

@@ -1,0 +1,238 @@
+//! Files that somebody else wrote, of any size and kind: read within their limits, or refused at once.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// More than any of the commands here needs, and less than one of their files.
+const MOST_MEMORY: u64 = 256 << 20;
+
+/// Longer than any of them takes, on a machine with other work too.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+struct Ended {
+    code: Option<i32>,
+    said: String,
+    /// The most memory that it had, in bytes.
+    memory: u64,
+}
+
+/// Runs fsdyno to its end, which has to come soon.
+fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut child = common::fsdyno(folder)
+        .args(words)
+        .stdout(Stdio::null())
+        .stderr(said.reopen().unwrap())
+        .spawn()
+        .unwrap();
+    let (begin, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
+    let mut status = 0;
+    // SAFETY: rusage is plain data; the child is ours, and nobody else waits for it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        while libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) == 0 {
+            if begin.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                panic!("fsdyno {} was not done after {PATIENCE:?}", words.join(" "));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        usage
+    };
+    let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+    let memory = u64::try_from(usage.ru_maxrss).unwrap() << 10;
+    Ended { code, said: fs::read_to_string(said.path()).unwrap(), memory }
+}
+
+/// That a command is refused with these words, and takes little memory for it.
+fn refused(folder: &Path, words: &[&str], expected: &str) {
+    let ended = fsdyno(folder, words);
+    let typed = words.join(" ");
+    assert_eq!(ended.code, Some(2), "fsdyno {typed}: {}", ended.said);
+    assert!(ended.said.contains(expected), "fsdyno {typed}: {}", ended.said);
+    assert!(ended.memory < MOST_MEMORY, "fsdyno {typed} took {} MiB", ended.memory >> 20);
+}
+
+/// A file that begins like this and goes on with zeros, which take no space.
+fn sparse(path: &Path, start: &[u8], size: u64) {
+    let mut file = File::create(path).unwrap();
+    file.write_all(start).unwrap();
+    file.set_len(size).unwrap();
+}
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Every command that reads a file which is named, or lies in a folder that is, with the name of that file.
+const READERS: &[(&str, &[&str])] = &[
+    ("r/trials.ndjson", &["report", "r"]),
+    ("r/trials.ndjson", &["report", "r/trials.ndjson"]),
+    ("r/trials.ndjson", &["compare", "r", "r"]),
+    ("r/trials.ndjson", &["why", "r"]),
+    ("r/trials.ndjson", &["show", "series", "r"]),
+    ("r/trials.ndjson", &["run", "dirops", "--on", ".", "--out", "r"]),
+    ("r/crash.json", &["report", "r"]),
+    ("r/crash.json", &["report", "r/crash.json"]),
+    ("r/x.json", &["crash", "--replay", "r/x.json"]),
+    ("r/study.toml", &["study", "r/study.toml"]),
+    ("r/study.toml", &["report", "r"]),
+    ("r/disk.toml", &["run", "dirops", "--dry-run", "--disk", "r/disk.toml"]),
+    ("r/pm", &["run", "postmark", "--dry-run", "--set", "config=r/pm"]),
+    ("r/x.log", &["show", "log", "r/x.log"]),
+];
+
+/// What a folder has or has not.
+const OPTIONAL: &[&str] = &["r/crash.json", "r/study.toml"];
+
+/// Those of a folder with other files in it: they are read beside the records.
+const BESIDE: &[(&str, &[&str])] = &[
+    ("r/series.ndjson", &["show", "series", "r"]),
+    ("r/series.ndjson", &["run", "dirops", "--on", ".", "--out", "r"]),
+    ("r/why.ndjson", &["report", "r", "--html", "page.html"]),
+    ("r/schedule.json", &["run", "dirops", "--on", ".", "--out", "r"]),
+];
+
+/// Those of a share.
+const SHARED: &[(&str, &[&str])] = &[
+    ("r/schedule.json", &["merge", "out", "r"]),
+    ("r/series.ndjson", &["merge", "out", "r"]),
+    ("r/trials.ndjson", &["merge", "out", "r"]),
+];
+
+/// A folder with an empty result folder `r` in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("r")).unwrap();
+    let path = folder.path().to_path_buf();
+    (folder, path)
+}
+
+/// For each reader of what lies beside records: a result with such a file, in the place of which `put` puts another.
+fn beside(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
+    let plain = ["run", "dirops", "--on", ".", "--set", "files=5", "--out", "r"];
+    let share = [&plain[..], &["--shard", "1/1"]].concat();
+    for (made, readers) in [(&plain[..], BESIDE), (&share, SHARED)] {
+        let (_kept, folder) = place();
+        let ended = fsdyno(&folder, made);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        for (file, words) in readers {
+            let (path, aside) = (folder.join(file), folder.join("aside"));
+            let was = fs::rename(&path, &aside);
+            put(&path);
+            refused(&folder, words, &expected(file));
+            fs::remove_file(&path).unwrap();
+            was.and_then(|()| fs::rename(&aside, &path)).unwrap_or_default();
+        }
+    }
+}
+
+#[test]
+fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
+    for (file, words) in READERS {
+        let (_kept, folder) = place();
+        let path = folder.join(file);
+        let to = |kind: &str| format!("it is {kind}; give the path of a file");
+        // In a folder that is named, what may be absent is taken for that.
+        let found = |kind: &str| if OPTIONAL.contains(file) { String::new() } else { to(kind) };
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        refused(&folder, words, &found("a device"));
+        fs::remove_file(&path).unwrap();
+        pipe(&path);
+        refused(&folder, words, &found("a pipe"));
+    }
+    beside(pipe, |_| "it is a pipe; give the path of a file".into());
+}
+
+#[test]
+fn a_file_beyond_its_limit_is_refused_and_its_limit_told() {
+    let limit = |file: &str| match file {
+        file if file.contains("ndjson") => "longer than 32 MiB, the most that one of records has",
+        file if file.ends_with("json") => {
+            "larger than 256 MiB, and results in JSON are 256 MiB at most"
+        }
+        file if file.ends_with("log") => {
+            "larger than 1 GiB, and logs of requests are 1 GiB at most"
+        }
+        _ => "larger than 1 MiB, and studies, disk profiles and configurations are 1 MiB at most",
+    };
+    let start = b"{\"schema\":1,\"trial_id\":\"";
+    for (file, words) in READERS {
+        let (_kept, folder) = place();
+        sparse(&folder.join(file), start, 3 << 30);
+        refused(&folder, words, limit(file));
+    }
+    beside(|path| sparse(path, start, 3 << 30), |file| limit(file).into());
+    // Compressed it is 200 KB.
+    let (_kept, folder) = place();
+    let zeros = std::io::Read::take(std::io::repeat(0), 4 << 30);
+    let zeros = std::io::Read::chain(&start[..], zeros);
+    zstd::stream::copy_encode(zeros, File::create(folder.join("r/trials.ndjson.zst")).unwrap(), 1)
+        .unwrap();
+    refused(&folder, &["report", "r"], limit("ndjson"));
+}
+
+#[test]
+fn what_a_workload_works_on_is_never_read_into_memory() {
+    let (_kept, folder) = place();
+    // As large a folder as any may be: it is refused before any of it is copied.
+    sparse(&folder.join("r/large"), b"", 80 << 30);
+    let words = ["run", "tarball", "--on", ".", "--dry-run", "--set", "archive=r"];
+    refused(&folder, &words, "is a folder of 80 GiB");
+    sparse(&folder.join("r/large"), b"mail", 160 << 20);
+    let ended = fsdyno(&folder, &words);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    assert!(ended.memory < 96 << 20, "it took {} MiB", ended.memory >> 20);
+    let words = ["run", "tarball", "--dry-run", "--set", "archive=/dev/zero"];
+    refused(&folder, &words, "it is a device");
+    pipe(&folder.join("pipe"));
+    refused(&folder, &["run", "tarball", "--dry-run", "--set", "archive=pipe"], "it is a pipe");
+    // What is no archive says so in its first block.
+    let zeros = std::io::Read::take(std::io::repeat(b'x'), 3 << 30);
+    zstd::stream::copy_encode(zeros, File::create(folder.join("bomb")).unwrap(), 1).unwrap();
+    let words = ["run", "tarball", "--dry-run", "--set", "archive=bomb"];
+    refused(&folder, &words, "is no tar archive");
+}
+
+#[test]
+fn no_message_shows_what_a_file_has_that_is_none_of_fsdynos() {
+    let (_kept, folder) = place();
+    for text in [
+        "root:$y$SECRET:19000:0:99999:7:::\n",
+        "PASSWORD=SECRET\n",
+        "PASSWORD = \"SECRET\"\n",
+        "# SECRET\n",
+        "!SECRET\n",
+        "exit SECRET\n",
+        "[PASSWORD]\nis = \"SECRET\"\n",
+        "{\"password\":\"SECRET\"}\n",
+    ] {
+        for (file, words) in READERS {
+            fs::write(folder.join(file), text).unwrap();
+            let ended = fsdyno(&folder, words);
+            assert_ne!(ended.code, Some(0), "fsdyno {}", words.join(" "));
+            let said = &ended.said;
+            assert!(!said.contains("SECRET"), "fsdyno {}: {said}", words.join(" "));
+            fs::remove_file(folder.join(file)).unwrap();
+        }
+        let pm = "set number 10\nload other\n";
+        fs::write(folder.join("r/pm"), pm).unwrap();
+        fs::write(folder.join("r/other"), text).unwrap();
+        let words = ["run", "postmark", "--dry-run", "--set", "config=r/pm"];
+        let ended = fsdyno(&folder, &words);
+        assert!(
+            ended.code == Some(2) && ended.said.contains("config 'r/other' line 1: "),
+            "{}",
+            ended.said
+        );
+        assert!(!ended.said.contains("SECRET"), "{}", ended.said);
+        fs::remove_file(folder.join("r/pm")).unwrap();
+    }
+}
