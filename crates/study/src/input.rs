@@ -321,7 +321,10 @@ mod tests {
         let error = read_to(&small, Bytes(1024)).unwrap_err();
         assert!(error.ends_with("it is more than 1 KiB; TMPDIR names another folder"), "{error}");
         let error = read_to(&small, Bytes(512)).unwrap_err();
-        assert!(error.contains("5 B of data make it larger than 512 B"), "{error}");
+        assert!(
+            error.contains("5 B of data would follow, and an archive has 512 B at most here"),
+            "{error}"
+        );
     }
 
     #[test]

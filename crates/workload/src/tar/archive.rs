@@ -95,7 +95,7 @@ pub enum Fault {
     Number(&'static str),
     #[error("a pax record is not LENGTH KEY=VALUE")]
     Record,
-    #[error("{} of data make it larger than {}, the most that an archive may be", Bytes(*size), Bytes(*most))]
+    #[error("{} of data would follow, and an archive has {} at most here", Bytes(*size), Bytes(*most))]
     TooLarge { size: u64, most: u64 },
     #[error("the archive ends here, and more than {} follow", Bytes(*_0))]
     After(u64),
