@@ -24,6 +24,7 @@ struct Ended {
 }
 
 /// Runs fsdyno to its end, which has to come soon.
+#[allow(clippy::zombie_processes, reason = "wait4 waits for it, and says what memory it had")]
 fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
     let said = tempfile::NamedTempFile::new().unwrap();
     let mut child = common::fsdyno(folder)
@@ -235,4 +236,64 @@ fn no_message_shows_what_a_file_has_that_is_none_of_fsdynos() {
         assert!(!ended.said.contains("SECRET"), "{}", ended.said);
         fs::remove_file(folder.join("r/pm")).unwrap();
     }
+}
+
+/// Calls that read a file whatever it is and however large.
+const UNBOUNDED: &[&str] = &["fs::read(", "fs::read_to_string(", "File::open(", "fs::copy("];
+
+/// Where they stand all the same, and why.
+const ALLOWED: &[(&str, &str)] = &[
+    ("fsdyno/src/commands/crash/keep.rs", "a folder of this run's, to be synced"),
+    ("record/src/bounded.rs", "this is where it is bounded"),
+    ("venue/src/device.rs", "the device that was made for a trial"),
+    ("venue/src/here.rs", "/proc/filesystems"),
+    ("venue/src/parts.rs", "files of the catalog in /etc"),
+    ("venue/src/prerequisites.rs", "/proc/filesystems and lists of modules of this host"),
+    ("lab/src/fetch.rs", "lists of apt"),
+    ("lab/src/kept.rs", "the cache"),
+    ("lab/src/kernel.rs", "the cache, and whether an installed kernel may be read"),
+    ("lab/src/lib.rs", "the cache"),
+    ("lab/src/probe.rs", "QEMU and its firmware"),
+    ("lab/src/tools.rs", "/etc/ld.so.cache"),
+];
+
+#[test]
+fn every_file_that_somebody_else_may_have_written_is_read_within_bounds() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = std::collections::BTreeSet::new();
+    for name in [
+        "fsdyno",
+        "study",
+        "report",
+        "record",
+        "disk",
+        "workload",
+        "crash",
+        "why",
+        "venue",
+        "lab",
+        "filesystem",
+    ] {
+        let mut folders = vec![crates.join(name).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = fs::read_to_string(&path).unwrap();
+                let own = text.split("#[cfg(test)]\nmod ").next().unwrap();
+                let own = own.replace("bounded::", "");
+                let plain = |line: &str| !line.trim_start().starts_with("//");
+                let is_test = path.ends_with("tests.rs") || folder.ends_with("tests");
+                let unbounded = |line: &str| UNBOUNDED.iter().any(|call| line.contains(call));
+                if !is_test && own.lines().any(|line| plain(line) && unbounded(line)) {
+                    found.insert(path.strip_prefix(&crates).unwrap().display().to_string());
+                }
+            }
+        }
+    }
+    let allowed = ALLOWED.iter().map(|(file, _)| (*file).to_string()).collect();
+    assert_eq!(found, allowed, "read it by fsdyno_record::bounded, or say why not");
 }
