@@ -125,7 +125,7 @@ fn the_slurm_example_runs_its_shares_merges_them_and_names_the_one_that_is_missi
     assert_eq!(code(&first), 0, "{}", stderr(&first));
     let early = script(folder.path(), "merge.sh", None);
     assert_eq!(code(&early), 2, "{}", stderr(&early));
-    assert!(stderr(&early).contains("share 2/2 (1 trials)"), "{}", stderr(&early));
+    assert!(stderr(&early).contains("share 2/2 (1 trial)"), "{}", stderr(&early));
     // The second task is submitted again, alone: Slurm then counts one.
     let mut again = Command::new("sh");
     again.arg(folder.path().join("share.sh")).current_dir("/").stdin(Stdio::null());
