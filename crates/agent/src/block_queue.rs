@@ -18,6 +18,7 @@ const KEYS: &[&str] = &[
     "write_cache",
     "logical_block_size",
     "physical_block_size",
+    "optimal_io_size",
     "discard_max_bytes",
     "add_random",
     "iostats",
@@ -36,36 +37,76 @@ pub fn of_device(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
 
-/// Makes the queue of `/dev/NAME` behave as the disk's own would.
+/// What makes a queue behave as the disk's own would, in the order in which it is written.
 ///
 /// The driver's tags are cut down to the disk's queue depth first, while no scheduler is
 /// attached: a scheduler keeps requests of its own, so once it is there `nr_requests` no longer
-/// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`).
-///
-/// # Errors
-/// A setting that the kernel refuses, by its name and value.
-pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
-    let write = |key: &str, value: &str| {
-        fs::write(folder(name).join(key), value).map_err(|error| {
-            io::Error::new(error.kind(), format!("set {key} of {name} to {value}: {error}"))
-        })
-    };
-    write("scheduler", "none")?;
-    write("nr_requests", &queue.depth.to_string())?;
-    write("rotational", if queue.rotational { "1" } else { "0" })?;
-    write("add_random", "0")?;
-    write("max_sectors_kb", &queue.max_sectors_kb.to_string())?;
-    write("read_ahead_kb", &queue.read_ahead_kb.to_string())?;
-    write("write_cache", queue.write_cache.name())?;
+/// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead comes
+/// last: since Linux 6.11 every other setting has the kernel compute it anew, as twice the driver's
+/// optimal size (linux/block/blk-settings.c, `blk_apply_bdi_limits`).
+fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("scheduler", "none".into()),
+        ("nr_requests", queue.depth.to_string()),
+        ("rotational", u8::from(queue.rotational).to_string()),
+        ("add_random", "0".into()),
+        ("max_sectors_kb", queue.max_sectors_kb.to_string()),
+        ("write_cache", queue.write_cache.name().into()),
+    ];
     let scheduler = scheduler.unwrap_or(&queue.scheduler);
     if scheduler != "none" {
-        write("scheduler", scheduler)?;
-        write("nr_requests", &queue.nr_requests.to_string())?;
+        all.push(("scheduler", scheduler.into()));
+        all.push(("nr_requests", queue.nr_requests.to_string()));
     }
-    if folder(name).join("wbt_lat_usec").exists() {
-        write("wbt_lat_usec", &queue.wbt_lat_usec.to_string())?;
+    if has_wbt {
+        all.push(("wbt_lat_usec", queue.wbt_lat_usec.to_string()));
     }
-    Ok(())
+    all.push(("read_ahead_kb", queue.read_ahead_kb.to_string()));
+    all
+}
+
+fn settings_of(name: &str, queue: &Queue, scheduler: Option<&str>) -> Vec<(&'static str, String)> {
+    settings(queue, scheduler, folder(name).join("wbt_lat_usec").exists())
+}
+
+/// Makes the queue of `/dev/NAME` behave as the disk's own would.
+///
+/// # Errors
+/// A setting that the kernel refuses, by its name and value, and what [`prove`] reports.
+pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
+    for (key, value) in settings_of(name, queue, scheduler) {
+        fs::write(folder(name).join(key), &value).map_err(|error| {
+            io::Error::new(error.kind(), format!("set {key} of {name} to {value}: {error}"))
+        })?;
+    }
+    prove(name, queue, scheduler)
+}
+
+/// Proves that all that was set is in effect.
+///
+/// # Errors
+/// The first setting that is not, with its value.
+pub fn prove(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
+    match unmet(&settings_of(name, queue, scheduler), &read_back(name)) {
+        Some(what) => Err(io::Error::other(format!("the queue of {name}: {what}"))),
+        None => Ok(()),
+    }
+}
+
+/// The first setting that has another value than was written last.
+fn unmet(
+    settings: &[(&'static str, String)],
+    in_effect: &BTreeMap<String, String>,
+) -> Option<String> {
+    let wanted: BTreeMap<&str, &String> =
+        settings.iter().map(|(key, value)| (*key, value)).collect();
+    wanted.into_iter().find_map(|(key, value)| {
+        let found = in_effect.get(key).map_or("", String::as_str);
+        // Of several words the one in brackets is in effect: `[mq-deadline] none`.
+        let chosen = found.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let found = chosen.map_or(found, |(chosen, _)| chosen);
+        (found != value).then(|| format!("{key} was set to {value} and is {found}"))
+    })
 }
 
 /// Has the kernel count the requests of a device without a request queue, which it does not by
@@ -77,14 +118,17 @@ pub fn count_requests(name: &str) -> io::Result<()> {
     fs::write(folder(name).join("iostats"), "1")
 }
 
-/// What the driver does not let itself be told, in sentences: nbd, for one, has physical blocks as
-/// large as its logical ones.
+/// What cannot be set in the driver, in sentences: nbd, for one, has physical blocks as large as its
+/// logical ones.
 pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<String> {
     let wanted = [
         ("rotational", u64::from(wanted.rotational)),
         ("read_ahead_kb", u64::from(wanted.read_ahead_kb)),
         ("logical_block_size", u64::from(wanted.logical_block_size)),
         ("physical_block_size", u64::from(wanted.physical_block_size)),
+        // No drive of ours prefers a size. nbd says 128 KiB since Linux 6.10, and mkfs may lay its file system out
+        // by it.
+        ("optimal_io_size", 0),
     ];
     wanted
         .iter()
@@ -114,4 +158,57 @@ pub fn read_back(name: &str) -> BTreeMap<String, String> {
             Some((key.to_string(), text.trim().to_string()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> Queue {
+        fsdyno_disk::catalog::get("hdd-7200").unwrap().queue
+    }
+
+    fn found(settings: &[(&'static str, String)]) -> BTreeMap<String, String> {
+        settings.iter().map(|(key, value)| (key.to_string(), value.clone())).collect()
+    }
+
+    #[test]
+    fn read_ahead_is_set_after_all_that_changes_it() {
+        for scheduler in ["none", "bfq"] {
+            let settings = settings(&queue(), Some(scheduler), true);
+            assert_eq!(settings.last().unwrap(), &("read_ahead_kb", "128".into()));
+            assert_eq!(
+                settings[..2],
+                [("scheduler", "none".into()), ("nr_requests", queue().depth.to_string())]
+            );
+        }
+    }
+
+    #[test]
+    fn a_setting_with_another_value_is_found_and_the_last_that_was_written_counts() {
+        let settings = settings(&queue(), Some("mq-deadline"), true);
+        let mut in_effect = found(&settings);
+        in_effect.insert("scheduler".into(), "none [mq-deadline] kyber".into());
+        assert_eq!(unmet(&settings, &in_effect), None);
+        in_effect.insert("read_ahead_kb".into(), "256".into());
+        let said = unmet(&settings, &in_effect).unwrap();
+        assert_eq!(said, "read_ahead_kb was set to 128 and is 256");
+        in_effect.insert("scheduler".into(), "[none] mq-deadline".into());
+        in_effect.insert("read_ahead_kb".into(), "128".into());
+        assert!(
+            unmet(&settings, &in_effect).unwrap().starts_with("scheduler was set to mq-deadline")
+        );
+    }
+
+    #[test]
+    fn what_the_driver_has_of_its_own_is_a_difference() {
+        let mut in_effect =
+            found(&[("physical_block_size", "4096".into()), ("optimal_io_size", "0".into())]);
+        assert_eq!(differences(&queue(), &in_effect), [""; 0]);
+        in_effect.insert("optimal_io_size".into(), "131072".into());
+        assert_eq!(
+            differences(&queue(), &in_effect),
+            ["the disk's optimal_io_size is 0, and the guest's driver has 131072"]
+        );
+    }
 }

@@ -21,6 +21,7 @@ use rustix::process::Pid;
 use crate::memory::{mapped_input, open_pci_memory, shared_words};
 use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Shared};
+use crate::stuck::{self, Stuck};
 use crate::target::{Formatted, Medium, ModelledDisk};
 use crate::{entropy, kernel_log, process, recover, trial};
 
@@ -253,6 +254,7 @@ pub fn wait_for_child_signal(limit: Nanos) {
 /// Waits for the trial; an error is the reason why there is no report of its own.
 fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<()> {
     let end = fsdyno_engine::clock::now() + deadline;
+    let mut stuck = Stuck::default();
     loop {
         // The disks' servers and drivers are the trial's own children: when one fails, it sees I/O errors and
         // reports them itself.
@@ -265,13 +267,17 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
                 kernel_log::tail()
             )));
         }
-        let left = end.since(fsdyno_engine::clock::now());
+        let now = fsdyno_engine::clock::now();
+        let left = end.since(now);
         if left == Nanos(0) {
             return Err(io::Error::other(format!(
                 "not done within {deadline} of virtual time{}",
                 kernel_log::tail()
             )));
         }
-        wait_for_child_signal(left);
+        if let Some(reason) = stuck.look(now, mailbox) {
+            return Err(io::Error::other(format!("{reason}{}", kernel_log::tail())));
+        }
+        wait_for_child_signal(left.min(stuck::PERIOD));
     }
 }

@@ -61,14 +61,17 @@ fn is_fatal(line: &str) -> bool {
     FATAL.iter().any(|word| line.contains(word))
 }
 
-/// The last messages, for a trial that ended without a word of its own.
+/// The message that tells the cause, if there is one, and the last ones, for a trial that ended without a word
+/// of its own.
 pub fn tail() -> String {
     let lines = messages();
+    let cause = lines.iter().find(|line| is_fatal(line));
+    let cause = cause.map(|line| format!("; the guest's kernel said: {line}")).unwrap_or_default();
     let last = &lines[lines.len().saturating_sub(TAIL)..];
     if last.is_empty() {
-        String::new()
+        cause
     } else {
-        format!("; the kernel's last lines: {}", last.join(" | "))
+        format!("{cause}; the kernel's last lines: {}", last.join(" | "))
     }
 }
 

@@ -25,6 +25,7 @@ mod room;
 mod said;
 mod sampler;
 mod serve_disk;
+mod stuck;
 mod target;
 mod trial;
 

@@ -122,7 +122,8 @@ pub fn describe(conditions: &mut Conditions, asked: &BTreeMap<String, String>) -
         })?;
         // Some switch each other off, such as vm.dirty_bytes and vm.dirty_ratio.
         if !value.split_whitespace().eq(wanted.split_whitespace()) {
-            conditions.notes.push(format!("sysctl {key} was set to {wanted} and is {value}"));
+            let changed = format!("sysctl {key} was set to {wanted} and is {value}");
+            conditions.not_in_effect.push(changed);
         }
         conditions.sysctls.insert(key.clone(), value);
     }
@@ -154,7 +155,10 @@ mod tests {
         let mut conditions = Conditions::default();
         describe(&mut conditions, &one("kernel.ostype", "Plan 9")).unwrap();
         assert_eq!(conditions.sysctls["kernel.ostype"], "Linux");
-        assert_eq!(conditions.notes, ["sysctl kernel.ostype was set to Plan 9 and is Linux"]);
+        assert_eq!(
+            conditions.not_in_effect,
+            ["sysctl kernel.ostype was set to Plan 9 and is Linux"]
+        );
         assert!(conditions.sysctls.contains_key("vm.dirty_ratio"));
     }
 }

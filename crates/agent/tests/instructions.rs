@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use calls::{PHASES, Took};
-use fsdyno_lab::{Guest, Lab, LabOptions, Machine, Parts, Watch, user_cache};
+use fsdyno_lab::{Cache, Guest, Lab, LabOptions, Machine, Parts, Watch};
 use fsdyno_record::mailbox::{self, Mailbox, Stage, Word};
 use fsdyno_record::{Bytes, guest as layout};
 use rustix::mount::{MountFlags, mount};
@@ -124,7 +124,8 @@ fn guest(folder: &Path) -> Result<Guest, String> {
         return Err(format!("cc: {}", String::from_utf8_lossy(&compiled.stderr)));
     }
     // The same kernel as the product's, brought if this machine has none yet.
-    let options = LabOptions { kernel: None, qemu: None, cache: user_cache(), offline: false };
+    let options =
+        LabOptions { kernel: None, qemu: None, cache: Cache::of_user().unwrap(), offline: false };
     let lab = Lab::find(&options, &|_| {}).map_err(|error| error.to_string())?;
     let parts = Parts {
         agent: std::env::current_exe().map_err(|error| error.to_string())?,

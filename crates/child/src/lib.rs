@@ -7,6 +7,6 @@ pub mod orphans;
 pub mod process;
 pub mod seat;
 
-pub use memory::{Mapped, SharedMailbox, memory_file};
+pub use memory::{Mapped, SharedMailbox, memory_file, sealed_file};
 pub use process::{Ended, Process};
 pub use seat::Seat;

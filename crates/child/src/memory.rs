@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 
@@ -16,6 +16,18 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// What memfd_create(2) reports.
 pub fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?))
+}
+
+/// A file in memory with these bytes, which nobody can change any more.
+///
+/// # Errors
+/// What memfd_create(2) or write(2) reports.
+pub fn sealed_file(name: &CStr, bytes: &[u8]) -> io::Result<File> {
+    let mut file = memory_file(name)?;
+    file.write_all(bytes)?;
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
 }
 
 /// The first bytes of a file, to read.
@@ -136,6 +148,15 @@ mod tests {
         let mut bytes = [0; 5];
         shared.file.read_exact_at(&mut bytes, 4096).unwrap();
         assert_eq!(&bytes, b"a job");
+    }
+
+    #[test]
+    fn a_sealed_file_has_its_bytes_and_keeps_them() {
+        let file = sealed_file(c"sealed", b"bytes").unwrap();
+        let mut bytes = [0; 5];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"bytes");
+        assert!(file.write_at(b"other", 0).is_err() && file.set_len(0).is_err());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::{Context, Spec, SpecError, memory, period};
 /// A plan that differs from all of these: the first difference, what the plan has there, and what is right.
 pub fn again(stored: &FilesystemPlan, medium: &MediumPlan) -> Result<FilesystemPlan, SpecError> {
     let (context, size) = match medium {
-        MediumPlan::Lab(lab) => (Context::Lab, lab.size),
+        MediumPlan::Lab(lab) => (Context::of_lab(lab.raid), lab.size),
         MediumPlan::Device(_) => (Context::Host, None),
         MediumPlan::Directory { .. } | MediumPlan::Model(_) => {
             let problem = "it has commands of a file system, and nothing is made on its medium";

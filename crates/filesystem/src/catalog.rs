@@ -158,6 +158,9 @@ pub struct Addition {
     /// Only in the lab, where the disk reads zeros wherever nobody has written.
     #[serde(default)]
     pub lab: bool,
+    /// Not on an array of disks.
+    #[serde(default)]
+    pub one_disk: bool,
     /// First version of mkfs that knows them.
     pub since: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! From a spec and the catalog to the commands of a trial.
 
-use fsdyno_record::plan::{BelowPlan, FilesystemPlan};
+use fsdyno_record::plan::{BelowPlan, FilesystemPlan, RaidPlan};
 use fsdyno_record::suggest;
 
 use crate::catalog::{self, Addition, Filesystem, Ground, Journal};
@@ -13,8 +13,21 @@ use crate::{Spec, SpecError, mount, version};
 pub enum Context {
     /// In the lab, on a modelled disk that nobody has written to and that reads zeros.
     Lab,
+    /// In the lab, on an array of such disks.
+    LabArray,
     /// On a loop file or a real device, which may hold anything.
     Host,
+}
+
+impl Context {
+    /// That of a lab's plan.
+    pub fn of_lab(raid: Option<RaidPlan>) -> Context {
+        if raid.is_some() { Context::LabArray } else { Context::Lab }
+    }
+
+    fn is_lab(self) -> bool {
+        self != Context::Host
+    }
 }
 
 impl Filesystem {
@@ -313,7 +326,8 @@ const NEVER: &[(&str, &str)] = &[
 const SECURITY: &[&str] = &["context", "fscontext", "defcontext", "rootcontext"];
 
 fn holds(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
-    let place = !addition.lab || context == Context::Lab;
+    let place =
+        (!addition.lab || context.is_lab()) && (!addition.one_disk || context != Context::LabArray);
     let known = match (&addition.since, tool) {
         (None, _) => true,
         (Some(since), Some(line)) => version::at_least(line, since),
@@ -342,7 +356,7 @@ fn check_program(program: &str, context: Context) -> Result<(), SpecError> {
     };
     let top = OF_THE_GUEST.iter().find(|top| path.split('/').next() == top.strip_prefix('/'));
     match top {
-        Some(top) if context == Context::Lab => Err(SpecError::new(
+        Some(top) if context.is_lab() => Err(SpecError::new(
             format!(
                 "'{program}' cannot be put into a guest of the lab, which has something of its own at {top}"
             ),
@@ -437,6 +451,22 @@ mod tests {
         let typed = mkfs("xfs -m crc=0 -l size=64m");
         assert!(typed.contains("-m uuid={uuid},crc=0 -K -l size=64m {device}"), "{typed}");
         assert!(mkfs("reiserfs --hash=tea").contains(" -h tea "));
+    }
+
+    #[test]
+    fn a_single_modelled_disk_has_no_stripes_whatever_its_driver_says() {
+        let mkfs = |text: &str, context| {
+            let spec = Spec::parse(text).unwrap();
+            catalog::get(&spec.kind).unwrap().plan(&spec, context, NEW).unwrap().mkfs.join(" ")
+        };
+        for kind in ["ext2", "ext3", "ext4", "fuse2fs"] {
+            assert!(mkfs(kind, Context::Lab).contains(",stripe_width=0"), "{kind}");
+            assert!(!mkfs(kind, Context::LabArray).contains("stripe"), "{kind}");
+            assert!(mkfs(kind, Context::LabArray).contains("nodiscard"), "{kind}");
+            assert!(!mkfs(kind, Context::Host).contains("stripe"), "{kind}");
+        }
+        let typed = mkfs("ext4 -E stripe_width=8", Context::Lab);
+        assert!(typed.contains("stripe_width=8") && !typed.contains("stripe_width=0"), "{typed}");
     }
 
     #[test]

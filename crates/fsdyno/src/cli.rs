@@ -483,7 +483,7 @@ pub struct Doctor {
     /// devices, and in this directory folders and files [default directory: the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
-    /// Empty the caches of booted guests and made disks; what is needed again is made again
+    /// Empty the caches of unpacked kernels, booted guests and made disks; what is needed again is made again
     #[arg(long, conflicts_with = "clean")]
     pub clear_caches: bool,
     /// How it is written

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_filesystem::Author;
-use fsdyno_lab::{Lab, LabError, LabOptions, user_cache};
+use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_media::{Made, Room};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::IssuerPlan;
@@ -380,10 +380,9 @@ pub fn venues(
             Place::Lab(_) => {
                 let (labs, names) = labs(run, mode)?;
                 let place = Place::Lab(lab_place(run, names, true));
-                let venue = labs.map(|labs| {
-                    Box::new(lab_of(run, labs, inputs, results, stop)) as Box<dyn Venue>
-                });
-                (venue, place)
+                let venue =
+                    labs.map(|labs| lab_of(run, labs, inputs, results, stop)).transpose()?;
+                (venue.map(|venue| Box::new(venue) as Box<dyn Venue>), place)
             }
         };
         venues.push((place.clone(), venue));
@@ -398,14 +397,15 @@ fn lab_of(
     inputs: Inputs,
     results: &Path,
     stop: &Arc<AtomicBool>,
-) -> LabVenue {
+) -> Result<LabVenue, LabError> {
     let attention =
         Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
-    LabVenue::new(labs, executable(), std::env::temp_dir(), user_cache())
+    let venue = LabVenue::new(labs, executable(), std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_logs(run.keep_log.then(|| results.to_path_buf()))
         .with_changes(run.changes.clone())
-        .with_attention(attention)
+        .with_attention(attention);
+    Ok(venue)
 }
 
 /// The lab for a command that runs nowhere else, and the place with the kernels' releases.
@@ -418,7 +418,7 @@ pub fn lab_venue(
     stop: &Arc<AtomicBool>,
 ) -> Result<(LabVenue, Place), Failure> {
     let (labs, names) = labs(run, Mode::Run)?;
-    let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop);
+    let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
     Ok((venue, Place::Lab(lab_place(run, names, true))))
 }
 
@@ -442,7 +442,8 @@ fn labs(run: &Run, mode: Mode) -> Result<(Option<Vec<Lab>>, Vec<String>), Failur
                 labs.push(lab);
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
-                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &user_cache(), &tell)?;
+                let cache = Cache::of_user()?;
+                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &cache, &tell)?;
                 say(&format!(
                     "fsdyno: kernel {release} is not here; the run downloads it, and only then knows what it has"
                 ));
@@ -488,7 +489,7 @@ fn kernels(run: &Run) -> Vec<Option<String>> {
 }
 
 fn find_lab(kernel: Option<String>, offline: bool) -> Result<Lab, LabError> {
-    Lab::find(&LabOptions { kernel, qemu: None, cache: user_cache(), offline }, &tell)
+    Lab::find(&LabOptions { kernel, qemu: None, cache: Cache::of_user()?, offline }, &tell)
 }
 
 fn tell(line: &str) {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::{code, stderr};
-use fsdyno_lab::{probe_qemu, user_cache};
+use fsdyno_lab::{Cache, probe_qemu};
 use serde_json::Value;
 
 fn fsdyno(folder: &Path, words: &str) -> Command {
@@ -25,7 +25,7 @@ fn fsdyno(folder: &Path, words: &str) -> Command {
     command
         .current_dir(folder)
         .stdin(Stdio::null())
-        .env("XDG_CACHE_HOME", user_cache().parent().unwrap())
+        .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
         .env("PATH", path)
         .args(words.split_whitespace());
     command

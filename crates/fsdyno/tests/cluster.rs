@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{code, run, stderr};
-use fsdyno_lab::user_cache;
+use fsdyno_lab::Cache;
 use fsdyno_record::Nanos;
 use serde_json::Value;
 
@@ -48,7 +48,11 @@ fn program() -> PathBuf {
 fn in_lab(folder: &Path, words: &[&str]) -> std::process::Output {
     let mut command = Command::new(program());
     command.current_dir(folder).stdin(Stdio::null());
-    command.env("XDG_CACHE_HOME", user_cache().parent().unwrap()).args(words).output().unwrap()
+    command
+        .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
+        .args(words)
+        .output()
+        .unwrap()
 }
 
 #[test]

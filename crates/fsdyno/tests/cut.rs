@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fsdyno_lab::{Lab, LabOptions, user_cache};
+use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Bytes, Job};
@@ -94,7 +94,8 @@ fn differ_elsewhere(medium: &File, visible: &File, volatile: &[(u64, u64)]) -> O
 
 #[test]
 fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
-    let options = LabOptions { kernel: None, qemu: None, cache: user_cache(), offline: false };
+    let options =
+        LabOptions { kernel: None, qemu: None, cache: Cache::of_user().unwrap(), offline: false };
     let lab = match Lab::find(&options, &|_| {}) {
         Ok(lab) => lab,
         Err(error) => {
@@ -105,7 +106,12 @@ fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
     };
     let folder = tempfile::tempdir().unwrap();
     let job = job(lab.kernel_release());
-    let venue = LabVenue::new(vec![lab], program(), folder.path().into(), fsdyno_lab::user_cache());
+    let venue = LabVenue::new(
+        vec![lab],
+        program(),
+        folder.path().into(),
+        fsdyno_lab::Cache::of_user().unwrap(),
+    );
     let mut now = |progress: &Progress| {
         progress.stage == Stage::Running && progress.phase == 1 && progress.ops_done > 10_000
     };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::{code, stderr, stdout};
-use fsdyno_lab::user_cache;
+use fsdyno_lab::Cache;
 use serde_json::Value;
 
 fn fsdyno(folder: &Path, words: &str) -> Output {
@@ -17,7 +17,7 @@ fn fsdyno(folder: &Path, words: &str) -> Output {
     Command::new(built.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fsdyno"))))
         .current_dir(folder)
         .stdin(Stdio::null())
-        .env("XDG_CACHE_HOME", user_cache().parent().unwrap())
+        .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
         .args(words.split_whitespace())
         .output()
         .unwrap()

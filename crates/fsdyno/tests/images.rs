@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{code, lines, stderr, wait_until};
-use fsdyno_lab::user_cache;
+use fsdyno_lab::Cache;
 use serde_json::Value;
 
 /// A folder with a cache of its own, which has the user's kernels and nothing else; none, said aloud,
@@ -23,8 +23,9 @@ fn lab() -> Option<Lab> {
     let cache = folder.path().join("cache/fsdyno");
     std::fs::create_dir_all(&cache).unwrap();
     for kept in ["kernels", "vmlinux"] {
-        std::fs::create_dir_all(user_cache().join(kept)).unwrap();
-        std::os::unix::fs::symlink(user_cache().join(kept), cache.join(kept)).unwrap();
+        std::fs::create_dir_all(Cache::of_user().unwrap().path().join(kept)).unwrap();
+        std::os::unix::fs::symlink(Cache::of_user().unwrap().path().join(kept), cache.join(kept))
+            .unwrap();
     }
     let lab = Lab(folder);
     let seen = lab.fsdyno("doctor").output().unwrap();

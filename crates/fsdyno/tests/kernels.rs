@@ -105,3 +105,49 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
                 --release --locked -p fsdyno --test kernels\n";
     std::fs::write(&docs, format!("{first}\n\n{KERNELS}\n\n{head}\n{table}")).unwrap();
 }
+
+/// What the disk's file says is so on each kernel, so that two kernels are compared on one disk.
+#[test]
+fn a_newer_kernel_has_the_same_disk_and_what_its_driver_has_of_its_own_is_told() {
+    let Some(folder) = lab::lab() else { return };
+    let mut here = lab::fsdyno(lab::ours(), folder.path(), "list kernels --format json");
+    let here: Vec<Value> = serde_json::from_slice(&here.output().unwrap().stdout).unwrap();
+    let has =
+        |begin: &str| here.iter().any(|it| it["release"].as_str().unwrap().starts_with(begin));
+    if !full() && !(has("6.1.") && has("6.12.")) {
+        skipped("kernel 6.12 is not here, and would be downloaded (make test-full)");
+        return;
+    }
+    let words = "dirops --set files=20 --size 1G --kernel 6.1 --kernel 6.12 --fs ext4 --fs ext2 --fs xfs --out out";
+    let output = lab::run(folder.path(), words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trials = trials(&folder.path().join("out"));
+    let (new, old): (Vec<&Value>, Vec<&Value>) = trials
+        .iter()
+        .partition(|trial| trial["conditions"]["kernel"].as_str().unwrap().starts_with("6.12."));
+    assert_eq!((new.len(), old.len()), (3, 3));
+    for (new, old) in new.iter().zip(&old) {
+        let [new, old] = [&new["conditions"], &old["conditions"]];
+        let keys = [
+            "rotational",
+            "scheduler",
+            "nr_requests",
+            "max_sectors_kb",
+            "read_ahead_kb",
+            "write_cache",
+        ];
+        for key in keys {
+            assert_eq!(new["queue"][key], old["queue"][key], "{key}");
+        }
+        assert_eq!(old["queue"]["read_ahead_kb"], "128");
+        for key in ["RAID stripe width", "sunit", "swidth"] {
+            assert_eq!(new["features"][key], old["features"][key], "{key}");
+        }
+        assert!(!new["mount"].as_str().unwrap().contains("stripe"), "{new}");
+        assert_eq!(new["mkfs"], old["mkfs"]);
+    }
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.";
+    assert!(told.contains(line), "{told}");
+}

@@ -56,7 +56,7 @@ impl Scene {
             .args(words)
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
-            .env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap())
+            .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap())
             .env(&self.token, "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -19,7 +19,7 @@ fn start(folder: &Path, words: &str, out: &str) -> Child {
         .args(["run"])
         .args(words.split_whitespace().map(|word| word.replace('~', " ")))
         .args(["--out", out])
-        .env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap())
+        .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

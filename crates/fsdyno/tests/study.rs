@@ -601,7 +601,7 @@ fn in_the_lab_a_study_in_two_parts_stores_what_one_in_one_stores() {
             .current_dir(folder.path())
             .args(["study", "./my.toml", "--only", "curve", "--jobs", "2"])
             .args(words.split_whitespace())
-            .env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap())
+            .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap())
             .output()
             .unwrap();
         assert_eq!(code(&output), 0, "{}", stderr(&output));

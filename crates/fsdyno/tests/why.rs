@@ -158,7 +158,7 @@ fn places(bytes: &[u8], text: &str) -> Vec<usize> {
 /// A kernel that no release finds: the one of the cache with another name in it, as long as its own, and the
 /// folder of its modules, which fit it (their symbols' checksums are the same).
 fn own_kernel(folder: &Path, called: &str) -> String {
-    let cache = fsdyno_lab::user_cache();
+    let cache = fsdyno_lab::Cache::of_user().unwrap().path().to_path_buf();
     let release = std::fs::read_to_string(cache.join("kernels/default")).unwrap();
     let release = release.trim();
     let own = format!("{}{called}", &release[..release.len() - called.len()]);
@@ -166,7 +166,6 @@ fn own_kernel(folder: &Path, called: &str) -> String {
     let images = std::fs::read_dir(cache.join("vmlinux")).unwrap();
     let images = images.map(|entry| entry.unwrap().path());
     let mut image = images
-        .filter(|path| path.extension().is_none())
         .map(|path| std::fs::read(path).unwrap())
         .find(|bytes| !places(bytes, &banner).is_empty())
         .unwrap();

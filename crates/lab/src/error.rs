@@ -23,6 +23,14 @@ pub enum LabError {
     /// No kernel fits, and none could be brought.
     #[error("find a kernel: {0}")]
     NoKernel(String),
+    /// Other users could change what the lab keeps.
+    #[error("keep kernels in {folder}: {reason}")]
+    UnsafeCache {
+        /// The folder of the cache.
+        folder: PathBuf,
+        /// Who could change what.
+        reason: String,
+    },
     /// Guests cannot run on this host's own CPU.
     #[error("use KVM: {0}")]
     NoKvm(String),
@@ -98,7 +106,7 @@ impl LabError {
             | NoTool(_)
             | NoLibrary { .. } => true,
             NoModule { .. } => true,
-            WrongKernel { .. } | BadFile { .. } | Io { .. } => false,
+            UnsafeCache { .. } | WrongKernel { .. } | BadFile { .. } | Io { .. } => false,
         }
     }
 
@@ -115,6 +123,9 @@ impl LabError {
             NoKernel(_) => "apt-get update, so that apt knows linux-image-amd64 (Debian) or \
                             linux-image-generic (Ubuntu); or give a kernel of your own with \
                             --kernel IMAGE:MODULES"
+                .into(),
+            UnsafeCache { .. } => "give the cache a folder that only its user can change: \
+                                   XDG_CACHE_HOME=FOLDER (for root, XDG_CACHE_HOME=/var/cache)"
                 .into(),
             NoKvm(_) => {
                 "leave --accel kvm out: virtual time needs no KVM, and its digits repeat".into()
@@ -227,6 +238,15 @@ pub enum RunError {
         /// The folder.
         workdir: PathBuf,
     },
+    /// A file that the lab's identity names is another by now.
+    #[error("use {path}: it was replaced after the lab's identity was taken")]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(LabError),
     /// The watcher asked to stop.
     #[error("finish: stopped on request")]
     Stopped,
@@ -253,23 +273,24 @@ impl RunError {
             | Deadline { console, .. }
             | Died { console, .. }
             | Unguarded { console } => console,
-            OutOfSpace { .. } | Stopped | Job(_) | Host { .. } => &[],
+            OutOfSpace { .. } | Replaced { .. } | Cache(_) | Stopped | Job(_) | Host { .. } => &[],
         }
     }
 
     /// What may help.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            RunError::OutOfSpace { .. } => {
-                Some("free some space, or set TMPDIR to a larger file system")
-            }
-            RunError::Unguarded { .. } => Some(
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            RunError::Cache(error) => return error.hint(),
+            RunError::OutOfSpace { .. } => "free some space, or set TMPDIR to a larger file system",
+            RunError::Replaced { .. } => "start again, once nothing is being installed",
+            RunError::Unguarded { .. } => {
                 "use a QEMU that is linked dynamically with glibc (apt-get install \
                  qemu-system-x86), on a host that executes files in memory (sysctl \
-                 vm.memfd_noexec is 0 or 1)",
-            ),
-            _ => None,
-        }
+                 vm.memfd_noexec is 0 or 1)"
+            }
+            _ => return None,
+        };
+        Some(hint.into())
     }
 }
 

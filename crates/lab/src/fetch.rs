@@ -2,12 +2,15 @@
 //! folder, unpacked there. The system's own package lists are read and never written; a release
 //! that they do not have is looked for with lists of our own, of Debian's suites.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fsdyno_record::canonical::sha256_hex;
 use tempfile::TempDir;
 
+use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::kernel::{begins, by_version};
 
@@ -25,7 +28,7 @@ const SUITES: &[&str] =
 /// [`LabError::NoKernel`] with what apt said.
 pub fn kernel(
     wish: Option<&str>,
-    cache: &Path,
+    cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<(String, TempDir), LabError> {
     let (apt, release) = find(wish, cache, say)?;
@@ -37,12 +40,12 @@ pub fn kernel(
 ///
 /// # Errors
 /// [`LabError::NoKernel`] where no list has one.
-pub fn release(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<String, LabError> {
+pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
     Ok(find(wish, cache, say)?.1)
 }
 
 /// The lists that have the kernel, and its release.
-fn find(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<(Apt, String), LabError> {
+fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<(Apt, String), LabError> {
     let system = Apt { options: Vec::new() };
     let (apt, image) = match wish {
         None => {
@@ -68,6 +71,16 @@ fn find(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<(Apt, St
     Ok((apt, image.trim_start_matches("linux-image-").to_string()))
 }
 
+/// Only signed lists count, whatever apt's own settings are, and they say SHA-256.
+const SIGNED: &[&str] = &[
+    "-o",
+    "Acquire::AllowInsecureRepositories=false",
+    "-o",
+    "APT::Get::AllowUnauthenticated=false",
+    "-o",
+    "Acquire::ForceHash=SHA256",
+];
+
 /// apt with a set of package lists.
 struct Apt {
     options: Vec<String>,
@@ -76,7 +89,7 @@ struct Apt {
 impl Apt {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.args(&self.options).env("LC_ALL", "C");
+        command.args(SIGNED).args(&self.options).env("LC_ALL", "C");
         command
     }
 
@@ -104,10 +117,14 @@ impl Apt {
     }
 
     /// Downloads and unpacks all packages of one release.
-    fn unpack(&self, release: &str, cache: &Path, say: &dyn Fn(&str)) -> Result<TempDir, LabError> {
+    fn unpack(
+        &self,
+        release: &str,
+        cache: &Cache,
+        say: &dyn Fn(&str),
+    ) -> Result<TempDir, LabError> {
         let failed = |what: &str, why: String| LabError::NoKernel(format!("{what}: {why}"));
-        let temporary = tempfile::Builder::new().prefix(".unpack-").tempdir_in(cache);
-        let temporary = temporary.map_err(LabError::io("create a folder in", cache))?;
+        let [packages, root] = [temporary_in(cache)?, temporary_in(cache)?];
         // Ubuntu keeps modules in packages of their own; Debian has no such packages.
         for (package, needed) in [
             (format!("linux-image-{release}"), true),
@@ -118,35 +135,62 @@ impl Apt {
                 continue;
             }
             say(&format!("downloading {package}"));
-            let mut download = self.command("apt-get");
-            download.args(["download", "-q", &package]).current_dir(temporary.path());
-            run(&mut download)
+            let file = self
+                .download(&package, packages.path())
                 .map_err(|why| failed(&format!("apt-get download {package}"), why))?;
-        }
-        let root = tempfile::Builder::new().prefix(".unpack-").tempdir_in(cache);
-        let root = root.map_err(LabError::io("create a folder in", cache))?;
-        for package in packages(temporary.path())? {
             let mut unpack = Command::new("dpkg-deb");
-            unpack.arg("-x").arg(&package).arg(root.path());
+            unpack.args(["-x", "/proc/self/fd/0"]).arg(root.path()).stdin(file);
             run(&mut unpack).map_err(|why| failed("dpkg-deb -x", why))?;
         }
         Ok(root)
     }
+
+    /// Downloads a package; the open file has the bytes that the signed package list names.
+    fn download(&self, package: &str, folder: &Path) -> Result<File, String> {
+        let listed = self.output("apt-get", &["download", "--print-uris", "-q", package])?;
+        let (name, sha256) = file_and_hash(&listed).ok_or("apt names no SHA-256 of it")?;
+        let mut download = self.command("apt-get");
+        run(download.args(["download", "-q", package]).current_dir(folder))?;
+        let mut file = File::open(folder.join(name)).map_err(|error| error.to_string())?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        match sha256_hex(&bytes) {
+            found if found == sha256 => Ok(file),
+            found => Err(format!("{name} has the SHA-256 {found}, and the list says {sha256}")),
+        }
+    }
+}
+
+/// A folder that goes with its handle.
+fn temporary_in(cache: &Cache) -> Result<TempDir, LabError> {
+    let folder = cache.folder("")?;
+    let made = tempfile::Builder::new().prefix(".unpack-").tempdir_in(&folder);
+    made.map_err(LabError::io("create a folder in", &folder))
+}
+
+/// The name of the file and its hash in a line of `apt-get download --print-uris`:
+/// `'URI' NAME SIZE SHA256:HASH`.
+fn file_and_hash(listed: &str) -> Option<(&str, &str)> {
+    let line = listed.lines().find(|line| line.starts_with('\''))?;
+    let mut words = line.rsplit(' ');
+    let sha256 = words.next()?.strip_prefix("SHA256:")?;
+    let name = words.nth(1)?;
+    (!name.contains('/')).then_some((name, sha256))
 }
 
 /// Lists of Debian's suites in the cache folder, fetched anew: a kernel is brought rarely, and an
 /// old list names packages that are gone.
-fn own_lists(cache: &Path, say: &dyn Fn(&str)) -> Result<Apt, LabError> {
-    let folder = cache.join("apt");
+fn own_lists(cache: &Cache, say: &dyn Fn(&str)) -> Result<Apt, LabError> {
+    let folder = cache.folder("apt")?;
     let source = folder.join("sources.list");
-    for sub in ["lists/partial", "cache/archives/partial"] {
-        let sub = folder.join(sub);
-        fs::create_dir_all(&sub).map_err(LabError::io("create", &sub))?;
+    for sub in ["apt/lists/partial", "apt/cache/archives/partial"] {
+        cache.folder(sub)?;
     }
     let mirror = mirror_of_system();
     let lines: Vec<String> =
         SUITES.iter().map(|suite| format!("deb [arch=amd64] {mirror} {suite} main\n")).collect();
-    fs::write(&source, lines.concat()).map_err(LabError::io("write", &source))?;
+    cache::put(&folder, "sources.list", lines.concat().as_bytes())
+        .map_err(LabError::io("write", &source))?;
     let mut options = Vec::new();
     for (key, value) in [
         ("Dir::Etc::SourceList", source.clone()),
@@ -224,12 +268,6 @@ fn is_image(name: &str) -> bool {
         && !["rt", "cloud"].iter().any(|kind| version.split('-').any(|part| part == *kind))
 }
 
-fn packages(folder: &Path) -> Result<Vec<PathBuf>, LabError> {
-    let entries = fs::read_dir(folder).map_err(LabError::io("read", folder))?;
-    let paths = entries.flatten().map(|entry| entry.path());
-    Ok(paths.filter(|path| path.extension().is_some_and(|e| e == "deb")).collect())
-}
-
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.env("LC_ALL", "C").output().map_err(|error| error.to_string())?;
     if output.status.success() {
@@ -252,6 +290,16 @@ mod tests {
                       linux-modules-extra-6.8.0-45-generic, intel-microcode\n";
         assert_eq!(image_of_meta(ubuntu).as_deref(), Some("linux-image-6.8.0-45-generic"));
         assert_eq!(image_of_meta("Package: linux-image-amd64\n"), None);
+    }
+
+    #[test]
+    fn name_and_hash_are_read_from_what_apt_prints() {
+        let printed = "'http://deb.debian.org/pool/linux-image-6.1_6.1-2_amd64.deb' \
+                       linux-image-6.1_6.1-2_amd64.deb 70550672 SHA256:a86e\n";
+        assert_eq!(file_and_hash(printed), Some(("linux-image-6.1_6.1-2_amd64.deb", "a86e")));
+        assert_eq!(file_and_hash("'http://x/a.deb' ../a.deb 7 SHA256:a86e"), None);
+        assert_eq!(file_and_hash("'http://x/a.deb' a.deb 7 MD5Sum:a86e"), None);
+        assert_eq!(file_and_hash("W: nothing"), None);
     }
 
     #[test]

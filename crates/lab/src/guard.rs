@@ -8,12 +8,12 @@
 //! that forbids to execute memory.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use fsdyno_child::memory_file;
+use fsdyno_child::{memory_file, sealed_file};
 
 /// The library, an ELF shared object for the host.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.so"));
@@ -31,8 +31,7 @@ impl Guard {
     /// # Errors
     /// What memfd_create(2) or write(2) reports.
     pub fn new() -> io::Result<Guard> {
-        let mut library = memory_file(c"fsdyno-guard")?;
-        library.write_all(LIBRARY)?;
+        let library = sealed_file(c"fsdyno-guard", LIBRARY)?;
         let seen = memory_file(c"fsdyno-guard-seen")?;
         seen.set_len(16)?;
         Ok(Guard { library, seen })

@@ -73,6 +73,7 @@ mod tests {
             version: "7.2.22".into(),
             sha256: "aa".into(),
             firmware: [("bios-256k.bin".to_string(), "bb".to_string())].into(),
+            files: Vec::new(),
         }
     }
 

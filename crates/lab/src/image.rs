@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,8 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
+use crate::cache::Cache;
+use crate::digest;
 use crate::error::RunError;
 use crate::kept::Kept;
 use crate::run::Finished;
@@ -84,9 +85,9 @@ impl Image {
     }
 }
 
-/// Where images are kept below the folder of the cache.
-pub fn kept(cache: &Path) -> Kept {
-    Kept::new(cache.join("images"), LIMIT)
+/// Where images are kept.
+pub fn kept(cache: &Cache) -> Kept {
+    Kept::new(cache, "images", LIMIT, digest::of_file)
 }
 
 /// The image under `key`; if there is none, `run` makes its disks.
@@ -110,7 +111,7 @@ pub fn get(
         }
         write(file, &finished)
             .map_err(|error| RunError::Host { action: "keep the disks of a guest", error })?;
-        Ok(String::new())
+        Ok(())
     });
     let (file, _) = match found {
         Ok(found) => found,
@@ -246,7 +247,7 @@ mod tests {
     fn a_disk_is_made_once_and_laid_onto_others_byte_for_byte_without_its_zeros() {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().unwrap();
-        let kept = kept(folder.path());
+        let kept = kept(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Ok));
         let mut never = || panic!("it was made again");
         for run in [&mut make as &mut dyn FnMut() -> Result<Finished, RunError>, &mut never] {
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn a_failure_is_told_by_its_report_and_nothing_of_it_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = kept(folder.path());
+        let kept = kept(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Failed));
         let made = get(&kept, "key", &mut || true, &mut make).unwrap();
         assert!(matches!(made, Made::Failed(_)));
@@ -276,7 +277,8 @@ mod tests {
     fn an_image_of_another_disk_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut make = || Ok(finished(disk(), Outcome::Ok));
-        let made = get(&kept(folder.path()), "key", &mut || true, &mut make).unwrap();
+        let made =
+            get(&kept(&Cache::at(folder.path()).unwrap()), "key", &mut || true, &mut make).unwrap();
         let Made::Image(image) = made else { panic!("no image") };
         let other = tempfile::tempfile().unwrap();
         assert!(image.lay_onto(&[other]).is_err());

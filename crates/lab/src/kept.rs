@@ -1,13 +1,14 @@
 //! What is costly to make and kept between runs: snapshots of guests, images of disks.
 //!
-//! A folder with one file for each thing, named `KEY` or `KEY.SUFFIX`; the key says what decides it.
-//! A file appears under its name only when it is whole and on the medium, so a torn one is never
-//! used. Who needs what another process is making waits for it. All together take a limit at most,
-//! and the ones used longest ago go first. Any of them may be removed at any time.
+//! A folder with one file for each thing, named `KEY.HASH`; the key says what decides it, the hash what is
+//! in it. A file appears under its name only when it is whole and on the medium, and is used only if it
+//! still has its hash; another is removed and made again. Who needs what another process is making
+//! waits for it. All together take a limit at most, and the ones used longest ago go first. Any of them
+//! may be removed at any time.
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +16,7 @@ use fsdyno_record::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::cache::{self, Cache};
 use crate::error::RunError;
 
 /// Files that are locked while a thing is looked for or made: one for each first digit of a key, so
@@ -30,9 +32,13 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// A folder of such files.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    folder: PathBuf,
+    cache: Cache,
+    /// The folder's name in the cache.
+    name: &'static str,
     /// How much all of them may take on the host, in bytes.
     limit: u64,
+    /// The hash of what is in a file.
+    hash: fn(&File) -> io::Result<String>,
 }
 
 /// What a folder of kept files holds.
@@ -55,13 +61,18 @@ fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
 }
 
 impl Kept {
-    /// The files in `folder`, which together may take `limit` bytes.
-    pub fn new(folder: PathBuf, limit: u64) -> Kept {
-        Kept { folder, limit }
+    /// The files in a folder of the cache, which together may take `limit` bytes; `hash` reads one.
+    pub fn new(
+        cache: &Cache,
+        name: &'static str,
+        limit: u64,
+        hash: fn(&File) -> io::Result<String>,
+    ) -> Kept {
+        Kept { cache: cache.clone(), name, limit, hash }
     }
 
-    /// The file kept under `key` and the suffix of its name; if there is none, `make` writes it and
-    /// gives the suffix. `go_on` is asked while another is waited for.
+    /// The file kept under `key` and the hash of what is in it; if there is none, `make` writes it.
+    /// `go_on` is asked while another is waited for.
     ///
     /// # Errors
     /// What `make` reports, what the host refuses, and [`RunError::Stopped`].
@@ -69,12 +80,12 @@ impl Kept {
         &self,
         key: &str,
         go_on: &mut dyn FnMut() -> bool,
-        make: &mut dyn FnMut(&File) -> Result<String, E>,
+        make: &mut dyn FnMut(&File) -> Result<(), E>,
     ) -> Result<(File, String), E> {
-        fs::create_dir_all(&self.folder).map_err(host("make a folder of the cache"))?;
+        let folder = self.cache.folder(self.name).map_err(RunError::Cache)?;
         let stripe: String = key.chars().take(1).collect();
-        let lock = File::create(self.folder.join(format!("{LOCK}-{stripe}")))
-            .map_err(host("lock the cache"))?;
+        let lock =
+            lock_file(&folder.join(format!("{LOCK}-{stripe}"))).map_err(host("lock the cache"))?;
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             match error {
                 Errno::WOULDBLOCK if go_on() => std::thread::sleep(PERIOD),
@@ -82,18 +93,17 @@ impl Kept {
                 error => return Err(host("lock the cache")(error.into()).into()),
             }
         }
-        if let Some(found) = self.find(key).map_err(host("look into the cache"))? {
+        if let Some(found) = self.find(&folder, key).map_err(host("look into the cache"))? {
             return Ok(found);
         }
-        let unfinished = self.folder.join(format!("{UNFINISHED}-{stripe}"));
+        let unfinished = folder.join(format!("{UNFINISHED}-{stripe}"));
         // A killed maker may have left one; a reader of that file cannot exist.
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
         let file = create().map_err(host("write into the cache"))?;
-        let made = make(&file).and_then(|suffix| {
-            let kept = self.keep(key, &suffix, &file, &unfinished);
-            kept.map_err(host("keep a file in the cache"))?;
-            Ok((file, suffix))
+        let made = make(&file).and_then(|()| {
+            let kept = self.keep(&folder, key, &file, &unfinished);
+            Ok((file, kept.map_err(host("keep a file in the cache"))?))
         });
         if made.is_err() {
             let _ = fs::remove_file(&unfinished);
@@ -101,29 +111,36 @@ impl Kept {
         made
     }
 
-    fn find(&self, key: &str) -> io::Result<Option<(File, String)>> {
-        for entry in fs::read_dir(&self.folder)? {
+    /// The file under a key that still has its hash; others are removed.
+    fn find(&self, folder: &Path, key: &str) -> io::Result<Option<(File, String)>> {
+        for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let (found, suffix) = name.split_once('.').unwrap_or((name, ""));
-            if found == key {
-                let file = File::open(entry.path())?;
+            let Some((found, sha256)) = name.to_str().map(parts) else { continue };
+            if found != key {
+                continue;
+            }
+            let file =
+                File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(entry.path())?;
+            if (self.hash)(&file)? == sha256 {
                 // The time of its last use; a folder that cannot be written to is still good to read.
                 let _ = file.set_modified(SystemTime::now());
-                return Ok(Some((file, suffix.to_string())));
+                return Ok(Some((file, sha256.to_string())));
             }
+            fs::remove_file(entry.path())?;
         }
         Ok(None)
     }
 
-    fn keep(&self, key: &str, suffix: &str, file: &File, unfinished: &Path) -> io::Result<()> {
+    fn keep(&self, folder: &Path, key: &str, file: &File, unfinished: &Path) -> io::Result<String> {
+        let sha256 = (self.hash)(file)?;
         // Whatever has its name must be whole, also after the host lost its power.
         file.sync_all()?;
-        let dot = if suffix.is_empty() { "" } else { "." };
-        let path = self.folder.join(format!("{key}{dot}{suffix}"));
+        let path = folder.join(format!("{key}.{sha256}"));
         fs::rename(unfinished, &path)?;
-        self.make_room(&path)
+        cache::sync(folder)?;
+        self.make_room(&path)?;
+        Ok(sha256)
     }
 
     /// Removes files, the longest unused first, until all together keep to the limit; `but` stays.
@@ -161,8 +178,12 @@ impl Kept {
         Ok(all)
     }
 
+    fn folder(&self) -> PathBuf {
+        self.cache.path().join(self.name)
+    }
+
     fn entries(&self) -> io::Result<Vec<fs::DirEntry>> {
-        match fs::read_dir(&self.folder) {
+        match fs::read_dir(self.folder()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             entries => entries?.collect(),
         }
@@ -175,7 +196,7 @@ impl Kept {
     pub fn used(&self, what: &'static str) -> io::Result<KeptUse> {
         let whole = self.whole()?;
         let bytes = Bytes(whole.iter().map(|(_, size, _)| size).sum());
-        let (folder, limit) = (self.folder.clone(), Bytes(self.limit));
+        let (folder, limit) = (self.folder(), Bytes(self.limit));
         Ok(KeptUse { what, folder, files: whole.len(), bytes, limit })
     }
 
@@ -189,7 +210,7 @@ impl Kept {
         for entry in self.entries()? {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Some(stripe) = name.strip_prefix(UNFINISHED) else { continue };
-            let lock = File::create(self.folder.join(format!("{LOCK}{stripe}")))?;
+            let lock = lock_file(&self.folder().join(format!("{LOCK}{stripe}")))?;
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 fs::remove_file(entry.path())?;
             }
@@ -198,38 +219,57 @@ impl Kept {
     }
 }
 
+/// Key and hash in the name of a file.
+fn parts(name: &str) -> (&str, &str) {
+    name.split_once('.').unwrap_or((name, ""))
+}
+
+/// A file to be locked, empty, made if need be.
+fn lock_file(path: &Path) -> io::Result<File> {
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::{Read, Seek, Write};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::digest;
 
-    fn write(bytes: &'static [u8]) -> impl FnMut(&File) -> Result<String, RunError> {
-        move |mut file| {
-            file.write_all(bytes).map_err(host("write"))?;
-            Ok("suffix".into())
-        }
+    fn write(bytes: &'static [u8]) -> impl FnMut(&File) -> Result<(), RunError> {
+        move |mut file| file.write_all(bytes).map_err(host("write"))
     }
 
-    fn never(_: &File) -> Result<String, RunError> {
+    fn never(_: &File) -> Result<(), RunError> {
         panic!("it was made again")
     }
 
-    fn text(folder: &Path, name: &str) -> String {
+    fn of(folder: &tempfile::TempDir, limit: u64) -> Kept {
+        let cache = Cache::at(folder.path()).unwrap();
+        Kept::new(&cache, "things", limit, digest::of_file)
+    }
+
+    fn text(mut file: &File) -> String {
         let mut text = String::new();
-        File::open(folder.join(name)).unwrap().read_to_string(&mut text).unwrap();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
         text
     }
 
     #[test]
-    fn a_thing_is_made_once_and_found_again_with_its_suffix() {
+    fn a_thing_is_made_once_and_found_again_with_its_hash() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path().into(), 1 << 30);
+        let kept = of(&folder, 1 << 30);
         let (_, made) = kept.get("key", &mut || true, &mut write(b"whole")).unwrap();
-        let (_, found) = kept.get("key", &mut || true, &mut never).unwrap();
-        assert_eq!((made.as_str(), found.as_str()), ("suffix", "suffix"));
-        assert_eq!(text(folder.path(), "key.suffix"), "whole");
+        let (file, found) = kept.get("key", &mut || true, &mut never).unwrap();
+        assert_eq!((text(&file).as_str(), made), ("whole", found));
         kept.get("other", &mut || true, &mut write(b"else")).unwrap();
         assert_eq!(kept.used("things").unwrap().files, 2);
         assert_eq!(kept.clear().unwrap(), 2);
@@ -237,16 +277,31 @@ mod tests {
     }
 
     #[test]
+    fn what_was_changed_since_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = of(&folder, 1 << 30);
+        let (_, made) = kept.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        let path = kept.folder().join(format!("key.{made}"));
+        fs::write(&path, "#9 PWN").unwrap();
+        let (file, again) = kept.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        assert_eq!((text(&file).as_str(), again), ("#1 SMP", made));
+        // As an earlier fsdyno named what it kept.
+        fs::rename(&path, kept.folder().join("key")).unwrap();
+        kept.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        assert!(path.exists() && !kept.folder().join("key").exists());
+    }
+
+    #[test]
     fn nothing_is_kept_of_what_failed_or_was_killed() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path().into(), 1 << 30);
+        let kept = of(&folder, 1 << 30);
         let error = kept.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
         assert!(matches!(error, RunError::Stopped));
-        let left = folder.path().join("unfinished-k");
+        let left = kept.folder().join("unfinished-k");
         assert!(!left.exists());
         fs::write(&left, "of a killed maker, and longer than the next").unwrap();
-        kept.get("key", &mut || true, &mut write(b"whole")).unwrap();
-        assert_eq!(text(folder.path(), "key.suffix"), "whole");
+        let (file, _) = kept.get("key", &mut || true, &mut write(b"whole")).unwrap();
+        assert_eq!(text(&file), "whole");
         assert!(!left.exists());
         fs::write(&left, "of a killed maker").unwrap();
         assert_eq!(kept.clear().unwrap(), 1);
@@ -256,7 +311,7 @@ mod tests {
     #[test]
     fn two_who_need_the_same_one_make_it_once_and_who_is_stopped_waits_no_longer() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path().into(), 1 << 30);
+        let kept = of(&folder, 1 << 30);
         let makes = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -267,25 +322,27 @@ mod tests {
                         assert!(matches!(stopped, RunError::Stopped));
                         write(b"one")(file)
                     };
-                    kept.get("key", &mut || true, &mut make).unwrap();
+                    let (file, _) = kept.get("key", &mut || true, &mut make).unwrap();
+                    assert_eq!(text(&file), "one");
                 });
             }
         });
-        assert_eq!((makes.into_inner(), text(folder.path(), "key.suffix").as_str()), (1, "one"));
+        assert_eq!(makes.into_inner(), 1);
     }
 
     #[test]
     fn the_longest_unused_go_first_and_the_newest_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path().into(), 200 << 10);
+        let kept = of(&folder, 200 << 10);
+        let folder = kept.cache.folder("things").unwrap();
         for (age, name) in [(30, "b"), (20, "a"), (10, "c"), (40, "new")] {
-            let mut file = File::create(folder.path().join(name)).unwrap();
+            let mut file = File::create(folder.join(name)).unwrap();
             file.write_all(&[1; 100 << 10]).unwrap();
             file.sync_all().unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
-        kept.make_room(&folder.path().join("new")).unwrap();
-        let left = |name: &str| folder.path().join(name).exists();
+        kept.make_room(&folder.join("new")).unwrap();
+        let left = |name: &str| folder.join(name).exists();
         assert_eq!(["b", "a", "c", "new"].map(left), [false, false, true, true]);
     }
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, PARTS};
 
+use crate::cache::{self, Cache};
 use crate::error::LabError;
 use crate::fetch;
 use crate::payload;
@@ -35,7 +36,7 @@ pub struct Kernel {
 /// here and none can be brought.
 pub fn find(
     wish: Option<&str>,
-    cache: &Path,
+    cache: &Cache,
     offline: bool,
     say: &dyn Fn(&str),
 ) -> Result<Kernel, LabError> {
@@ -54,7 +55,7 @@ pub fn find(
 ///
 /// # Errors
 /// What [`find`] would say.
-pub fn would_be(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<String, LabError> {
+pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
     match find(wish, cache, true, say) {
         Ok(kernel) => Ok(kernel.release),
         Err(LabError::NoKernel(_)) => fetch::release(wish, cache, say),
@@ -63,7 +64,7 @@ pub fn would_be(wish: Option<&str>, cache: &Path, say: &dyn Fn(&str)) -> Result<
 }
 
 /// The kernels that need no download: installed ones and those in the cache, newest first.
-pub fn here(cache: &Path) -> Vec<Kernel> {
+pub fn here(cache: &Cache) -> Vec<Kernel> {
     let mut kernels = in_root(Path::new("/"));
     for root in folders(&kernel_folder(cache)) {
         kernels.extend(in_root(&root));
@@ -74,29 +75,22 @@ pub fn here(cache: &Path) -> Vec<Kernel> {
 }
 
 /// The kernel that [`find`] takes where none is named, if it needs no download.
-pub fn usual(cache: &Path) -> Option<Kernel> {
+pub fn usual(cache: &Cache) -> Option<Kernel> {
     default(cache, true, &|_| ()).ok()
 }
 
-/// Where the user's kernels are kept: below the cache folder of the XDG Base Directory
-/// Specification.
-pub fn user_cache() -> PathBuf {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    match (set("XDG_CACHE_HOME"), set("HOME")) {
-        (Some(folder), _) => Path::new(&folder).join("fsdyno"),
-        (None, Some(home)) if Path::new(&home).is_dir() => Path::new(&home).join(".cache/fsdyno"),
-        // A user without a home, as nobody is. SAFETY: getuid only returns a number.
-        _ => std::env::temp_dir().join(format!("fsdyno-cache-{}", unsafe { libc::getuid() })),
-    }
-}
-
 /// Where kernels are unpacked: one root folder each.
-fn kernel_folder(cache: &Path) -> PathBuf {
-    cache.join("kernels")
+const KERNELS: &str = "kernels";
+
+/// The file there that has the release of the kernel that was brought where none was named.
+const DEFAULT: &str = "default";
+
+fn kernel_folder(cache: &Cache) -> PathBuf {
+    cache.path().join(KERNELS)
 }
 
-fn default(cache: &Path, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, LabError> {
-    let mark = kernel_folder(cache).join("default");
+fn default(cache: &Cache, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, LabError> {
+    let mark = kernel_folder(cache).join(DEFAULT);
     let kept = fs::read_to_string(&mark).unwrap_or_default();
     if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == kept.trim()) {
         return Ok(kernel);
@@ -105,13 +99,15 @@ fn default(cache: &Path, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, La
         return Ok(kernel);
     }
     let kernel = bring(None, cache, offline, say)?;
-    fs::write(&mark, &kernel.release).map_err(LabError::io("write", &mark))?;
+    let folder = cache.folder(KERNELS)?;
+    cache::put(&folder, DEFAULT, kernel.release.as_bytes())
+        .map_err(LabError::io("write", &mark))?;
     Ok(kernel)
 }
 
 fn bring(
     wish: Option<&str>,
-    cache: &Path,
+    cache: &Cache,
     offline: bool,
     say: &dyn Fn(&str),
 ) -> Result<Kernel, LabError> {
@@ -121,14 +117,16 @@ fn bring(
             "{wanted} is here, and nothing was to be downloaded"
         )));
     }
-    let folder = kernel_folder(cache);
-    fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
+    let folder = cache.folder(KERNELS)?;
     let (release, unpacked) = fetch::kernel(wish, cache, say)?;
     let root = folder.join(&release);
-    // Whoever is first wins; a rename is atomic, and both brought the same package.
-    let kept = unpacked.keep();
-    if fs::rename(&kept, &root).is_err() {
-        fs::remove_dir_all(&kept).map_err(LabError::io("remove", &kept))?;
+    // What has its name is whole, also after the host lost its power. Whoever is first wins: a
+    // rename is atomic, and both brought the same package.
+    cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
+    if fs::rename(unpacked.path(), &root).is_ok() {
+        // It is no temporary folder any more.
+        let _ = unpacked.keep();
+        cache::sync(&folder).map_err(LabError::io("write", &folder))?;
     }
     let found = in_root(&root).into_iter().find(|kernel| kernel.release == release);
     found.ok_or_else(|| {
@@ -231,21 +229,23 @@ mod tests {
 
     #[test]
     fn the_newest_kernel_in_the_cache_that_fits_is_taken() {
-        let cache = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
         for release in ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.12.3-amd64"] {
             let kept = root(&[release]).keep();
-            fs::create_dir_all(kernel_folder(cache.path())).unwrap();
-            fs::rename(kept, kernel_folder(cache.path()).join(release)).unwrap();
+            cache.folder(KERNELS).unwrap();
+            fs::rename(kept, kernel_folder(&cache).join(release)).unwrap();
         }
-        let kernel = find(Some("6.1"), cache.path(), true, &silent).unwrap();
+        let kernel = find(Some("6.1"), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-56-amd64");
         assert!(kernel.image.is_file() && kernel.modules.ends_with("6.1.0-56-amd64"));
     }
 
     #[test]
     fn without_a_kernel_and_without_a_network_the_error_says_what_brings_one() {
-        let cache = tempfile::tempdir().unwrap();
-        let error = find(Some("0.99"), cache.path(), true, &silent).unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let error = find(Some("0.99"), &cache, true, &silent).unwrap_err();
         assert!(error.to_string().contains("no kernel 0.99 is here"), "{error}");
         assert!(error.is_missing() && error.hint().unwrap().contains("apt-get update"));
     }
@@ -253,17 +253,18 @@ mod tests {
     #[test]
     fn an_image_finds_its_modules_beside_it_or_where_it_is_told() {
         let root = root(&["6.1.0-9-amd64"]);
-        let cache = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
         let image = root.path().join("boot/vmlinuz-6.1.0-9-amd64");
         let image = image.to_str().unwrap();
-        let kernel = find(Some(image), cache.path(), true, &silent).unwrap();
+        let kernel = find(Some(image), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-9-amd64");
         let told = format!("{image}:{}", root.path().display());
         assert_eq!(
-            find(Some(&told), cache.path(), true, &silent).unwrap().modules,
+            find(Some(&told), &cache, true, &silent).unwrap().modules,
             root.path().join("lib/modules/6.1.0-9-amd64")
         );
-        let error = find(Some(&format!("{image}:/nowhere")), cache.path(), true, &silent);
+        let error = find(Some(&format!("{image}:/nowhere")), &cache, true, &silent);
         let error = error.unwrap_err();
         assert!(error.to_string().contains("no modules of 6.1.0-9-amd64"), "{error}");
         assert!(!error.is_missing());
@@ -271,8 +272,9 @@ mod tests {
 
     #[test]
     fn a_path_to_something_else_is_refused() {
-        let cache = tempfile::tempdir().unwrap();
-        let error = find(Some("/etc/passwd"), cache.path(), true, &silent).unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let error = find(Some("/etc/passwd"), &cache, true, &silent).unwrap_err();
         assert!(error.to_string().contains("neither a bzImage nor a vmlinux"), "{error}");
     }
 }

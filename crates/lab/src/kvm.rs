@@ -4,11 +4,15 @@
 //! hung in its firmware at 100 % CPU. So the lab's own kernel is booted without an initramfs: it
 //! panics for want of one, a panic reboots, and a reboot ends QEMU.
 
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::Process;
+
+use crate::qemu::path;
 
 /// Host time after which such a boot hangs; where KVM works it takes about two seconds.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -23,20 +27,21 @@ const PERIOD: Duration = Duration::from_millis(20);
 const WORDS: &str = "console=ttyS0 panic=-1 lsm= audit=0";
 
 /// Why KVM cannot be used; nothing where it can.
-pub fn probe(qemu: &Path, kernel: &Path) -> Result<(), String> {
+pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     let device = std::fs::File::options().read(true).write(true).open("/dev/kvm");
     device.map_err(|error| format!("/dev/kvm: {error}"))?;
     let mut command = Command::new(qemu);
     command.args(["-accel", "kvm", "-cpu", CPU, "-M", crate::qemu::MACHINE_TYPE, "-m", "256M"]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults"]);
-    command.args(["-no-user-config", "-no-reboot", "-append", WORDS, "-kernel"]).arg(kernel);
-    answer(command, DEADLINE)
+    command.args(["-no-user-config", "-no-reboot", "-append", WORDS]);
+    command.args(["-kernel", &path(kernel.as_raw_fd())]);
+    answer(command, &[kernel.as_fd()], DEADLINE)
 }
 
 /// Waits for a QEMU that is to end by itself. One that does not is killed when it is dropped.
-fn answer(command: Command, deadline: Duration) -> Result<(), String> {
+fn answer(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Result<(), String> {
     let mut process =
-        Process::start(command, &[]).map_err(|error| format!("start QEMU: {error}"))?;
+        Process::start(command, files).map_err(|error| format!("start QEMU: {error}"))?;
     let started = Instant::now();
     loop {
         match process.poll() {
@@ -70,11 +75,12 @@ mod tests {
     #[test]
     fn a_guest_that_hangs_is_told_from_one_that_ends_and_one_that_is_refused() {
         let limit = Duration::from_millis(300);
-        assert_eq!(answer(sh("exit 0"), DEADLINE), Ok(()));
-        let refused = answer(sh("echo no such accelerator >&2; exit 1"), DEADLINE).unwrap_err();
+        assert_eq!(answer(sh("exit 0"), &[], DEADLINE), Ok(()));
+        let refused =
+            answer(sh("echo no such accelerator >&2; exit 1"), &[], DEADLINE).unwrap_err();
         assert!(refused.contains("no such accelerator"), "{refused}");
         let started = Instant::now();
-        let hung = answer(sh("while :; do :; done"), limit).unwrap_err();
+        let hung = answer(sh("while :; do :; done"), &[], limit).unwrap_err();
         assert!(hung.contains("hangs") && started.elapsed() < DEADLINE, "{hung}");
     }
 }

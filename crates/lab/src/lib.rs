@@ -5,8 +5,10 @@
 //! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
 //! dies with the thread that waits for it, so nothing is left however a run ends.
 
+mod cache;
 mod change;
 pub mod config;
+mod digest;
 mod elf;
 mod error;
 mod fetch;
@@ -27,28 +29,31 @@ mod qmp;
 mod run;
 mod snapshot;
 mod tools;
+mod vmlinux;
 mod vmstate;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fsdyno_record::Nanos;
 use fsdyno_record::bounded::{self, PARTS};
-use fsdyno_record::canonical::sha256_hex;
 use fsdyno_record::guest::MODULE_LIST;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::CpuPlan;
 
+pub use cache::Cache;
 pub use change::Change;
 pub use error::{LabError, RunError};
 pub use identity::lab_id;
 pub use image::{Image, Made};
 pub use kept::{Kept, KeptUse};
 pub use kernel::{
-    Kernel, here as kernels_here, user_cache, usual as usual_kernel, would_be as kernel_would_be,
+    Kernel, here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
 };
 pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
@@ -61,6 +66,8 @@ pub use tools::find as find_program;
 
 use identity::Components;
 use initramfs::Archive;
+use probe::AsHashed;
+use vmlinux::Bootable;
 
 /// What a user can say about a lab.
 #[derive(Clone, Debug)]
@@ -70,8 +77,8 @@ pub struct LabOptions {
     pub kernel: Option<String>,
     /// A QEMU other than the one in PATH.
     pub qemu: Option<PathBuf>,
-    /// Where kernels are kept, such as ~/.cache/fsdyno.
-    pub cache: PathBuf,
+    /// Where kernels are kept.
+    pub cache: Cache,
     /// Nothing may be downloaded.
     pub offline: bool,
 }
@@ -84,9 +91,7 @@ pub struct Lab {
     /// What plans call it, where that is not its release.
     name: Option<String>,
     modules: Modules,
-    /// What QEMU boots: the vmlinux, or the bzImage where that vmlinux cannot be entered directly.
-    boots: PathBuf,
-    boots_sha256: String,
+    boots: Arc<Bootable>,
 }
 
 /// What goes into a guest.
@@ -113,8 +118,12 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Guest {
     qemu: PathBuf,
-    boots: PathBuf,
+    boots: Arc<Bootable>,
     initramfs: File,
+    /// The files that are used by their names, as they were when they were hashed.
+    files: Vec<AsHashed>,
+    /// The snapshots that were used, by key.
+    snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
     cpu: CpuPlan,
     words: String,
     components: Components,
@@ -132,8 +141,8 @@ impl Lab {
         let qemu = probe_qemu(options.qemu.as_deref())?;
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
         let modules = Modules::open(&kernel.modules, &kernel.release)?;
-        let (boots, boots_sha256) = bootable(&kernel, &options.cache)?;
-        Ok(Lab { qemu, kernel, name: None, modules, boots, boots_sha256 })
+        let boots = Arc::new(vmlinux::of(&kernel, &options.cache)?);
+        Ok(Lab { qemu, kernel, name: None, modules, boots })
     }
 
     /// The kernel's release, as `uname -r` prints it.
@@ -161,7 +170,7 @@ impl Lab {
     /// # Errors
     /// [`LabError::NoKvm`].
     pub fn probe_kvm(&self) -> Result<(), LabError> {
-        kvm::probe(&self.qemu.path, &self.boots).map_err(LabError::NoKvm)
+        kvm::probe(&self.qemu.path, &self.boots.file).map_err(LabError::NoKvm)
     }
 
     /// The kernel's files.
@@ -184,7 +193,7 @@ impl Lab {
     /// # Errors
     /// [`LabError`] for a tool, library or module that is not there.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
-        let (release, boots) = (&self.kernel.release, &self.boots_sha256);
+        let (release, boots) = (&self.kernel.release, &self.boots.sha256);
         let mut components =
             identity::of_machine(&self.qemu, release, boots, parts.cpu, &parts.words);
         let mut archive = Archive::new();
@@ -208,11 +217,13 @@ impl Lab {
         for (path, contents) in &parts.files {
             add(&format!("file {path}"), path, contents.clone());
         }
+        let mut files = self.qemu.files.clone();
         for tool in &parts.host_tools {
-            let contents = read(&tools::find(tool)?)?;
+            let (file, contents) = AsHashed::read(&tools::find(tool)?)?;
             identity::add_file(&mut components, format!("host tool {tool}"), &contents);
+            files.push(file);
         }
-        self.seal(&archive, components, parts, modules)
+        self.seal(&archive, components, parts, (modules, files))
     }
 
     /// Adds the modules with all that they need, and the list that the agent loads them by.
@@ -239,18 +250,19 @@ impl Lab {
         archive: &Archive,
         mut components: Components,
         parts: &Parts,
-        modules: Vec<Module>,
+        (modules, files): (Vec<Module>, Vec<AsHashed>),
     ) -> Result<Guest, LabError> {
         let bytes = archive.bytes();
         identity::add_file(&mut components, "initramfs".into(), &bytes);
         let memory = Path::new("memory for the initramfs");
-        let mut initramfs = fsdyno_child::memory_file(c"fsdyno-initramfs")
+        let initramfs = fsdyno_child::sealed_file(c"fsdyno-initramfs", &bytes)
             .map_err(LabError::io("create", memory))?;
-        initramfs.write_all(&bytes).map_err(LabError::io("write", memory))?;
         Ok(Guest {
             qemu: self.qemu.path.clone(),
-            boots: self.boots.clone(),
+            boots: Arc::clone(&self.boots),
             initramfs,
+            files,
+            snapshots: Mutex::default(),
             cpu: parts.cpu,
             words: parts.words.clone(),
             lab_id: identity::lab_id(&components),
@@ -306,7 +318,9 @@ impl Guest {
     /// # Errors
     /// What read(2) reports.
     pub fn kernel_image(&self) -> io::Result<Vec<u8>> {
-        fs::read(&self.boots)
+        let mut image = vec![0; self.boots.file.metadata()?.len() as usize];
+        self.boots.file.read_exact_at(&mut image, 0)?;
+        Ok(image)
     }
 
     /// The modules that it loads, in their order, as they are loaded.
@@ -329,25 +343,30 @@ impl Guest {
     }
 
     /// A snapshot of this guest on such a machine, booted and without a job: the one that is kept
-    /// in `cache` (~/.cache/fsdyno), or a new one, which takes as long as a boot: `say` is then told,
-    /// and `watch` may stop it.
+    /// in `cache`, or a new one, which takes as long as a boot: `say` is then told, and `watch` may stop it.
+    /// What is kept is read and hashed once; all that go on from it read the same open file.
     ///
     /// # Errors
     /// [`RunError`]; whatever it is, QEMU has ended.
     pub fn snapshot(
         &self,
         machine: &Machine,
-        cache: &Path,
+        cache: &Cache,
         say: &dyn Fn(&str),
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Snapshot, RunError> {
+    ) -> Result<Arc<Snapshot>, RunError> {
         let key = identity::lab_id(&identity::of_booted(&self.components, machine));
+        let used = || self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(snapshot) = used().get(&key) {
+            return Ok(Arc::clone(snapshot));
+        }
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
-        snapshot::get(&snapshot::kept(cache), &key, &mut go_on, |file| {
+        let snapshot = snapshot::get(&snapshot::kept(cache), &key, &mut go_on, |file| {
             say("boots a guest and saves it, once, to go on from there (--boot snapshot)");
             run::save(self.boots(), machine, file, &mut |progress| watch.borrow_mut()(progress))
-        })
+        })?;
+        Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
     /// The disks that a job makes ([`fsdyno_record::plan::Task::Make`]) in this guest on such a machine:
@@ -362,7 +381,7 @@ impl Guest {
         snapshot: Option<&Snapshot>,
         machine: &Machine,
         job: &[u8],
-        cache: &Path,
+        cache: &Cache,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Made, RunError> {
         let components = snapshot.map_or(self.components.clone(), |it| self.components_from(it));
@@ -399,20 +418,22 @@ impl Guest {
     fn boots(&self) -> run::Boots<'_> {
         run::Boots {
             program: &self.qemu,
-            kernel: &self.boots,
+            kernel: &self.boots.file,
             initramfs: &self.initramfs,
+            files: &self.files,
             cpu: self.cpu,
             more_words: &self.words,
         }
     }
 }
 
-/// What the caches of guests and disks in `cache` (~/.cache/fsdyno) hold, each in a line of its own.
+/// What the caches of kernels, guests and disks hold, each in a line of its own.
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub fn caches(cache: &Path) -> io::Result<Vec<KeptUse>> {
+pub fn caches(cache: &Cache) -> io::Result<Vec<KeptUse>> {
     Ok(vec![
+        vmlinux::kept(cache).used("unpacked kernels")?,
         snapshot::kept(cache).used("snapshots of guests")?,
         image::kept(cache).used("images of disks")?,
     ])
@@ -423,8 +444,9 @@ pub fn caches(cache: &Path) -> io::Result<Vec<KeptUse>> {
 ///
 /// # Errors
 /// A file that cannot be removed.
-pub fn clear_caches(cache: &Path) -> io::Result<usize> {
-    Ok(snapshot::kept(cache).clear()? + image::kept(cache).clear()?)
+pub fn clear_caches(cache: &Cache) -> io::Result<usize> {
+    let all = [vmlinux::kept(cache), snapshot::kept(cache), image::kept(cache)];
+    all.iter().map(Kept::clear).sum()
 }
 
 /// What is seen of a guest that has not begun.
@@ -437,48 +459,6 @@ const NOTHING_YET: Progress = Progress {
     now: Nanos(0),
     requests: 0,
 };
-
-/// What QEMU boots, with its hash: the vmlinux, cut out of the image once and kept in the cache.
-fn bootable(kernel: &Kernel, cache: &Path) -> Result<(PathBuf, String), LabError> {
-    let wrong =
-        |reason: String| LabError::WrongKernel { what: kernel.image.display().to_string(), reason };
-    let image = read(&kernel.image)?;
-    let image_sha256 = sha256_hex(&image);
-    let is_elf = image.starts_with(b"\x7fELF");
-    let folder = cache.join("vmlinux");
-    let kept = folder.join(&image_sha256);
-    let kept_sha256 = kept.with_extension("sha256");
-    if !is_elf {
-        // Whatever is kept is complete, since it was renamed into place; the hash comes last.
-        if let (true, Ok(sha256)) = (kept.is_file(), fs::read_to_string(&kept_sha256)) {
-            return Ok((kept, sha256));
-        }
-    }
-    let vmlinux = payload::vmlinux(&image).map_err(|error| wrong(error.to_string()))?;
-    match (payload::has_pvh_entry(&vmlinux), is_elf) {
-        (true, true) => Ok((kernel.image.clone(), image_sha256)),
-        (true, false) => {
-            let sha256 = sha256_hex(&vmlinux);
-            write_atomically(&folder, &kept, &vmlinux)?;
-            write_atomically(&folder, &kept_sha256, sha256.as_bytes())?;
-            Ok((kept, sha256))
-        }
-        // Slower, since the guest unpacks it, and just as exact.
-        (false, false) => Ok((kernel.image.clone(), image_sha256)),
-        (false, true) => {
-            Err(wrong("it was built without CONFIG_PVH; give its bzImage instead".into()))
-        }
-    }
-}
-
-fn write_atomically(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), LabError> {
-    fs::create_dir_all(folder).map_err(LabError::io("create", folder))?;
-    let mut file =
-        tempfile::NamedTempFile::new_in(folder).map_err(LabError::io("write", folder))?;
-    file.write_all(bytes).map_err(LabError::io("write", path))?;
-    file.persist(path).map_err(|error| LabError::io("write", path)(error.error))?;
-    Ok(())
-}
 
 fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     bounded::read(path, &PARTS).map_err(LabError::io("read", path))

@@ -175,14 +175,14 @@ fn unpack_lz4(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Write;
 
     const KERNEL: &[u8] = b"\x7fELF a kernel, a kernel, a kernel, a kernel, a kernel";
 
     /// A bzImage with one sector of setup code, `payload` at offset 64, and a version.
-    fn bz_image(payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn bz_image(payload: &[u8]) -> Vec<u8> {
         let mut image = vec![0; 1024 + 64];
         image[SETUP_SECTORS] = 1;
         image[MAGIC..MAGIC + 4].copy_from_slice(b"HdrS");
@@ -194,6 +194,29 @@ mod tests {
         image.extend_from_slice(payload);
         image.extend_from_slice(b"whatever follows the payload");
         image
+    }
+
+    /// An ELF file with nothing but the note that QEMU looks for.
+    pub(crate) fn pvh_kernel() -> Vec<u8> {
+        let mut elf = vec![0; 64];
+        elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        elf[32] = 64; // where the segments' headers begin
+        elf[54] = 56; // how long each is
+        elf[56] = 1; // how many there are
+        for word in [4u64, 120, 0, 0, 20, 20, 4] {
+            elf.extend(word.to_le_bytes());
+        }
+        for word in [4u32, 4, 18] {
+            elf.extend(word.to_le_bytes());
+        }
+        elf.extend(b"Xen\0entr");
+        elf
+    }
+
+    #[test]
+    fn the_note_of_the_entry_is_found() {
+        assert!(has_pvh_entry(&pvh_kernel()));
+        assert!(!has_pvh_entry(KERNEL) && !has_pvh_entry(&pvh_kernel()[..130]));
     }
 
     fn with_size(mut packed: Vec<u8>) -> Vec<u8> {

@@ -1,7 +1,9 @@
 //! The QEMU on this host: where it is, which version, and the files that decide its digits.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +24,41 @@ pub struct Qemu {
     pub sha256: String,
     /// Name of each file of firmware that a guest executes → its SHA-256.
     pub firmware: BTreeMap<String, String>,
+    /// All of these files.
+    pub(crate) files: Vec<AsHashed>,
+}
+
+/// A file as it was when it was hashed. It is used by its name later, and may be another by then: a package
+/// may be upgraded in the middle of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AsHashed {
+    pub path: PathBuf,
+    /// Device, number, size, and when it last changed, in seconds and nanoseconds.
+    stamp: (u64, u64, u64, i64, i64),
+}
+
+impl AsHashed {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<(AsHashed, Vec<u8>), LabError> {
+        let read = || -> io::Result<_> {
+            let mut file = File::open(path)?;
+            // Before it is read: what changes while it is read has changed since.
+            let stamp = stamp(&file.metadata()?);
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok((AsHashed { path: path.into(), stamp }, bytes))
+        };
+        read().map_err(LabError::io("read", path))
+    }
+
+    /// Whether it is still the same.
+    pub fn is_same(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|found| stamp(&found) == self.stamp)
+    }
+}
+
+fn stamp(found: &Metadata) -> (u64, u64, u64, i64, i64) {
+    (found.dev(), found.ino(), found.size(), found.ctime(), found.ctime_nsec())
 }
 
 /// The firmware that a machine without a screen and a network loads (seen with strace): the BIOS,
@@ -57,13 +94,20 @@ pub fn probe_qemu(wish: Option<&Path>) -> Result<Qemu, LabError> {
     }
     let folders = ask(&path, "-L help").map_err(&wrong)?;
     let folders: Vec<PathBuf> = folders.lines().map(PathBuf::from).collect();
-    let firmware = firmware_in(&folders).map_err(&wrong)?;
-    let mut program = fs::read(&path).map_err(LabError::io("read", &path))?;
-    // Where QEMU is built in modules, the emulation is one of them.
-    if let Some(module) = tcg_module() {
-        program.extend(fs::read(&module).map_err(LabError::io("read", &module))?);
+    let (mut firmware, mut files) = (BTreeMap::new(), Vec::new());
+    for (name, found) in firmware_in(&folders).map_err(&wrong)? {
+        let (file, bytes) = AsHashed::read(&found)?;
+        firmware.insert(name, sha256_hex(&bytes));
+        files.push(file);
     }
-    Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware })
+    // Where QEMU is built in modules, the emulation is one of them.
+    let mut program = Vec::new();
+    for part in [Some(path.clone()), tcg_module()].iter().flatten() {
+        let (file, bytes) = AsHashed::read(part)?;
+        program.extend(bytes);
+        files.push(file);
+    }
+    Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware, files })
 }
 
 /// The module that runs the guest's instructions, where Debian and Ubuntu put it; none where it is
@@ -94,14 +138,13 @@ fn version_of(text: &str) -> Option<String> {
     Some(text.lines().next()?.strip_prefix("QEMU emulator version ")?.trim().to_string())
 }
 
-fn firmware_in(folders: &[PathBuf]) -> Result<BTreeMap<String, String>, String> {
+fn firmware_in(folders: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>, String> {
     FIRMWARE
         .iter()
         .map(|name| {
             let file = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
             let file = file.ok_or_else(|| format!("its firmware {name} is not installed"))?;
-            let bytes = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            Ok((name.to_string(), sha256_hex(&bytes)))
+            Ok((name.to_string(), file))
         })
         .collect()
 }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +141,8 @@ pub enum OnStop {
 /// Open files that QEMU inherits; it finds them below /proc/self/fd.
 #[derive(Debug)]
 pub struct Inherited {
+    /// The kernel.
+    pub kernel: RawFd,
     /// The mailbox's memory.
     pub mailbox: RawFd,
     /// Where the serial console goes.
@@ -159,7 +161,6 @@ pub struct Inherited {
 
 /// QEMU's arguments.
 pub fn arguments(
-    kernel: &Path,
     cpu: CpuPlan,
     more_words: &str,
     machine: &Machine,
@@ -223,7 +224,7 @@ pub fn arguments(
         add("-object", format!("{backend},readonly=on"));
         add("-device", shared("input", INPUT_SLOT.into()));
     }
-    add("-kernel", kernel.display().to_string());
+    add("-kernel", path(files.kernel));
     add("-initrd", path(files.initramfs));
     let words = kernel_command_line(cpu, more_words);
     add(
@@ -263,7 +264,8 @@ fn shared(name: &str, slot: usize) -> String {
     format!("ivshmem-plain,memdev={name},addr={slot:#x},master=on")
 }
 
-fn path(file: RawFd) -> String {
+/// Where a child finds an open file that it inherits.
+pub fn path(file: RawFd) -> String {
     format!("/proc/self/fd/{file}")
 }
 
@@ -288,6 +290,7 @@ mod tests {
     /// Open files of a guest with nothing but its disks.
     fn files() -> Inherited {
         Inherited {
+            kernel: 8,
             mailbox: 3,
             console: 4,
             initramfs: 5,
@@ -299,8 +302,7 @@ mod tests {
     }
 
     fn line_with(files: &Inherited, on_stop: OnStop, disks: Vec<DiskRegion>) -> String {
-        let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
-        arguments(kernel, cpu, "", &machine(disks), on_stop, files).join(" ")
+        arguments(CpuPlan::default(), "", &machine(disks), on_stop, files).join(" ")
     }
 
     fn line(disks: Vec<DiskRegion>) -> String {
@@ -310,8 +312,8 @@ mod tests {
     #[test]
     fn kvm_has_its_own_timer_and_no_count_of_instructions() {
         let machine = Machine { accel: AccelPlan::Kvm, ..machine(one_disk()) };
-        let (kernel, cpu) = (Path::new("/k/vmlinux"), CpuPlan::default());
-        let line = arguments(kernel, cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
+        let cpu = CpuPlan::default();
+        let line = arguments(cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
         assert!(line.contains("-accel kvm ") && line.contains("-cpu Nehalem-v1 "), "{line}");
         assert!(!line.contains("icount") && !line.contains("noapictimer"), "{line}");
     }
@@ -355,7 +357,7 @@ mod tests {
             -device ivshmem-plain,memdev=mailbox,addr=0x10,master=on \
             -object memory-backend-file,id=disk0,mem-path=/proc/self/fd/6,size=8589934592B,share=on \
             -device ivshmem-plain,memdev=disk0,addr=0x11,master=on \
-            -kernel /k/vmlinux -initrd /proc/self/fd/5 -append console=ttyS0 loglevel=1 panic=-1 \
+            -kernel /proc/self/fd/8 -initrd /proc/self/fd/5 -append console=ttyS0 loglevel=1 panic=-1 \
             oops=panic norandmaps mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 \
             cgroup_disable=memory noapictimer tsc=reliable no_timer_check cryptomgr.notests \
             initcall_blacklist=load_system_certificate_list -- agent --guest \

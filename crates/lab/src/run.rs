@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::error::RunError;
 use crate::guard::Guard;
+use crate::probe::AsHashed;
 use crate::profile::{Begun, Code, Counts, Profile};
 use crate::qemu::{self, Inherited, Machine, OnStop};
 use crate::qmp::Qmp;
@@ -88,6 +89,7 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// A guest that runs.
 struct Run<'a> {
+    boots: Boots<'a>,
     machine: &'a Machine,
     process: Process,
     guard: Guard,
@@ -109,13 +111,24 @@ pub struct Boots<'a> {
     /// QEMU.
     pub program: &'a Path,
     /// The kernel.
-    pub kernel: &'a Path,
+    pub kernel: &'a File,
     /// The initramfs.
     pub initramfs: &'a File,
+    /// Files that must be the same as when they were hashed.
+    pub files: &'a [AsHashed],
     /// How fast its CPU is.
     pub cpu: CpuPlan,
     /// More words of the kernel's command line.
     pub more_words: &'a str,
+}
+
+impl Boots<'_> {
+    fn unchanged(&self) -> Result<(), RunError> {
+        match self.files.iter().find(|file| !file.is_same()) {
+            Some(file) => Err(RunError::Replaced { path: file.path.clone() }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Boots a guest, or lets a saved one go on, hands over the job, and waits for the report.
@@ -218,13 +231,14 @@ fn leave_shared_memory_out(control: &mut Qmp) -> io::Result<()> {
 
 impl<'a> Run<'a> {
     fn start(
-        boots: Boots<'_>,
+        boots: Boots<'a>,
         machine: &'a Machine,
         on_stop: OnStop,
         job: &[u8],
         code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
-        let Boots { program, kernel, initramfs, cpu, more_words } = boots;
+        let Boots { program, kernel, initramfs, cpu, more_words, files: _ } = boots;
+        boots.unchanged()?;
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
         mailbox.mailbox()?.put_job(job)?;
         let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
@@ -249,6 +263,7 @@ impl<'a> Run<'a> {
         };
         let (socket, theirs) = sockets.unzip();
         let files = Inherited {
+            kernel: kernel.as_raw_fd(),
             mailbox: mailbox.as_fd().as_raw_fd(),
             console: console.as_raw_fd(),
             initramfs: initramfs.as_raw_fd(),
@@ -258,10 +273,9 @@ impl<'a> Run<'a> {
             log: log.as_ref().map(AsRawFd::as_raw_fd).zip(log_size),
         };
         let mut command = Command::new(program);
-        command
-            .args(qemu::arguments(kernel, cpu, more_words, machine, on_stop, &files))
-            .env("LC_ALL", "C");
-        let mut inherited = vec![mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
+        command.args(qemu::arguments(cpu, more_words, machine, on_stop, &files)).env("LC_ALL", "C");
+        let mut inherited =
+            vec![kernel.as_fd(), mailbox.as_fd(), console.as_fd(), initramfs.as_fd()];
         inherited.extend(theirs.iter().map(AsFd::as_fd));
         inherited.extend(machine.input.iter().map(|file| file.as_fd()));
         inherited.extend(disks.iter().chain(&log).map(AsFd::as_fd));
@@ -284,6 +298,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let control = None;
         Ok(Run {
+            boots,
             machine,
             process,
             guard,
@@ -482,6 +497,7 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             ended = self.process.kill().map_err(&wait)?;
         }
+        self.boots.unchanged()?;
         // Blocks of stat(2) are of 512 bytes.
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());

@@ -1,18 +1,18 @@
 //! Snapshots of booted guests, kept between runs.
 //!
 //! A snapshot is one file of QEMU's (the guest's memory that is not zero, the state of its devices),
-//! named `KEY.SHA256`: the key says which guest and machine it is of, the hash what is in it
-//! ([`crate::vmstate`]). All of them may be removed at any time.
+//! kept under a key that says which guest and machine it is of, with the hash of what the guest could tell
+//! of it ([`crate::vmstate`]).
 
 use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use fsdyno_child::Mapped;
 use fsdyno_record::canonical::sha256_hex;
 
+use crate::cache::Cache;
 use crate::error::RunError;
 use crate::kept::Kept;
 use crate::vmstate;
@@ -49,9 +49,9 @@ impl Snapshot {
     }
 }
 
-/// Where snapshots are kept below the folder of the cache.
-pub fn kept(cache: &Path) -> Kept {
-    Kept::new(cache.join("snapshots"), LIMIT)
+/// Where snapshots are kept.
+pub fn kept(cache: &Cache) -> Kept {
+    Kept::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
 }
 
 /// The snapshot under `key`; if there is none, `make` saves one into the file it is given, and says
@@ -74,37 +74,45 @@ pub fn get(
 fn make_right(
     file: &File,
     make: &mut dyn FnMut(&File) -> Result<u64, RunError>,
-) -> Result<String, RunError> {
+) -> Result<(), RunError> {
     let host = |error| RunError::Host { action: "read a snapshot back", error };
-    for _ in 1..TRIES {
+    for left in (0..TRIES).rev() {
         let stopped = make(file)?;
-        let saved = examine(file).map_err(host)?;
-        if saved.clock.is_none_or(|clock| clock <= stopped.saturating_add(SLACK)) {
-            return Ok(saved.sha256);
+        make_loadable(file).map_err(host)?;
+        let clock = read(file).map_err(host)?.clock;
+        if left == 0 || clock.is_none_or(|clock| clock <= stopped.saturating_add(SLACK)) {
+            break;
         }
         file.set_len(0).and_then(|()| (&mut &*file).rewind()).map_err(host)?;
     }
-    make(file)?;
-    Ok(examine(file).map_err(host)?.sha256)
+    Ok(())
 }
 
-struct Examined {
+struct Contents {
     sha256: String,
     /// Not known where the file is of a form that is not known.
     clock: Option<u64>,
 }
 
-/// Makes the file loadable into a fresh machine, and reads what it is of.
-fn examine(file: &File) -> io::Result<Examined> {
-    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    for at in vmstate::placed(Mapped::new(file, length)?.as_ref()).unwrap_or_default() {
+/// Makes the file loadable into a fresh machine.
+fn make_loadable(file: &File) -> io::Result<()> {
+    for at in vmstate::placed(mapped(file)?.as_ref()).unwrap_or_default() {
         file.write_all_at(&[0; 8], at as u64)?;
     }
-    let bytes = Mapped::new(file, length)?;
+    Ok(())
+}
+
+/// Reads what the file is of.
+fn read(file: &File) -> io::Result<Contents> {
+    let bytes = mapped(file)?;
     Ok(match vmstate::read(bytes.as_ref()) {
-        Some(saved) => Examined { sha256: saved.sha256, clock: Some(saved.clock) },
-        None => Examined { sha256: sha256_hex(bytes.as_ref()), clock: None },
+        Some(saved) => Contents { sha256: saved.sha256, clock: Some(saved.clock) },
+        None => Contents { sha256: sha256_hex(bytes.as_ref()), clock: None },
     })
+}
+
+fn mapped(file: &File) -> io::Result<Mapped> {
+    Mapped::new(file, usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?)
 }
 
 #[cfg(test)]
@@ -133,7 +141,7 @@ mod tests {
     #[test]
     fn a_snapshot_is_made_once_and_read_from_its_beginning_by_each() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = kept(folder.path());
+        let kept = kept(&Cache::at(folder.path()).unwrap());
         let made = get(&kept, "key", &mut || true, write(b"saved")).unwrap();
         let found = get(&kept, "key", &mut || true, never).unwrap();
         assert_eq!(

@@ -15,9 +15,14 @@ pub fn to_string<T: Serialize>(value: &T) -> serde_json::Result<String> {
     serde_json::to_string(&value)
 }
 
+/// SHA-256 of some bytes.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
 /// SHA-256 of some bytes, in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    hex(&sha256(bytes))
 }
 
 fn hex(digest: &[u8]) -> String {

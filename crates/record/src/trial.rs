@@ -145,6 +145,9 @@ pub struct Conditions {
     /// What a reader must know: something asked for that could not be done here, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Settings of the plan that have another value here, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_in_effect: Vec<String>,
 }
 
 /// One of several modelled disks.

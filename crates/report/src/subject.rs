@@ -19,6 +19,7 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
     lines.extend(ages(trials));
     lines.extend(workloads(trials));
     lines.extend(labels(trials));
+    lines.extend(not_in_effect(trials));
     lines.iter().map(|line| clean(line)).collect()
 }
 
@@ -69,6 +70,36 @@ fn lab(trials: &[Trial]) -> Option<String> {
         );
     }
     Some(format!("lab ({}): {}", times.join("; "), parts.join("; ")))
+}
+
+/// `not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.96)`;
+/// which trials, where it is not so in all.
+fn not_in_effect(trials: &[Trial]) -> Vec<String> {
+    let mut all: Vec<&String> = Vec::new();
+    trials
+        .iter()
+        .flat_map(|trial| &trial.conditions.not_in_effect)
+        .for_each(|it| put(&mut all, it));
+    let line = |what: &String| {
+        let (with, without): (Vec<&Trial>, Vec<&Trial>) =
+            trials.iter().partition(|trial| trial.conditions.not_in_effect.contains(what));
+        let kernels = |trials: &[&Trial]| {
+            let mut kernels = Vec::new();
+            let all = trials.iter().filter_map(|trial| trial.plan.lab());
+            all.for_each(|lab| put(&mut kernels, lab.kernel.clone()));
+            kernels
+        };
+        let (theirs, others) = (kernels(&with), kernels(&without));
+        let whose = if without.is_empty() {
+            String::new()
+        } else if !theirs.is_empty() && theirs.iter().all(|kernel| !others.contains(kernel)) {
+            format!(" (kernel {})", theirs.join(", "))
+        } else {
+            format!(" ({} of {} trials)", with.len(), trials.len())
+        };
+        format!("not in effect: {what}{whose}")
+    };
+    all.into_iter().map(line).collect()
 }
 
 /// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files there, 815 removed on the way`; of several
@@ -287,6 +318,20 @@ mod tests {
                 "far = ext4 -J device={journal}",
             ]
         );
+    }
+
+    #[test]
+    fn a_setting_that_is_not_in_effect_is_a_line_which_says_where() {
+        let difference = "the disk's optimal_io_size is 0, and the guest's driver has 131072";
+        let mut trials = fixture::trials();
+        let last = |trials: &[Trial]| lines(trials).pop().unwrap();
+        let count = trials.len();
+        trials[0].conditions.not_in_effect.push(difference.into());
+        assert_eq!(last(&trials), format!("not in effect: {difference} (1 of {count} trials)"));
+        let MediumPlan::Lab(lab) = &mut trials[0].plan.medium else { panic!("not the lab") };
+        lab.kernel = "6.12.96".into();
+        assert_eq!(last(&trials), format!("not in effect: {difference} (kernel 6.12.96)"));
+        assert_eq!(last(&trials[..1]), format!("not in effect: {difference}"));
     }
 
     #[test]

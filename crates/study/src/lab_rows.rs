@@ -218,9 +218,9 @@ fn lab_row(
         )));
     }
     let then = then(period, spec, room)?;
-    let plan = top
-        .plan_as_then(spec, Context::Lab, version, then.as_ref())
-        .map_err(MatrixError::spec(text))?;
+    let context = Context::of_lab(lab.raid);
+    let plan =
+        top.plan_as_then(spec, context, version, then.as_ref()).map_err(MatrixError::spec(text))?;
     let second = spec.names_second_disk();
     Ok(Row {
         label: spec.name(),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use fsdyno_filesystem::{Filesystem, Ground};
-use fsdyno_lab::Modules;
+use fsdyno_lab::{LabError, Modules};
 
 use crate::{prerequisites, tools};
 
@@ -49,16 +49,20 @@ pub struct Here {
 impl Here {
     /// Looks at QEMU, at the kernels that are here, and at this host.
     pub fn look() -> Here {
-        let cache = fsdyno_lab::user_cache();
-        let usual = fsdyno_lab::usual_kernel(&cache);
+        let cache = fsdyno_lab::Cache::of_user();
+        let usual = cache.as_ref().ok().and_then(fsdyno_lab::usual_kernel);
         let kernel = usual.and_then(|kernel| {
             Some((kernel.release.clone(), Modules::open(&kernel.modules, &kernel.release).ok()?))
         });
-        let kernels = fsdyno_lab::kernels_here(&cache).into_iter().map(|kernel| kernel.release);
-        let no_lab = fsdyno_lab::probe_qemu(None).err().map(|error| {
-            let cure = error.hint().unwrap_or_else(|| "fsdyno doctor".into());
-            ("no QEMU that can run it".to_string(), cure)
-        });
+        let kernels = cache.as_ref().map(fsdyno_lab::kernels_here).unwrap_or_default();
+        let kernels = kernels.into_iter().map(|kernel| kernel.release);
+        let lacks = |what: &str, error: &LabError| {
+            (what.to_string(), error.hint().unwrap_or_else(|| "fsdyno doctor".into()))
+        };
+        let no_qemu = fsdyno_lab::probe_qemu(None).err();
+        let no_lab = no_qemu
+            .map(|error| lacks("no QEMU that can run it", &error))
+            .or(cache.err().map(|error| lacks("no safe folder for kernels", &error)));
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease").trim().to_string();
         let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
 use fsdyno_lab::{
-    Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, RunError, Snapshot,
+    Cache, Change, DiskRegion, Finished, Guest, Lab, LabError, Machine, Made, RunError, Snapshot,
 };
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{DiskPlan, LabPlan, Task};
@@ -50,7 +50,7 @@ pub struct LabVenue {
     labs: BTreeMap<String, Lab>,
     agent: PathBuf,
     workdir: PathBuf,
-    cache: PathBuf,
+    cache: Cache,
     inputs: Inputs,
     /// What benches change of every guest.
     changes: Vec<Change>,
@@ -69,7 +69,7 @@ type Key = (String, Option<String>, Hardware, String);
 impl LabVenue {
     /// Trials are run by `agent`, the fsdyno executable, in guests of these labs; the disks'
     /// bytes lie in nameless files in `workdir`, and snapshots of guests are kept in `cache`.
-    pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: PathBuf) -> LabVenue {
+    pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.name().to_string(), lab)).collect();
         let (inputs, guests, attention, changes) = Default::default();
         let kvm = OnceLock::new();
@@ -188,7 +188,7 @@ impl LabVenue {
         plan: &Plan,
         guest: &Guest,
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Option<Snapshot>, VenueError> {
+    ) -> Result<Option<Arc<Snapshot>>, VenueError> {
         if plan.lab().is_none_or(|lab| lab.boot.is_cold()) {
             return Ok(None);
         }
@@ -316,7 +316,7 @@ impl Venue for LabVenue {
         let mut watch =
             |_: &Progress| if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn };
         let snapshot = self.snapshot(plan, &guest, &mut watch)?;
-        Ok(Some(identity(&guest, snapshot.as_ref())))
+        Ok(Some(identity(&guest, snapshot.as_deref())))
     }
 
     fn run(&self, job: &Job, watch: &mut dyn FnMut(&Progress) -> Watch) -> Result<Ran, VenueError> {
@@ -336,29 +336,33 @@ impl LabVenue {
         let mut machine = self.machine(&job.plan)?;
         let snapshot = self.snapshot(&job.plan, &guest, watch)?;
         let started = clock::now();
-        let image =
-            match made::beforehand(job, (&guest, snapshot.as_ref()), &machine, &self.cache, watch)?
-            {
-                Some(Made::Image(image)) => Some(image),
-                Some(Made::Failed(finished)) => {
-                    let mut report = read_report(&finished.report)?;
-                    report.conditions.tools = tools::of_plan(&job.plan);
-                    let elapsed_ns = nanos(finished.elapsed);
-                    let host = Host { started, elapsed_ns, ..Host::default() };
-                    let exact = machine.accel.is_exact();
-                    if !exact {
-                        report.conditions.notes.push(NOT_REPEATABLE.into());
-                    }
-                    let identity = exact.then(|| identity(&guest, snapshot.as_ref()));
-                    return Ok(Ran { report, host, identity });
+        let image = match made::beforehand(
+            job,
+            (&guest, snapshot.as_deref()),
+            &machine,
+            &self.cache,
+            watch,
+        )? {
+            Some(Made::Image(image)) => Some(image),
+            Some(Made::Failed(finished)) => {
+                let mut report = read_report(&finished.report)?;
+                report.conditions.tools = tools::of_plan(&job.plan);
+                let elapsed_ns = nanos(finished.elapsed);
+                let host = Host { started, elapsed_ns, ..Host::default() };
+                let exact = machine.accel.is_exact();
+                if !exact {
+                    report.conditions.notes.push(NOT_REPEATABLE.into());
                 }
-                None => None,
-            };
+                let identity = exact.then(|| identity(&guest, snapshot.as_deref()));
+                return Ok(Ran { report, host, identity });
+            }
+            None => None,
+        };
         let task = if image.is_some() { Task::Use } else { job.task };
         let text = text_of(Job { task, ..job.for_agent() })?;
         machine.image = image.clone();
         let finished = match (look, &snapshot) {
-            (Some(look), _) => look.run(&guest, &machine, snapshot.as_ref(), &text, watch),
+            (Some(look), _) => look.run(&guest, &machine, snapshot.as_deref(), &text, watch),
             (None, Some(snapshot)) => guest.run_from(snapshot, &machine, &text, watch),
             (None, None) => guest.run(&machine, &text, watch),
         }
@@ -407,7 +411,7 @@ impl LabVenue {
         if !machine.accel.is_exact() {
             report.conditions.notes.push(NOT_REPEATABLE.into());
         }
-        let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_ref()));
+        let identity = machine.accel.is_exact().then(|| identity(&guest, snapshot.as_deref()));
         Ok(Ran { report, host, identity })
     }
 }

@@ -1,10 +1,9 @@
 //! Disks that another guest makes than the one that is measured: kept, and used again as copies.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_lab::{Guest, Machine, Made, Snapshot, Watch};
+use fsdyno_lab::{Cache, Guest, Machine, Made, Snapshot, Watch};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::AgentReport;
 use fsdyno_record::{Job, Plan};
@@ -53,7 +52,7 @@ pub fn beforehand(
     job: &Job,
     (guest, snapshot): (&Guest, Option<&Snapshot>),
     machine: &Machine,
-    cache: &Path,
+    cache: &Cache,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Option<Made>, VenueError> {
     if !is_beforehand(&job.plan) {

@@ -77,11 +77,10 @@ impl ModelledDisk {
         !matches!(self.medium, Medium::Instant { .. })
     }
 
-    /// Makes its block queue what the disk's file says; what the driver does not let itself be told,
-    /// in sentences.
+    /// Makes its block queue what the disk's file says; what cannot be set in its driver, in sentences.
     ///
     /// # Errors
-    /// A setting that the kernel refuses.
+    /// A setting that the kernel refuses or changes.
     pub fn set_queue(&self, scheduler: Option<&str>) -> io::Result<Vec<String>> {
         let Some(spec) = &self.spec else { return Ok(Vec::new()) };
         match &self.medium {
@@ -92,6 +91,19 @@ impl ModelledDisk {
             Medium::Real { .. } => {}
         }
         Ok(block_queue::differences(&spec.queue, &block_queue::read_back(self.device_name())))
+    }
+
+    /// Proves that what was set is in effect still: a mount may change it.
+    ///
+    /// # Errors
+    /// The first setting that is not.
+    pub fn prove_queue(&self, scheduler: Option<&str>) -> io::Result<()> {
+        match (&self.spec, &self.medium) {
+            (Some(spec), Medium::Served { device, .. }) => {
+                block_queue::prove(&device.name, &spec.queue, scheduler)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What it is and what is in effect.

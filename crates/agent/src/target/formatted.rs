@@ -176,6 +176,7 @@ impl Target for Formatted {
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);
         self.tell_mount(conditions)?;
+        self.disks.iter().try_for_each(|disk| disk.prove_queue(self.scheduler.as_deref()))?;
         let has_check = !self.plan.check.is_empty();
         conditions.notes.extend(self.mounting.notes(&self.plan.kind, has_check));
         Ok(())

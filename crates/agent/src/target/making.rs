@@ -23,8 +23,8 @@ impl Formatted {
     pub(super) fn lay_out(&self, conditions: &mut Conditions) -> io::Result<()> {
         for disk in &self.disks {
             for note in disk.set_queue(self.scheduler.as_deref())? {
-                if !conditions.notes.contains(&note) {
-                    conditions.notes.push(note);
+                if !conditions.not_in_effect.contains(&note) {
+                    conditions.not_in_effect.push(note);
                 }
             }
         }

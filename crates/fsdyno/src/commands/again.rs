@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_lab::{Lab, LabError, LabOptions, user_cache};
+use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::plan::{Task, kernel_names};
 use fsdyno_record::{Job, Trial};
 use fsdyno_study::Question;
@@ -43,7 +43,7 @@ pub fn venue<'a>(
     let labs = labs(&kernels, given)?;
     let attention =
         Attention { say: |line| say(&format!("fsdyno: {line}")), stop: Arc::clone(stop) };
-    Ok(LabVenue::new(labs, place::executable(), std::env::temp_dir(), user_cache())
+    Ok(LabVenue::new(labs, place::executable(), std::env::temp_dir(), Cache::of_user()?)
         .with_inputs(inputs)
         .with_attention(attention))
 }
@@ -70,7 +70,7 @@ pub fn differ(here: &Identity, trial: &Trial) -> Vec<String> {
 /// The labs of the kernels that plans name.
 fn labs(kernels: &BTreeSet<String>, given: &[String]) -> Result<Vec<Lab>, Failure> {
     let find = |kernel: &str| {
-        let (kernel, cache) = (Some(kernel.to_string()), user_cache());
+        let (kernel, cache) = (Some(kernel.to_string()), Cache::of_user()?);
         let options = LabOptions { kernel, qemu: None, cache, offline: false };
         Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsdyno_filesystem::array;
-use fsdyno_lab::{Lab, LabOptions, user_cache};
+use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::Bytes;
 use fsdyno_venue::tools;
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
         return clean::run(directory);
     }
     if doctor.clear_caches {
-        let files = fsdyno_lab::clear_caches(&user_cache())
+        let files = fsdyno_lab::clear_caches(&Cache::of_user()?)
             .map_err(|error| Failure::wrong(format!("failed to empty the caches: {error}")))?;
         let files = fsdyno_report::counted(files, "file");
         say(&format!("{files} removed; what is needed again is made again"));
@@ -69,7 +69,9 @@ fn look() -> Vec<Finding> {
 /// What is kept from one run for the next.
 fn caches() -> Vec<Finding> {
     let note = |what: &str, detail: String| finding(what, State::Note, detail);
-    match fsdyno_lab::caches(&user_cache()) {
+    // Of a folder that cannot be used the kernel's line says why.
+    let Ok(cache) = Cache::of_user() else { return Vec::new() };
+    match fsdyno_lab::caches(&cache) {
         Ok(caches) => caches
             .iter()
             .map(|kept| {
@@ -99,8 +101,14 @@ fn qemu() -> Finding {
 
 /// A kernel that is not here yet is no obstacle where apt can bring it.
 fn kernel() -> Finding {
-    let options =
-        LabOptions { kernel: None, qemu: None, cache: fsdyno_lab::user_cache(), offline: true };
+    let cache = match Cache::of_user() {
+        Ok(cache) => cache,
+        Err(error) => {
+            let found = finding("kernel", State::Missing, format!("failed to {error}"));
+            return Finding { cure: error.hint(), needed: true, ..found };
+        }
+    };
+    let options = LabOptions { kernel: None, qemu: None, cache, offline: true };
     let here = fsdyno_lab::kernels_here(&options.cache);
     let found = match Lab::find(&options, &|_| ()) {
         Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),

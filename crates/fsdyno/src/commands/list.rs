@@ -15,7 +15,7 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
         Listable::Workloads => workloads(),
         Listable::Filesystems => return filesystems(list.format),
         Listable::Disks => disks()?,
-        Listable::Kernels => kernels(),
+        Listable::Kernels => kernels()?,
         Listable::Periods => periods(),
         Listable::Studies => studies()?,
     };
@@ -214,8 +214,8 @@ fn studies() -> Result<Table, Failure> {
     })
 }
 
-fn kernels() -> Table {
-    let rows = fsdyno_lab::kernels_here(&fsdyno_lab::user_cache())
+fn kernels() -> Result<Table, Failure> {
+    let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)
         .into_iter()
         .map(|kernel| {
             vec![
@@ -226,5 +226,5 @@ fn kernels() -> Table {
         })
         .collect();
     let empty = "no kernel is here yet; fsdyno run brings the distribution's with apt-get download";
-    Table { heads: &["release", "image", "modules"], rows, empty, note: "" }
+    Ok(Table { heads: &["release", "image", "modules"], rows, empty, note: "" })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use fsdyno_lab::user_cache;
+use fsdyno_lab::Cache;
 use serde_json::Value;
 
 use super::specs::Row;
@@ -27,7 +27,7 @@ pub fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
         .current_dir(folder)
         .stdin(Stdio::null())
         // The kernel is found once, in the user's own cache, and every test uses that.
-        .env("XDG_CACHE_HOME", user_cache().parent().unwrap())
+        .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
         .args(split(words));
     command
 }

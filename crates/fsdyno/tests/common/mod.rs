@@ -31,7 +31,9 @@ pub fn as_built() -> PathBuf {
 /// Whether the lab can run here; with CI set it has to, and otherwise says so past the harness.
 pub fn can_run_the_lab() -> bool {
     let mut doctor = Command::new(as_built());
-    doctor.arg("doctor").env("XDG_CACHE_HOME", fsdyno_lab::user_cache().parent().unwrap());
+    doctor
+        .arg("doctor")
+        .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap());
     let seen = doctor.current_dir("/").output().unwrap();
     if seen.status.success() {
         return true;

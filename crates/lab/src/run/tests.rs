@@ -25,9 +25,11 @@ fn run_script(
         stall,
         deadline: Duration::from_secs(60),
     };
-    let initramfs = memory_file(c"test").unwrap();
-    let (kernel, cpu) = (Path::new("/vmlinux"), CpuPlan::default());
-    let boots = Boots { program: &program, kernel, initramfs: &initramfs, cpu, more_words: "" };
+    let empty = memory_file(c"test").unwrap();
+    let (kernel, initramfs, cpu) = (&empty, &empty, CpuPlan::default());
+    let (files, _) = AsHashed::read(&program).unwrap();
+    let files = &[files];
+    let boots = Boots { program: &program, kernel, initramfs, files, cpu, more_words: "" };
     let error = run(boots, &machine, None, b"{}", watch).unwrap_err();
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
@@ -101,4 +103,29 @@ fn a_guest_that_powers_off_without_a_report_has_died() {
         matches!(&error, RunError::Died { how, .. } if how.starts_with("ended, as")),
         "{error}"
     );
+}
+
+#[test]
+fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("qemu");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    let (seen, bytes) = AsHashed::read(&program).unwrap();
+    assert!(seen.is_same() && bytes == b"#!/bin/sh\n");
+    // A package manager renames another file into its place.
+    let new = folder.path().join("new");
+    fs::write(&new, "#!/bin/sh\n").unwrap();
+    fs::rename(&new, &program).unwrap();
+    let empty = memory_file(c"test").unwrap();
+    let boots = Boots {
+        program: &program,
+        kernel: &empty,
+        initramfs: &empty,
+        files: &[seen],
+        cpu: CpuPlan::default(),
+        more_words: "",
+    };
+    let error = boots.unchanged().unwrap_err();
+    assert!(error.to_string().contains("it was replaced after"), "{error}");
+    assert!(error.hint().is_some());
 }

@@ -1,0 +1,293 @@
+//! A guest that makes no progress any more: told from one that computes or sleeps, and who waits for what in it.
+//!
+//! Where nothing runs, the guest's clock jumps from timer to timer, so hours of waiting pass in seconds of the
+//! host's time. PID 1 looks once a minute of the guest's time, and reads no more than the mailbox while there
+//! is progress.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use fsdyno_record::Nanos;
+use fsdyno_record::mailbox::{Mailbox, Word};
+
+/// How often it is looked, in the guest's time.
+pub const PERIOD: Nanos = Nanos(60_000_000_000);
+
+/// After so long without progress an idle guest is stuck. The longest silence of one that is not is that of a
+/// drive that writes its cache out, half a minute.
+const LIMIT: Nanos = Nanos(5 * PERIOD.0);
+
+/// An idle machine has spent at least this part of the time idle, in percent.
+const IDLE: u64 = 90;
+
+/// How much of who waits for what is told, in characters.
+const TOLD: usize = 6000;
+
+/// How many functions of a stack are told: enough to come from the scheduler to the file system.
+const FRAMES: usize = 12;
+
+/// Where the parent of a vfork(2) waits as long as its child lives: the agent's own do, to share their memory.
+const PARENTS: [&str; 2] = ["kernel_clone", "_do_fork"];
+
+/// What changes while there is progress.
+const SIGNS: [Word; 5] = [Word::Stage, Word::Phase, Word::OpsDone, Word::Requests, Word::Written];
+
+/// What the looks found since the last progress.
+#[derive(Debug, Default)]
+pub struct Stuck {
+    signs: [u64; SIGNS.len()],
+    first: Option<First>,
+}
+
+/// The first look without progress.
+#[derive(Debug)]
+struct First {
+    at: Nanos,
+    /// The idle time of the processor until then.
+    idle: Nanos,
+    /// The tasks that no signal wakes, and that waited at each look since.
+    waiting: Vec<u32>,
+}
+
+/// A thread, as /proc shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Task {
+    id: u32,
+    name: String,
+    /// `D` waits and no signal wakes it.
+    state: char,
+    /// Whether it is one of the kernel's own.
+    is_kernels: bool,
+    /// The functions that it waits in, innermost first; not looked up of one of the kernel's own that a signal
+    /// would wake.
+    stack: Vec<String>,
+}
+
+impl Task {
+    /// Whether it waits for what only the kernel can bring about.
+    fn waits(&self) -> bool {
+        let parent = self.stack.first().is_some_and(|it| PARENTS.contains(&it.as_str()));
+        self.state == 'D' && !parent
+    }
+}
+
+impl Stuck {
+    /// Looks; if nothing goes on any more, the reason says who waits for what.
+    pub fn look(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
+        let signs = SIGNS.map(|word| mailbox.get(word));
+        self.step(now, signs, || (tasks(), idle())).map(|tasks| told(&tasks))
+    }
+
+    /// Takes the signs of progress, and without any looks at all threads and the idle time of the processor;
+    /// the threads, if nothing goes on any more.
+    fn step(
+        &mut self,
+        now: Nanos,
+        signs: [u64; SIGNS.len()],
+        machine: impl FnOnce() -> (Vec<Task>, Nanos),
+    ) -> Option<Vec<Task>> {
+        if signs != self.signs {
+            *self = Stuck { signs, first: None };
+            return None;
+        }
+        let (tasks, idle) = machine();
+        let waiting: Vec<u32> =
+            tasks.iter().filter(|task| task.waits()).map(|task| task.id).collect();
+        let Some(first) = &mut self.first else {
+            self.first = Some(First { at: now, idle, waiting });
+            return None;
+        };
+        first.waiting.retain(|id| waiting.contains(id));
+        let passed = now.since(first.at);
+        let is_idle = idle.since(first.idle).0 * 100 >= passed.0 * IDLE;
+        (passed >= LIMIT && is_idle && !first.waiting.is_empty()).then_some(tasks)
+    }
+}
+
+/// Who waits for what: all of the programs' threads, and those of the kernel that no signal wakes.
+fn told(tasks: &[Task]) -> String {
+    let mut text = format!(
+        "nothing has gone on for {LIMIT} of the guest's time, with its processor idle; {}",
+        memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+    );
+    let mut same: BTreeMap<String, u32> = BTreeMap::new();
+    for task in tasks.iter().filter(|task| !task.stack.is_empty()) {
+        let stack = task.stack.join(" < ");
+        *same.entry(format!("{} ({}) in {stack}", task.name, task.state)).or_default() += 1;
+    }
+    for (line, times) in same {
+        let times = if times > 1 { format!("{times} times ") } else { String::new() };
+        text.push_str(&format!("; {times}{line}"));
+    }
+    text.truncate(text.floor_char_boundary(TOLD));
+    text
+}
+
+/// All threads. The number of a thread is a folder of /proc too, though no entry shows it.
+fn tasks() -> Vec<Task> {
+    let ids = |folder: &Path| -> Vec<u32> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    };
+    let proc = Path::new("/proc");
+    let threads = ids(proc).into_iter().flat_map(|id| ids(&proc.join(id.to_string()).join("task")));
+    let read = |id: u32| {
+        let folder = proc.join(id.to_string());
+        let mut task = task(&fs::read_to_string(folder.join("stat")).ok()?)?;
+        if task.state == 'D' || !task.is_kernels {
+            let stack = fs::read_to_string(folder.join("stack")).unwrap_or_default();
+            task.stack = functions(&stack);
+        }
+        Some(task)
+    };
+    threads.filter_map(read).collect()
+}
+
+/// A line of /proc/PID/stat: `7 (a name) D 2 0 0 0 -1 69238848 ...`.
+fn task(stat: &str) -> Option<Task> {
+    // include/linux/sched.h
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let (id, rest) = stat.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let words: Vec<&str> = rest.split(' ').collect();
+    let flags: u64 = words.get(6)?.parse().ok()?;
+    Some(Task {
+        id: id.parse().ok()?,
+        name: name.into(),
+        state: words.first()?.chars().next()?,
+        is_kernels: flags & PF_KTHREAD != 0,
+        stack: Vec::new(),
+    })
+}
+
+/// The functions of /proc/PID/stack, innermost first: `[<0>] io_schedule+0x46/0x80`.
+fn functions(stack: &str) -> Vec<String> {
+    stack
+        .lines()
+        .filter_map(|line| line.split_once("] "))
+        .map(|(_, rest)| rest.split('+').next().unwrap_or(rest).to_string())
+        .take(FRAMES)
+        .collect()
+}
+
+/// What /proc/meminfo says of the memory that such a wait may be for.
+fn memory(meminfo: &str) -> String {
+    const KEYS: &[&str] = &["MemFree", "MemAvailable", "Dirty", "Writeback"];
+    let of = |key: &&str| {
+        let value = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        Some(format!("{key} {}", value.trim()))
+    };
+    KEYS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// How long the processor was idle since it booted; /proc/uptime says it in hundredths of a second.
+fn idle() -> Nanos {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let hundredths = text.split_whitespace().nth(1).map(|word| word.replace('.', ""));
+    Nanos(hundredths.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 10_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_stat_is_read_whatever_the_name() {
+        let stat = "77 (reis) D (0)) D 2 0 0 0 -1 69238848 0 0";
+        let found = task(stat).unwrap();
+        assert_eq!((found.id, found.name.as_str(), found.state), (77, "reis) D (0)", 'D'));
+        assert!(found.is_kernels);
+        assert!(!task("9 (fsdyno) S 1 9 9 0 -1 4194560 0").unwrap().is_kernels);
+        assert_eq!(task("9 (fsdyno) S 1"), None);
+    }
+
+    #[test]
+    fn a_stack_is_its_functions() {
+        let stack = "[<0>] io_schedule+0x46/0x80\n[<0>] wait_on_bit_io\n";
+        assert_eq!(functions(stack), ["io_schedule", "wait_on_bit_io"]);
+    }
+
+    #[test]
+    fn this_process_is_among_the_tasks_and_its_memory_and_time_are_read() {
+        let own = std::process::id();
+        assert!(tasks().iter().any(|task| task.id == own && !task.is_kernels));
+        let said = memory(&fs::read_to_string("/proc/meminfo").unwrap());
+        assert!(said.starts_with("MemFree ") && said.contains(", Dirty "), "{said}");
+        assert!(idle() > Nanos(0));
+    }
+
+    fn one(state: char, function: &str) -> Vec<Task> {
+        let stack = vec![function.to_string(), "entry".into()];
+        vec![Task { id: 7, name: "fsdyno".into(), state, is_kernels: false, stack }]
+    }
+
+    /// The minute in which a guest counts as stuck, of an hour; what it is like in each minute is a function.
+    fn stuck_after(machine: impl Fn(u64) -> ([u64; SIGNS.len()], char, u64)) -> Option<u64> {
+        let mut stuck = Stuck::default();
+        (1..60).find(|minute| {
+            let (signs, state, idle) = machine(*minute);
+            let seen = || (one(state, "io_schedule"), Nanos(idle * PERIOD.0 / 100));
+            stuck.step(Nanos(minute * PERIOD.0), signs, seen).is_some()
+        })
+    }
+
+    #[test]
+    fn an_idle_guest_in_which_one_waits_all_the_time_is_stuck_and_no_other() {
+        let still = [1; SIGNS.len()];
+        // The first look sees the signs for the first time, the second that they stay.
+        assert_eq!(stuck_after(|minute| (still, 'D', 100 * minute)), Some(7));
+        assert_eq!(stuck_after(|minute| (still, 'D', 20 * minute)), None, "it computes");
+        assert_eq!(stuck_after(|minute| (still, 'S', 100 * minute)), None, "it sleeps");
+        let now_and_then = |minute: u64| if minute.is_multiple_of(4) { 'R' } else { 'D' };
+        assert_eq!(stuck_after(|minute| (still, now_and_then(minute), 100 * minute)), None);
+        let request = |minute: u64| [1, 1, 1, minute / 4, 1];
+        assert_eq!(stuck_after(|minute| (request(minute), 'D', 100 * minute)), None);
+        let until = |minute: u64| if minute < 20 { minute } else { 20 };
+        assert_eq!(stuck_after(|minute| ([until(minute); 5], 'D', 100 * minute)), Some(26));
+    }
+
+    #[test]
+    fn who_waits_is_told_with_what_it_waits_in() {
+        let told = told(
+            &[one('D', "io_schedule"), one('D', "io_schedule"), one('S', "pipe_read")].concat(),
+        );
+        assert!(told.starts_with("nothing has gone on for 300 s "), "{told}");
+        assert!(told.contains("; 2 times fsdyno (D) in io_schedule < entry"), "{told}");
+        assert!(told.contains("; fsdyno (S) in pipe_read < entry"), "{told}");
+    }
+
+    #[test]
+    fn the_parent_of_a_vfork_does_not_count_as_waiting() {
+        // SAFETY: each child calls only pause and _exit.
+        let waiting = unsafe {
+            match libc::fork() {
+                0 => {
+                    if libc::vfork() == 0 {
+                        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                        libc::pause();
+                    }
+                    libc::_exit(0)
+                }
+                pid => pid,
+            }
+        };
+        assert!(waiting > 0);
+        let id = waiting.unsigned_abs();
+        let find = || tasks().into_iter().find(|task| task.id == id && task.state == 'D');
+        let began = std::time::Instant::now();
+        let mut found = find();
+        while found.is_none() && began.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            found = find();
+        }
+        // SAFETY: ends a child of this test and reaps it; its own child ends with it.
+        unsafe {
+            libc::kill(waiting, libc::SIGKILL);
+            libc::waitpid(waiting, std::ptr::null_mut(), 0);
+        }
+        let found = found.unwrap();
+        // Only root may read a stack.
+        assert!(found.stack.is_empty() || !found.waits(), "{found:?}");
+    }
+}

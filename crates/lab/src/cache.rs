@@ -1,0 +1,274 @@
+//! The folder in which a lab keeps what it uses again: kernels, snapshots, disks.
+//!
+//! A lab boots what lies there, and unpacks packages there, which root does as root. So no other user may
+//! be able to change anything in it. Every component of its path belongs to root or to the user of this
+//! process, and nobody else may write to it; where others may add entries (a sticky folder, such as
+//! /tmp), they cannot replace ours. With that, a path below the folder names the same file for as
+//! long as we leave it alone.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::LabError;
+
+/// How many links a path may lead through; Linux has the same limit.
+const LINKS: u32 = 40;
+
+/// Where root's cache is if it has no home.
+const OF_ROOT: &str = "/var/cache";
+
+/// A folder that no other user can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The user's own: `fsdyno` below the cache folder of the XDG Base Directory Specification.
+    ///
+    /// # Errors
+    /// What [`Cache::at`] reports, and [`LabError::UnsafeCache`] where no folder is known.
+    pub fn of_user() -> Result<Cache, LabError> {
+        let xdg = env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
+        // Without HOME, the home in /etc/passwd.
+        let home = env::home_dir().filter(|home| home.is_dir());
+        let root = user() == 0;
+        let folder = match (xdg, home) {
+            (Some(folder), _) => PathBuf::from(folder),
+            (None, Some(home)) => home.join(".cache"),
+            (None, None) if root => PathBuf::from(OF_ROOT),
+            (None, None) => {
+                let reason = "HOME names no folder, and neither does /etc/passwd".into();
+                return Err(LabError::UnsafeCache { folder: "~/.cache".into(), reason });
+            }
+        };
+        Cache::at(&folder.join("fsdyno"))
+    }
+
+    /// A folder, which need not be there yet.
+    ///
+    /// # Errors
+    /// [`LabError::UnsafeCache`] for one that somebody else can change.
+    pub fn at(folder: &Path) -> Result<Cache, LabError> {
+        walk(folder, Absent::Left).map(|folder| Cache { folder })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A folder in it, made where it is not there yet.
+    ///
+    /// # Errors
+    /// As [`Cache::at`], and what the host refuses.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
+        walk(&self.folder.join(name), Absent::Made)
+    }
+}
+
+/// Puts a file into a folder, whole or not at all, also where the host loses its power.
+pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(folder.join(name)).map_err(|error| error.error)?;
+    sync(folder)
+}
+
+/// Makes all that was written to a folder's file system last.
+pub fn sync_all(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(folder)?)?)
+}
+
+/// Makes the names in a folder last.
+pub fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// What a walk does with a folder that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Left,
+    Made,
+}
+
+/// The path without links, if nobody else can change what it leads to.
+fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
+    let unsafe_for = |reason| LabError::UnsafeCache { folder: path.into(), reason };
+    let whole = std::path::absolute(path).map_err(LabError::io("find", path))?;
+    // What is still to be walked, the next component last.
+    let mut left = components(&whole);
+    let (mut at, mut links) = (PathBuf::new(), 0);
+    while let Some(component) = left.pop() {
+        match component.to_str() {
+            // What is above was looked at on the way here, and is no link.
+            Some("..") => drop(at.pop()),
+            _ => at.push(component),
+        }
+        let found = match (fs::symlink_metadata(&at), absent) {
+            (Err(error), Absent::Left) if error.kind() == ErrorKind::NotFound => {
+                at.extend(left.into_iter().rev());
+                return Ok(at);
+            }
+            (Err(error), Absent::Made) if error.kind() == ErrorKind::NotFound => made(&at)?,
+            (found, _) => found.map_err(LabError::io("look at", &at))?,
+        };
+        of_others(&at, &found, left.is_empty()).map_err(unsafe_for)?;
+        if found.is_symlink() {
+            links += 1;
+            if links > LINKS {
+                return Err(unsafe_for(format!("{} is one link too many", at.display())));
+            }
+            let target = fs::read_link(&at).map_err(LabError::io("read", &at))?;
+            at.pop();
+            left.extend(components(&target));
+        }
+    }
+    Ok(at)
+}
+
+/// Makes a folder for its user alone, and looks at what is there then: another may have been faster.
+fn made(folder: &Path) -> Result<Metadata, LabError> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(LabError::io("create", folder)(error))
+        }
+        _ => fs::symlink_metadata(folder).map_err(LabError::io("look at", folder)),
+    }
+}
+
+/// The components of a path, the first one last.
+fn components(path: &Path) -> Vec<OsString> {
+    let all = path.components().filter(|component| *component != Component::CurDir);
+    let all: Vec<OsString> = all.map(|component| component.as_os_str().to_owned()).collect();
+    all.into_iter().rev().collect()
+}
+
+/// Says who else can change something, if anybody can.
+fn of_others(at: &Path, found: &Metadata, last: bool) -> Result<(), String> {
+    let (owner, user, shown) = (found.uid(), user(), at.display());
+    if owner != user && owner != 0 && !is_outside(owner) {
+        return Err(format!(
+            "{shown} belongs to the user {owner}, and this is the user {user}; what is kept there is booted"
+        ));
+    }
+    if found.is_symlink() {
+        return Ok(());
+    }
+    if !found.is_dir() {
+        return Err(format!("{shown} is no folder"));
+    }
+    let (mode, sticky) = (found.mode() & 0o7777, found.mode() & 0o1000 != 0);
+    if mode & 0o022 != 0 && (last || !sticky) {
+        return Err(format!(
+            "other users may write to {shown} (mode {mode:o}), and what is kept there is booted; \
+             `chmod go-w {shown}` ends that"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether an owner is one of those whom a user namespace has no numbers for: there root, who owns the
+/// system's folders, is one of them.
+fn is_outside(owner: u32) -> bool {
+    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let all = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
+    !all && read("/proc/sys/kernel/overflowuid").trim() == owner.to_string()
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+
+    use super::*;
+
+    fn refused(folder: &Path) -> String {
+        let error = Cache::at(folder).unwrap_err();
+        assert!(error.hint().unwrap().contains("XDG_CACHE_HOME="), "{error}");
+        error.to_string()
+    }
+
+    fn mode(folder: &Path, mode: u32) {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_cache_is_made_for_its_user_alone() {
+        let own = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&own.path().join("new/fsdyno")).unwrap();
+        assert!(!cache.path().exists());
+        let folder = cache.folder("kernels").unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(cache.path()).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused_wherever_it_is_on_the_path() {
+        let own = tempfile::tempdir().unwrap();
+        let inner = own.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        for (folder, bits) in [("a", 0o777), ("a", 0o775), ("a/b", 0o722), ("a/b", 0o1777)] {
+            let folder = own.path().join(folder);
+            mode(&folder, bits);
+            let error = refused(&inner);
+            assert!(error.contains(&format!("{} (mode {bits:o})", folder.display())), "{error}");
+            mode(&folder, 0o755);
+        }
+        // In a sticky folder nobody can replace what is another's.
+        mode(&own.path().join("a"), 0o1777);
+        Cache::at(&inner).unwrap();
+        mode(&inner, 0o777);
+        assert!(Cache::at(own.path()).unwrap().folder("a/b").is_err());
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused_and_so_is_a_link_of_theirs() {
+        let own = tempfile::tempdir().unwrap();
+        let [folder, link] = ["folder", "link"].map(|name| own.path().join(name));
+        fs::create_dir(&folder).unwrap();
+        symlink(&folder, &link).unwrap();
+        assert_eq!(Cache::at(&link.join("fsdyno")).unwrap().path(), folder.join("fsdyno"));
+        if user() != 0 {
+            return;
+        }
+        lchown(&link, Some(65534), None).unwrap();
+        let error = refused(&link.join("fsdyno"));
+        assert!(error.contains("link belongs to the user 65534"), "{error}");
+        chown(&folder, Some(65534), None).unwrap();
+        let error = refused(&folder.join("fsdyno"));
+        assert!(error.contains("folder belongs to the user 65534"), "{error}");
+    }
+
+    #[test]
+    fn links_are_walked_through_one_by_one() {
+        let own = tempfile::tempdir().unwrap();
+        fs::create_dir_all(own.path().join("a/b")).unwrap();
+        symlink("../a/./b", own.path().join("a/link")).unwrap();
+        let through = Cache::at(&own.path().join("a/link/fsdyno")).unwrap();
+        assert_eq!(through.path(), own.path().join("a/b/fsdyno"));
+        symlink("circle", own.path().join("circle")).unwrap();
+        assert!(refused(&own.path().join("circle/x")).contains("one link too many"));
+        fs::write(own.path().join("file"), "").unwrap();
+        assert!(refused(&own.path().join("file")).contains("is no folder"));
+    }
+
+    #[test]
+    fn a_file_is_put_in_place_of_a_link_and_not_through_it() {
+        let own = tempfile::tempdir().unwrap();
+        let victim = own.path().join("victim");
+        fs::write(&victim, "untouched").unwrap();
+        symlink(&victim, own.path().join("default")).unwrap();
+        put(own.path(), "default", b"6.1").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert_eq!(fs::read_to_string(own.path().join("default")).unwrap(), "6.1");
+    }
+}

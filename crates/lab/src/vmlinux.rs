@@ -1,0 +1,143 @@
+//! What QEMU boots, as an open file whose bytes were hashed: the vmlinux, cut out of the kernel's image once
+//! and kept.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+
+use fsdyno_child::{Mapped, sealed_file};
+use fsdyno_record::canonical::sha256_hex;
+
+use crate::cache::Cache;
+use crate::error::{LabError, RunError};
+use crate::kept::Kept;
+use crate::kernel::Kernel;
+use crate::payload;
+
+/// How much all of them may take on the host, in bytes; one takes about 60 MB.
+const LIMIT: u64 = 1 << 30;
+
+/// What QEMU boots.
+#[derive(Debug)]
+pub struct Bootable {
+    /// Its bytes, which nothing changes while the file is open.
+    pub file: File,
+    /// Their SHA-256, in hex.
+    pub sha256: String,
+}
+
+/// Where they are kept.
+pub fn kept(cache: &Cache) -> Kept {
+    Kept::new(cache, "vmlinux", LIMIT, hash)
+}
+
+fn hash(file: &File) -> io::Result<String> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    Ok(sha256_hex(Mapped::new(file, length)?.as_ref()))
+}
+
+/// What QEMU boots of a kernel: its vmlinux, or its bzImage where that vmlinux cannot be entered directly.
+///
+/// # Errors
+/// [`LabError::WrongKernel`], and what the host refuses.
+pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
+    let image = fs::read(&kernel.image).map_err(LabError::io("read", &kernel.image))?;
+    let wrong =
+        |reason: String| LabError::WrongKernel { what: kernel.image.display().to_string(), reason };
+    if image.starts_with(b"\x7fELF") {
+        return match payload::has_pvh_entry(&image) {
+            true => in_memory(&image),
+            false => Err(wrong("it was built without CONFIG_PVH; give its bzImage instead".into())),
+        };
+    }
+    let kept = kept(cache).get(&sha256_hex(&image), &mut || true, &mut |file| {
+        let vmlinux = payload::vmlinux(&image).map_err(|e| NotKept::Lab(wrong(e.to_string())))?;
+        if !payload::has_pvh_entry(&vmlinux) {
+            return Err(NotKept::Indirect);
+        }
+        let write = |mut file: &File| file.write_all(&vmlinux);
+        Ok(write(file).map_err(|error| RunError::Host { action: "write a vmlinux", error })?)
+    });
+    match kept {
+        Ok((file, sha256)) => Ok(Bootable { file, sha256 }),
+        // Slower, since the guest unpacks it, and just as exact.
+        Err(NotKept::Indirect) => in_memory(&image),
+        Err(NotKept::Lab(error)) => Err(error),
+    }
+}
+
+/// A copy of our own: whoever builds kernels writes them over.
+fn in_memory(image: &[u8]) -> Result<Bootable, LabError> {
+    let file = sealed_file(c"fsdyno-kernel", image)
+        .map_err(LabError::io("create", "memory for the kernel".as_ref()))?;
+    Ok(Bootable { file, sha256: sha256_hex(image) })
+}
+
+/// Why no vmlinux is kept.
+#[derive(Debug)]
+enum NotKept {
+    /// It has no entry for QEMU.
+    Indirect,
+    Lab(LabError),
+}
+
+impl From<RunError> for NotKept {
+    fn from(error: RunError) -> NotKept {
+        NotKept::Lab(match error {
+            RunError::Cache(error) => error,
+            RunError::Host { action, error } => {
+                LabError::Io { action, path: "in the cache".into(), error }
+            }
+            other => LabError::NoKernel(other.to_string()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+    use crate::payload::tests::{bz_image, pvh_kernel};
+
+    fn bytes(mut file: &File) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_is_booted_is_what_was_hashed_though_the_cache_was_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let image = folder.path().join("vmlinuz");
+        let vmlinux = pvh_kernel();
+        fs::write(&image, bz_image(&zstd::encode_all(&*vmlinux, 1).unwrap())).unwrap();
+        let kernel = Kernel { release: "6.1".into(), image, modules: "/none".into() };
+        let first = of(&kernel, &cache).unwrap();
+        assert_eq!((bytes(&first.file), first.sha256), (vmlinux.clone(), sha256_hex(&vmlinux)));
+        let name = format!(
+            "vmlinux/{}.{}",
+            sha256_hex(&fs::read(&kernel.image).unwrap()),
+            sha256_hex(&vmlinux)
+        );
+        let mut other = vmlinux.clone();
+        *other.last_mut().unwrap() ^= 1;
+        fs::write(cache.path().join(name), &other).unwrap();
+        let again = of(&kernel, &cache).unwrap();
+        assert_eq!((bytes(&again.file), again.sha256), (vmlinux.clone(), sha256_hex(&vmlinux)));
+    }
+
+    #[test]
+    fn an_image_that_is_built_anew_meanwhile_is_booted_as_it_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("vmlinux");
+        let vmlinux = pvh_kernel();
+        fs::write(&image, &vmlinux).unwrap();
+        let kernel =
+            Kernel { release: "6.1".into(), image: image.clone(), modules: "/none".into() };
+        let read = of(&kernel, &Cache::at(folder.path()).unwrap()).unwrap();
+        fs::write(&image, b"\x7fELF, half written").unwrap();
+        assert_eq!((bytes(&read.file), read.sha256), (vmlinux.clone(), sha256_hex(&vmlinux)));
+    }
+}
