@@ -263,6 +263,7 @@ mod tests {
         let waiting = unsafe {
             match libc::fork() {
                 0 => {
+                    #[expect(deprecated, reason = "a vfork is what is tested")]
                     if libc::vfork() == 0 {
                         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                         libc::pause();
