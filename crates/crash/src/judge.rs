@@ -6,8 +6,9 @@ use fsdyno_record::Nanos;
 use fsdyno_workload::{Contents, Payload};
 use serde::{Deserialize, Serialize};
 
+use crate::content::{Content, File};
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
-use crate::tree::{Binding, Content, File, Id, Path, Tree};
+use crate::tree::{Binding, End, Id, Path, Tree};
 
 /// How many sentences are kept of each cut.
 const EXAMPLES: usize = 8;
@@ -78,130 +79,233 @@ pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Fin
     }
     let entries: BTreeMap<&[u8], &Entry> =
         found.entries.iter().map(|entry| (entry.path.as_slice(), entry)).collect();
-    let mut there = vec![false; tree.nodes.len()];
+    let there = tree.nodes.iter().map(|node| vec![false; node.held.len()]).collect();
+    let mut oracle = Oracle { tree, entries, contents, cut, there, findings };
     for (path, history) in &tree.names {
-        let entry = entries.get(path.as_slice()).copied();
-        name(tree, path, history, entry, contents, cut, &mut there, &mut findings);
+        oracle.name(path, history);
     }
     for entry in &found.entries {
         if !tree.names.contains_key(&entry.path) {
-            findings.acknowledged_names += 1;
-            findings.say(&entry.path, "is there, though it was removed for good or never made");
+            oracle.findings.acknowledged_names += 1;
+            let what = "is there, though it was removed for good or never made";
+            oracle.findings.say(&entry.path, what);
         }
     }
-    nodes(tree, &there, &mut findings);
-    doubled(tree, &entries, &mut findings);
-    findings
+    for id in 0..tree.nodes.len() {
+        let named = oracle.names(id);
+        oracle.bytes(id, named);
+    }
+    oracle.doubled();
+    oracle.findings
 }
 
-/// One name.
-#[allow(clippy::too_many_arguments, reason = "what is known, and what is found out")]
-fn name(
-    tree: &Tree,
-    path: &Path,
-    history: &[Binding],
-    entry: Option<&Entry>,
-    contents: &Contents,
+/// A recovered file system and the tree that it is compared with.
+struct Oracle<'a> {
+    tree: &'a Tree,
+    entries: BTreeMap<&'a [u8], &'a Entry>,
+    contents: &'a Contents,
     cut: Nanos,
-    there: &mut [bool],
-    findings: &mut Findings,
-) {
-    let now = history.iter().rfind(|binding| !binding.maybe);
-    let node = |binding: &Binding| Some((binding.node?, tree.nodes.get(binding.node?)?));
-    let Some(entry) = entry else {
-        if history.iter().all(|binding| binding.node.is_some()) {
-            findings.acknowledged_names += 1;
-            findings.say(path, "is not there, though its name was durable");
-        } else if let Some((_, lost)) = now.and_then(node) {
-            // What it had since it was made, or since it got this name, did not last.
-            findings.since(cut, now.map(|now| now.at));
-            if lost.file.is_some() && !lost.promised {
-                findings.files_lost += 1;
+    /// Of each node by which of its names it was found.
+    there: Vec<Vec<bool>>,
+    findings: Findings,
+}
+
+impl Oracle<'_> {
+    /// One name: what it stands for is a part of its history.
+    fn name(&mut self, path: &Path, history: &[Binding]) {
+        let now = history.iter().rfind(|binding| !binding.maybe);
+        let Some(entry) = self.entries.get(path.as_slice()).copied() else {
+            self.absent(history);
+            return;
+        };
+        let mut best: Option<(Fit, Id)> = None;
+        for binding in history.iter().rev() {
+            let Some((id, fit)) = binding.node.and_then(|id| Some((id, self.fit(id, entry)?)))
+            else {
+                continue;
+            };
+            self.there[id][binding.held] |= fit < Fit::Broken;
+            if best.is_none_or(|(known, _)| fit < known) {
+                best = Some((fit, id));
             }
         }
-        return;
-    };
-    let mut best: Option<(Fit, Id, Nanos)> = None;
-    for binding in history.iter().rev() {
-        let Some((id, node)) = node(binding) else { continue };
-        let fit = match (&node.file, entry.kind) {
-            (Some(file), Kind::File) => fits(file, entry, contents),
-            (None, Kind::Directory) if node.directory => Fit::Exact,
-            (None, Kind::Other) if !node.directory => Fit::Exact,
-            // What cannot be looked at shows no kind.
-            (Some(file), Kind::Other) if entry.error != 0 => fits(file, entry, contents),
-            _ => continue,
-        };
-        if best.is_none_or(|(known, ..)| fit < known) {
-            best = Some((fit, id, binding.at));
-        }
-    }
-    let Some((fit, id, _)) = best else {
-        findings.acknowledged_names += 1;
-        findings.say(path, "is there, though nothing of its kind may be");
-        return;
-    };
-    there[id] = true;
-    if let Some(now) = now.filter(|now| now.node.is_none()) {
-        findings.names_back += 1;
-        findings.since(cut, Some(now.at));
-    }
-    let since = tree.nodes[id].file.as_ref().and_then(|file| file.since);
-    match fit {
-        Fit::Exact => return,
-        Fit::Short => findings.files_lost += 1,
-        Fit::Empty => findings.files_empty += 1,
-        Fit::Stale => findings.files_stale += 1,
-        Fit::Broken => {
-            findings.acknowledged_lost += 1;
-            let what =
-                format!("{} bytes, of which acknowledged ones are gone or others", entry.size);
-            findings.say(path, &what);
+        let Some((fit, id)) = best else {
+            self.findings.acknowledged_names += 1;
+            self.findings.say(path, "is there, though nothing of its kind may be");
             return;
+        };
+        for binding in history.iter().filter(|binding| binding.node == Some(id)) {
+            self.there[id][binding.held] = true;
+        }
+        if let Some(now) = now.filter(|now| now.node.is_none()) {
+            self.findings.names_back += 1;
+            self.findings.since(self.cut, Some(now.at));
+        }
+        let since = self.tree.nodes[id].file.as_ref().and_then(|file| file.since);
+        match fit {
+            Fit::Exact => return,
+            Fit::Short => self.findings.files_lost += 1,
+            Fit::Empty => self.findings.files_empty += 1,
+            Fit::Stale => self.findings.files_stale += 1,
+            Fit::Broken => {
+                self.findings.acknowledged_lost += 1;
+                let what =
+                    format!("{} bytes, of which acknowledged ones are gone or others", entry.size);
+                self.findings.say(path, &what);
+                return;
+            }
+        }
+        self.findings.since(self.cut, since);
+    }
+
+    /// What a name that was not found cost.
+    fn absent(&mut self, history: &[Binding]) {
+        let Some(now) = history.iter().rfind(|binding| !binding.maybe) else { return };
+        let Some(lost) = now.node.and_then(|id| self.tree.nodes.get(id)) else { return };
+        if history.iter().any(|binding| binding.node.is_none()) {
+            // What it had since it was made, or since it got this name, did not last.
+            self.findings.since(self.cut, Some(now.at));
+            self.findings.files_lost += u64::from(lost.file.is_some() && !lost.promised());
         }
     }
-    findings.since(cut, since);
-}
 
-/// Files that were synced have to be found by one of their names.
-fn nodes(tree: &Tree, there: &[bool], findings: &mut Findings) {
-    for (node, there) in tree.nodes.iter().zip(there) {
-        let Some(file) = node.file.as_ref().filter(|_| !*there && !node.droppable) else {
-            continue;
-        };
-        if file.synced.is_none() {
-            continue;
-        }
-        let Some(path) = node.paths.iter().rfind(|path| tree.names.contains_key(*path)) else {
-            continue;
-        };
-        findings.names_lost += 1;
-        if node.promised {
-            // A name that had to be there was told already.
-            findings.acknowledged_lost += 1;
-            findings
-                .say(path, "was acknowledged with its bytes, and none of its names leads to them");
-        } else {
-            findings.say(path, "was synced, and none of its names is there (none had to be)");
+    /// How what was found fits a node; none where it is of another kind.
+    fn fit(&self, id: Id, entry: &Entry) -> Option<Fit> {
+        let node = self.tree.nodes.get(id)?;
+        match (&node.file, entry.kind) {
+            (Some(file), Kind::File) => Some(fits(file, entry, self.contents)),
+            (None, Kind::Directory) => node.directory.then_some(Fit::Exact),
+            (None, Kind::Other) => (!node.directory).then_some(Fit::Exact),
+            // What cannot be looked at shows no kind.
+            (Some(file), Kind::Other) if entry.error != 0 => Some(fits(file, entry, self.contents)),
+            _ => None,
         }
     }
-}
 
-/// Files under both names of a rename.
-fn doubled(tree: &Tree, entries: &BTreeMap<&[u8], &Entry>, findings: &mut Findings) {
-    for (path, history) in &tree.names {
-        let Some(entry) = entries.get(path.as_slice()) else { continue };
-        for (at, binding) in history.iter().enumerate() {
-            let Some(id) = at.checked_sub(1).and_then(|at| history[at].node) else { continue };
-            if !binding.moved || history[at + 1..].iter().any(|later| later.node.is_some()) {
+    /// Whether a directory on the way to a name is absent, and may be.
+    fn unreachable(&self, path: &[u8]) -> bool {
+        let parents = (0..path.len()).filter(|at| path[*at] == b'/').map(|at| &path[..at]);
+        parents
+            .into_iter()
+            .any(|parent| !self.entries.contains_key(parent) && self.tree.may_lack(parent))
+    }
+
+    /// The durable names of a node: each has to be there, or what took its place. Whether they are.
+    fn names(&mut self, id: Id) -> bool {
+        let node = &self.tree.nodes[id];
+        let mut all = true;
+        for at in (0..node.held.len()).filter(|at| node.held[*at].durable) {
+            let Some(successors) = self.successors(id, at) else { continue };
+            // A later name that is durable too stands for all before it.
+            let is_durable = |(id, at): &(Id, usize)| self.tree.nodes[*id].held[*at].durable;
+            if successors[1..].iter().any(is_durable)
+                || successors.iter().any(|(id, at)| self.finds(*id, *at))
+            {
                 continue;
             }
-            let other = tree.nodes[id].paths.iter().filter(|other| *other != path);
-            let mut other = other.filter_map(|other| entries.get(other.as_slice()));
-            let same = |other: &&Entry| other.error == 0 && other.inode == entry.inode;
-            if entry.error == 0 && other.any(same) {
-                findings.names_doubled += 1;
-                findings.say(path, "was renamed, and both its names are there");
+            all = false;
+            self.findings.acknowledged_names += 1;
+            let mut what = "is not there, though its name was durable".to_string();
+            let last = successors.last().map(|(id, at)| &self.tree.nodes[*id].held[*at].path);
+            if let Some(last) = last.filter(|last| **last != node.held[at].path) {
+                let last = String::from_utf8_lossy(last);
+                what += &format!(", nor is {last}, to which it was renamed");
+            }
+            self.findings.say(&node.held[at].path, &(what + &self.elsewhere(id)));
+        }
+        all
+    }
+
+    /// A durable name of a node, and all that may stand in its place after a power cut: the node by the names that
+    /// renames gave it, or the nodes that replaced it. None where the last of them may be gone, and is.
+    fn successors(&self, id: Id, at: usize) -> Option<Vec<(Id, usize)>> {
+        let mut all = vec![(id, at)];
+        let mut acknowledged = true;
+        loop {
+            let (id, at) = *all.last()?;
+            match self.tree.nodes[id].held[at].end {
+                None => return Some(all),
+                Some(End::Renamed(next)) if acknowledged => all.push((id, next)),
+                Some(End::Replaced(other, its)) => {
+                    acknowledged = self.tree.nodes[other].is_acknowledged(its);
+                    all.push((other, its));
+                }
+                Some(End::Renamed(_) | End::Removed) => {
+                    return (!self.is_gone(id, at)).then_some(all);
+                }
+            }
+        }
+    }
+
+    /// Whether a name that was taken away from a node is no more what it was before that.
+    fn is_gone(&self, id: Id, at: usize) -> bool {
+        let path = &self.tree.nodes[id].held[at].path;
+        let Some(history) = self.tree.names.get(path) else { return true };
+        let ended = history.iter().position(|it| (it.node, it.held) == (Some(id), at));
+        let later = &history[ended.map_or(0, |ended| ended + 1)..];
+        let is_there = |it: &Binding| it.node.is_some_and(|id| self.there[id][it.held]);
+        !self.entries.contains_key(path.as_slice()) || later.iter().any(is_there)
+    }
+
+    /// A file that was acknowledged and never without a name has to be found by one that is not older than its last
+    /// durable one. `named` says that all of its durable names are there, or what took their place.
+    fn bytes(&mut self, id: Id, named: bool) {
+        let node = &self.tree.nodes[id];
+        let synced = node.file.as_ref().is_some_and(|file| file.synced.is_some());
+        let Some(last) = node.held.last().filter(|_| synced && !node.droppable) else { return };
+        let is_replaced =
+            |at: usize| node.renamed(at).skip(1).any(|later| node.held[later].durable);
+        if (0..node.held.len()).any(|at| !is_replaced(at) && self.finds(id, at)) {
+            return;
+        }
+        let path = &last.path;
+        if self.there[id].contains(&true) {
+            if named {
+                self.findings.acknowledged_names += 1;
+                let what = "is not there, nor is any name since the last durable one";
+                self.findings.say(path, &(what.to_string() + &self.elsewhere(id)));
+            }
+            return;
+        }
+        self.findings.names_lost += 1;
+        if node.promised() {
+            self.findings.acknowledged_lost += 1;
+            let what = "was acknowledged with its bytes, and none of its names leads to them";
+            self.findings.say(path, what);
+        } else {
+            self.findings.say(path, "was synced, and none of its names is there (none had to be)");
+        }
+    }
+
+    /// Whether a node was found by this name, or cannot be because a directory on the way is absent, and may be.
+    fn finds(&self, id: Id, at: usize) -> bool {
+        self.there[id][at] || self.unreachable(&self.tree.nodes[id].held[at].path)
+    }
+
+    /// By which name a node was found, in words.
+    fn elsewhere(&self, id: Id) -> String {
+        let found = self.there[id].iter().position(|there| *there);
+        found.map_or(String::new(), |at| {
+            let path = String::from_utf8_lossy(&self.tree.nodes[id].held[at].path);
+            format!("; it is there as {path}, an older name")
+        })
+    }
+
+    /// Files under both names of a rename.
+    fn doubled(&mut self) {
+        for (path, history) in &self.tree.names {
+            let Some(entry) = self.entries.get(path.as_slice()) else { continue };
+            let last = history.iter().rev().find_map(|it| Some((it.node?, it.held)));
+            let Some((id, held)) = last else { continue };
+            let node = &self.tree.nodes[id];
+            if !matches!(node.held[held].end, Some(End::Renamed(_))) {
+                continue;
+            }
+            let others = node.held.iter().filter(|other| other.path != *path);
+            let mut others = others.filter_map(|other| self.entries.get(other.path.as_slice()));
+            if entry.error == 0 && others.any(|it| it.error == 0 && it.inode == entry.inode) {
+                self.findings.names_doubled += 1;
+                self.findings.say(path, "was renamed, and both its names are there");
             }
         }
     }
@@ -271,3 +375,6 @@ fn hash_of(content: &Content, from: u64, to: u64, contents: &Contents) -> u32 {
     }
     hash(bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,9 @@
 //! system promises ([`promise`]); what came of all cuts of a file system is a [`Row`]. Nothing here reads
 //! a clock or does I/O.
 
+mod content;
 pub mod cut;
+mod done;
 pub mod found;
 pub mod image;
 pub mod judge;
@@ -19,10 +21,10 @@ mod tear;
 pub mod tree;
 
 pub use cut::{Choice, Cut, Disk};
+pub use done::{Done, acknowledged};
 pub use found::Found;
 pub use judge::{Findings, judge};
 pub use order::Order;
 pub use refusal::refusal;
 pub use result::{FILE, Finding, Rate, Row, Tried, Unreadable, findings, rows};
 pub use tear::{NoTear, Tear};
-pub use tree::Done;

@@ -16,6 +16,10 @@ pub const FILE: &str = "crash.json";
 /// The version of both files.
 const VERSION: u32 = 1;
 
+/// The oracle that judges cuts now. The first took a synced file by any name that it ever had for kept; the second
+/// takes no name that a later durable one has replaced.
+const ORACLE: u32 = 2;
+
 /// One cut and all that it cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
@@ -69,6 +73,9 @@ pub struct Row {
     /// Between what its writes were torn, in bytes.
     #[serde(default)]
     pub tear: Tear,
+    /// Which oracle judged its cuts; older rows do not say, and were judged by the first.
+    #[serde(default = "first_oracle")]
+    pub oracle: u32,
     /// The lab that ran it.
     pub lab_id: Option<String>,
     /// The build of fsdyno, where its commit is known.
@@ -115,8 +122,8 @@ impl Row {
     /// A file system with all its cuts, torn at the physical sectors of its disk.
     pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
         let (label, tear, plan) = (plan.label.clone(), Tear::of(plan), plan.clone());
-        let (lab_id, build, skipped) = (None, None, None);
-        Row { crash: VERSION, label, plan, seed, disk, tear, lab_id, build, rate, tried, skipped }
+        let (crash, oracle, lab_id, build, skipped) = (VERSION, ORACLE, None, None, None);
+        Row { crash, label, plan, seed, disk, tear, oracle, lab_id, build, rate, tried, skipped }
     }
 
     /// A file system that cannot run here, with the reason.
@@ -137,12 +144,17 @@ impl Row {
         (self.tear > whole).then_some(whole)
     }
 
-    /// After how many cuts nobody could look at what was left, so that nothing could be judged.
+    /// Whether its cuts were judged by an oracle that took a synced file by an old name for kept.
+    pub fn is_judged_mildly(&self) -> bool {
+        self.oracle < ORACLE
+    }
+
+    /// After how many cuts what was left could not be examined, so that nothing could be judged.
     pub fn unmountable(&self) -> usize {
         self.count(|tried| tried.recovery.lost.is_some())
     }
 
-    /// Whether something that was acknowledged is gone, or may be: nobody could look.
+    /// Whether something that was acknowledged is gone, or may be: it could not be examined.
     pub fn is_bad(&self) -> bool {
         self.violations() > 0 || self.unmountable() > 0
     }
@@ -219,6 +231,10 @@ pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize
 
 fn version() -> u32 {
     VERSION
+}
+
+fn first_oracle() -> u32 {
+    1
 }
 
 /// Why a text is no result of `fsdyno crash`: what is wrong, with the line where it is known.

@@ -1,15 +1,15 @@
-//! What was done until a moment, and what of it has to be there: the generators' ops replayed in the
-//! order in which they came back, over a tree that knows of each name and each file what is durable.
+//! What was done until a moment, and what of it must be there after a power cut.
 //!
-//! A name has a history of what it stood for, from what is durable on; after a cut it may stand for
-//! any of these. A file has its content as it is and as it was last synced.
+//! A name has a history of what it stood for, from its durable state on; after a cut it may stand for any of these.
+//! A node has the names that it ever had, each with the name that a rename took it to, so that a name which a later
+//! durable one has replaced is not taken for it. A file has its content as it is and as it was last synced.
 
 use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::Nanos;
-use fsdyno_record::acks::{Acks, What};
-use fsdyno_workload::{Call, DirSlot, Expect, FileSlot, Op, OpSource, Payload, Share, Workload};
+use fsdyno_workload::{Call, DirSlot, Expect, FileSlot, Op, Payload};
 
+use crate::content::File;
 use crate::promise::{Names, Promise};
 
 /// A path below the trial's root.
@@ -17,70 +17,6 @@ pub type Path = Vec<u8>;
 
 /// Which node of the tree.
 pub type Id = usize;
-
-/// A content: its pieces by offset, and its length. What no piece covers is a hole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
-    /// By offset; none overlaps the next.
-    pub pieces: BTreeMap<u64, Payload>,
-    /// In bytes.
-    pub size: u64,
-}
-
-impl Content {
-    fn write(&mut self, at: u64, payload: Payload) {
-        let end = at + u64::from(payload.length);
-        let before = self.pieces.range(..at).next_back().map(|(from, piece)| (*from, *piece));
-        if let Some((from, piece)) = before {
-            let stop = from + u64::from(piece.length);
-            if stop > at {
-                self.pieces.insert(from, Payload { length: (at - from) as u32, ..piece });
-                if stop > end {
-                    self.pieces.insert(end, rest(piece, end - from));
-                }
-            }
-        }
-        let within: Vec<u64> = self.pieces.range(at..end).map(|(from, _)| *from).collect();
-        for from in within {
-            let Some(piece) = self.pieces.remove(&from) else { continue };
-            if from + u64::from(piece.length) > end {
-                self.pieces.insert(end, rest(piece, end - from));
-            }
-        }
-        self.pieces.insert(at, payload);
-        self.size = self.size.max(end);
-    }
-
-    fn truncate(&mut self, size: u64) {
-        self.pieces.split_off(&size);
-        if let Some((from, piece)) = self.pieces.range_mut(..size).next_back() {
-            piece.length = piece.length.min((size - from).min(u32::MAX.into()) as u32);
-        }
-        self.size = size;
-    }
-}
-
-fn rest(piece: Payload, skip: u64) -> Payload {
-    let length = piece.length - skip as u32;
-    Payload { offset: piece.offset + skip, length, ..piece }
-}
-
-/// What a file holds and what of that is durable.
-#[derive(Clone, Debug, Default)]
-pub struct File {
-    /// After all ops that came back.
-    pub now: Content,
-    /// When it was last synced, if it was.
-    pub synced: Option<Content>,
-    /// With the ops too that had not come back, if there are any.
-    pub maybe: Option<Content>,
-    /// Bytes, first and one past the last, that were changed since it was synced.
-    pub changed: Vec<(u64, u64)>,
-    /// How short it has been since.
-    pub shortest: u64,
-    /// When the first change since then came back.
-    pub since: Option<Nanos>,
-}
 
 /// What a name may stand for.
 #[derive(Clone, Debug)]
@@ -91,12 +27,54 @@ pub struct Node {
     pub directory: bool,
     /// Names that it has now.
     pub names: u32,
-    /// Names that it ever had.
-    pub paths: Vec<Path>,
-    /// Whether one of its names has been durable while it had its bytes.
-    pub promised: bool,
+    /// Names that it ever had, the oldest first.
+    pub held: Vec<Held>,
     /// Whether it may have no name any more.
     pub droppable: bool,
+}
+
+impl Node {
+    /// Whether it was acknowledged: its bytes, if it is a file, and a name.
+    pub fn promised(&self) -> bool {
+        let synced = self.file.as_ref().is_none_or(|file| file.synced.is_some());
+        synced && self.held.iter().any(|held| held.durable)
+    }
+
+    /// Whether one of its names was durable and this is that name, or one that renames gave it after that.
+    pub fn is_acknowledged(&self, at: usize) -> bool {
+        let durable = (0..self.held.len()).filter(|from| self.held[*from].durable);
+        durable.into_iter().any(|from| self.renamed(from).any(|to| to == at))
+    }
+
+    /// A name and those that renames gave the node after it, as indices into [`Node::held`].
+    pub fn renamed(&self, at: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(at), |at| match self.held[*at].end {
+            Some(End::Renamed(next)) => Some(next),
+            _ => None,
+        })
+    }
+}
+
+/// A name that a node had.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The name.
+    pub path: Path,
+    /// Whether it was durable at any time.
+    pub durable: bool,
+    /// What took it away, or may have done so; none while the node has it.
+    pub end: Option<End>,
+}
+
+/// What took a name away from a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was removed.
+    Removed,
+    /// A rename moved the node to another name, an index into [`Node::held`].
+    Renamed(usize),
+    /// A rename put another node in its place: that node, and which of its names this is.
+    Replaced(Id, usize),
 }
 
 /// Something that a name stood for from a moment on.
@@ -106,19 +84,21 @@ pub struct Binding {
     pub at: Nanos,
     /// What; none for nothing.
     pub node: Option<Id>,
+    /// Which of the node's names it is, as an index into [`Node::held`].
+    pub held: usize,
     /// The op that made it so had not come back.
     pub maybe: bool,
-    /// Its node went to another name by it: rename.
-    pub moved: bool,
 }
 
 /// The tree.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     /// By name what it may stand for: what is durable, and all that came after.
     pub names: BTreeMap<Path, Vec<Binding>>,
     /// The nodes that names speak of.
     pub nodes: Vec<Node>,
+    /// Which names fsync(2) of a file makes durable.
+    names_with: Names,
     dirs: Dirs,
     files: HashMap<(u32, u16), (Id, u64, bool)>,
 }
@@ -153,47 +133,70 @@ impl Dirs {
 
 /// When an op began at the earliest, when it came back, and whether it did.
 #[derive(Clone, Copy)]
-struct When {
-    start: Nanos,
-    at: Nanos,
-    maybe: bool,
+pub(crate) struct When {
+    pub(crate) start: Nanos,
+    pub(crate) at: Nanos,
+    pub(crate) maybe: bool,
 }
 
 impl Tree {
+    /// Nothing was done yet.
+    pub fn new(names_with: Names) -> Tree {
+        let (names, nodes, dirs, files) = Default::default();
+        Tree { names, nodes, names_with, dirs, files }
+    }
+
     fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
         self.dirs.path(thread, dir, name)
     }
 
     /// What a name stands for now.
     pub fn now(&self, path: &[u8]) -> Option<Id> {
-        self.names.get(path)?.iter().rfind(|binding| !binding.maybe)?.node
+        self.now_held(path).map(|(id, _)| id)
     }
 
-    fn bind(&mut self, path: Path, node: Option<Id>, when: When, moved: bool) {
-        let old = self.now(&path);
-        if let Some(node) = node.and_then(|id| self.nodes.get_mut(id)) {
-            node.paths.push(path.clone());
+    /// What a name stands for now, and which of that node's names it is.
+    fn now_held(&self, path: &[u8]) -> Option<(Id, usize)> {
+        let now = self.names.get(path)?.iter().rfind(|binding| !binding.maybe)?;
+        Some((now.node?, now.held))
+    }
+
+    /// Whether a directory may be absent after a power cut although names in it are durable: nothing acknowledged its
+    /// own name, and the file system makes that durable with its parent directory only.
+    pub fn may_lack(&self, directory: &[u8]) -> bool {
+        let maybe_gone = |history: &Vec<Binding>| history.iter().any(|it| it.node.is_none());
+        self.names_with == Names::WithDirectory && self.names.get(directory).is_none_or(maybe_gone)
+    }
+
+    /// A name stands for a node, or for nothing, from now on; a rename has moved what it stood for to `next`. Returns
+    /// which of the node's names it is.
+    fn bind(&mut self, path: Path, node: Option<Id>, when: When, next: Option<usize>) -> usize {
+        let old = self.now_held(&path);
+        let (mut held, mut end) = (0, next.map_or(End::Removed, End::Renamed));
+        if let Some((id, node)) = node.and_then(|id| Some((id, self.nodes.get_mut(id)?))) {
+            held = node.held.len();
+            end = End::Replaced(id, held);
+            node.held.push(Held { path: path.clone(), durable: false, end: None });
+            node.names += u32::from(!when.maybe);
         }
-        let never = Binding { at: Nanos(0), node: None, maybe: false, moved: false };
-        let history = self.names.entry(path).or_insert_with(|| vec![never]);
-        history.push(Binding { at: when.at, node, maybe: when.maybe, moved });
-        for (id, up) in [(node, true), (old, false)] {
-            let Some(node) = id.and_then(|id| self.nodes.get_mut(id)) else { continue };
-            if up {
-                node.names += u32::from(!when.maybe);
-            } else {
-                let left = node.names.saturating_sub(1);
-                node.droppable |= left == 0;
-                if !when.maybe {
-                    node.names = left;
-                }
+        if let Some((id, at)) = old {
+            let node = &mut self.nodes[id];
+            node.held[at].end = Some(end);
+            let left = node.names.saturating_sub(1);
+            node.droppable |= left == 0;
+            if !when.maybe {
+                node.names = left;
             }
         }
+        let never = Binding { at: Nanos(0), node: None, held: 0, maybe: false };
+        let history = self.names.entry(path).or_insert_with(|| vec![never]);
+        history.push(Binding { at: when.at, node, held, maybe: when.maybe });
+        held
     }
 
     fn add(&mut self, file: Option<File>, directory: bool) -> Id {
-        let (names, paths, promised, droppable) = (0, Vec::new(), false, false);
-        self.nodes.push(Node { file, directory, names, paths, promised, droppable });
+        let (names, held, droppable) = (0, Vec::new(), false);
+        self.nodes.push(Node { file, directory, names, held, droppable });
         self.nodes.len() - 1
     }
 
@@ -216,10 +219,10 @@ impl Tree {
         let Some(history) = self.names.get_mut(path) else { return };
         let Some(last) = history.iter().rposition(|it| it.at <= until && !it.maybe) else { return };
         history.drain(..last);
-        let node = history.first().and_then(|binding| binding.node);
+        let Some(Binding { node, held, .. }) = history.first().copied() else { return };
         let gone = history.len() == 1 && node.is_none();
         if let Some(node) = node.and_then(|id| self.nodes.get_mut(id)) {
-            node.promised |= node.file.as_ref().is_none_or(|file| file.synced.is_some());
+            node.held[held].durable = true;
         }
         if gone {
             self.names.remove(path);
@@ -233,29 +236,48 @@ impl Tree {
     }
 
     /// Everything is durable that was so at a moment.
-    fn settle_all(&mut self, until: Nanos) {
+    pub(crate) fn settle_all(&mut self, until: Nanos) {
         for node in &mut self.nodes {
-            if let Some(file) = &mut node.file {
-                sync(file);
+            // What another thread wrote while sync(2) ran may have come too late for it.
+            if let Some(file) = node.file.as_mut().filter(|file| file.last <= until) {
+                file.sync();
             }
         }
         let paths: Vec<Path> = self.names.keys().cloned().collect();
         paths.iter().for_each(|path| self.settle(path, until));
     }
 
-    fn fsync(&mut self, id: Id, names: Names, start: Nanos) {
+    fn fsync(&mut self, id: Id, start: Nanos) {
         if let Some(file) = self.nodes[id].file.as_mut() {
-            sync(file);
+            file.sync();
         }
-        for path in self.nodes[id].paths.clone() {
-            let durable = self.names.get(&path).and_then(|history| history.first());
-            let was = durable.is_some_and(|binding| binding.node == Some(id));
-            if names == Names::WithFile && self.now(&path) == Some(id) {
+        if self.names_with == Names::WithDirectory {
+            return;
+        }
+        let paths: Vec<Path> = self.nodes[id].held.iter().map(|held| held.path.clone()).collect();
+        for path in paths {
+            if self.now(&path) == Some(id) {
                 self.settle(&path, start);
                 self.settle_parents(&path, start);
-            } else if was {
-                self.nodes[id].promised = true;
             }
+        }
+    }
+
+    /// fsync(2) of a directory: its names are durable.
+    fn fsync_dir(&mut self, path: &[u8], start: Nanos) {
+        if self.names_with == Names::WithFile {
+            self.settle(path, start);
+            self.settle_parents(path, start);
+        }
+        // Where it is not certain which of two directories has this name after a cut, neither are its names.
+        let history = self.names.get(path).map(Vec::as_slice).unwrap_or_default();
+        let mut directories = history.iter().filter_map(|binding| binding.node);
+        let first = directories.next();
+        if directories.any(|other| Some(other) != first) {
+            return;
+        }
+        for child in self.children(path) {
+            self.settle(&child, start);
         }
     }
 
@@ -264,7 +286,7 @@ impl Tree {
         let Some(file) = self.nodes[id].file.as_mut() else { return };
         let offset = at.unwrap_or(if append { file.now.size } else { position });
         let end = offset + u64::from(payload.length);
-        change(file, when, (offset, end), |content| content.write(offset, payload));
+        file.change(when, (offset, end), |content| content.write(offset, payload));
         if at.is_none() && !when.maybe {
             self.files.insert(key, (id, end, append));
         }
@@ -277,7 +299,7 @@ impl Tree {
             return;
         }
         file.shortest = file.shortest.min(size);
-        change(file, when, (size.min(old), size.max(old)), |content| content.truncate(size));
+        file.change(when, (size.min(old), size.max(old)), |content| content.truncate(size));
     }
 
     fn open(&mut self, key: (u32, u16), id: Id, append: bool, truncate: bool, when: When) {
@@ -290,7 +312,7 @@ impl Tree {
     }
 
     /// Does an op as a file system would.
-    fn apply(&mut self, op: &Op, promise: &Promise, when: When) {
+    pub(crate) fn apply(&mut self, op: &Op, promise: &Promise, when: When) {
         let thread = op.thread;
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
         let key = |file: FileSlot| (thread, file.0);
@@ -300,11 +322,11 @@ impl Tree {
         match op.call {
             Call::Mkdir { dir, .. } => {
                 let id = self.add(None, true);
-                self.bind(self.path(thread, dir, name), Some(id), when, false);
+                self.bind(self.path(thread, dir, name), Some(id), when, None);
             }
             Call::Symlink { dir } => {
                 let id = self.add(None, false);
-                self.bind(self.path(thread, dir, name), Some(id), when, false);
+                self.bind(self.path(thread, dir, name), Some(id), when, None);
             }
             Call::Create { dir, file, flags, .. } => {
                 let path = self.path(thread, dir, name);
@@ -313,7 +335,7 @@ impl Tree {
                     None => {
                         let fresh = File { since: Some(when.at), ..File::default() };
                         let id = self.add(Some(fresh), false);
-                        self.bind(path, Some(id), when, false);
+                        self.bind(path, Some(id), when, None);
                         id
                     }
                 };
@@ -349,44 +371,39 @@ impl Tree {
                 }
             }
             Call::Rename { dir, to } => {
-                let from = self.path(thread, dir, name);
-                if let Some(id) = self.now(&from) {
+                let (from, to) = (self.path(thread, dir, name), self.path(thread, to, other));
+                // Of two names of one file neither is changed: rename(2).
+                if let Some(id) = self.now(&from).filter(|id| self.now(&to) != Some(*id)) {
                     // The new name first, so that it never has none.
-                    self.bind(self.path(thread, to, other), Some(id), when, false);
-                    self.bind(from, None, when, true);
+                    let next = self.bind(to, Some(id), when, None);
+                    self.bind(from, None, when, Some(next));
                 }
             }
             Call::Link { dir, to } => {
                 if let Some(id) = self.now(&self.path(thread, dir, name)) {
-                    self.bind(self.path(thread, to, other), Some(id), when, false);
+                    self.bind(self.path(thread, to, other), Some(id), when, None);
                 }
             }
             Call::Unlink { dir } | Call::Rmdir { dir } => {
                 let path = self.path(thread, dir, name);
-                self.bind(path, None, when, false);
+                self.bind(path, None, when, None);
             }
             Call::RemoveTree { dir, .. } | Call::RemoveTreeSynced { dir, .. } => {
                 let path = self.path(thread, dir, name);
                 for path in self.below(&path).into_iter().chain([path]) {
                     if self.now(&path).is_some() {
-                        self.bind(path, None, when, false);
+                        self.bind(path, None, when, None);
                     }
                 }
             }
             Call::Fsync { file } if !when.maybe => {
                 if let Some((id, ..)) = self.files.get(&key(file)).copied() {
-                    self.fsync(id, promise.names, when.start);
+                    self.fsync(id, when.start);
                 }
             }
             Call::FsyncDir { dir } if !when.maybe => {
                 let path = self.dirs.held(thread, dir);
-                for child in self.children(&path) {
-                    self.settle(&child, when.start);
-                }
-                if promise.names == Names::WithFile {
-                    self.settle(&path, when.start);
-                    self.settle_parents(&path, when.start);
-                }
+                self.fsync_dir(&path, when.start);
             }
             Call::Sync if !when.maybe && promise.whole => self.settle_all(when.start),
             _ => {}
@@ -394,127 +411,5 @@ impl Tree {
     }
 }
 
-fn sync(file: &mut File) {
-    file.synced = Some(file.now.clone());
-    file.changed.clear();
-    file.shortest = file.now.size;
-    file.since = None;
-}
-
-fn change(file: &mut File, when: When, range: (u64, u64), with: impl Fn(&mut Content)) {
-    file.changed.push(range);
-    if when.maybe {
-        with(file.maybe.get_or_insert_with(|| file.now.clone()));
-    } else {
-        with(&mut file.now);
-        file.since = file.since.or(Some(when.at));
-    }
-}
-
-/// The ops of a trial, done one after the other as they came back.
-pub struct Done<'a> {
-    work: &'a dyn Workload,
-    asked: u32,
-    promise: &'a Promise,
-    acks: &'a Acks,
-    tree: Tree,
-    /// The phase whose ops are being done, with its ranks.
-    phase: usize,
-    ranks: Vec<Rank<'a>>,
-    /// How many marks were taken up.
-    marks: usize,
-}
-
-struct Rank<'a> {
-    source: Box<dyn OpSource + Send + 'a>,
-    op: Op,
-    /// The op that comes next: none is left, or its number.
-    next: Option<usize>,
-    last: Nanos,
-}
-
-impl<'a> Done<'a> {
-    /// Nothing was done yet.
-    pub fn new(
-        work: &'a dyn Workload,
-        asked: u32,
-        promise: &'a Promise,
-        acks: &'a Acks,
-    ) -> Done<'a> {
-        let (tree, ranks) = Default::default();
-        Done { work, asked, promise, acks, tree, phase: 0, ranks, marks: 0 }
-    }
-
-    /// The tree with everything that came back before `time`, which must not go back, and with what may
-    /// have been done of the ops that had not.
-    pub fn until(&mut self, time: Nanos) -> Tree {
-        loop {
-            let mark = self.acks.marks.get(self.marks).filter(|mark| mark.at < time);
-            let next = self.ranks.iter().enumerate().filter_map(|(at, rank)| {
-                let times = self.acks.returned.get(self.phase)?.get(at)?;
-                Some((*times.get(rank.next?)?, at))
-            });
-            let next = next.min().filter(|(at, _)| *at < time);
-            match (next, mark) {
-                (Some((at, rank)), mark) if mark.is_none_or(|mark| at <= mark.at) => {
-                    self.op(rank, at);
-                }
-                (_, Some(mark)) => {
-                    match mark.what {
-                        What::Begin => self.begin(mark.phase, mark.at),
-                        What::Returned => {}
-                        What::Synced if self.promise.whole => self.tree.settle_all(mark.at),
-                        What::Synced => {}
-                    }
-                    self.marks += 1;
-                }
-                _ => break,
-            }
-        }
-        let mut tree = self.tree.clone();
-        for rank in &self.ranks {
-            if rank.next.is_some() {
-                let when = When { start: rank.last, at: time, maybe: true };
-                tree.apply(&rank.op, self.promise, when);
-            }
-        }
-        tree
-    }
-
-    fn begin(&mut self, phase: usize, at: Nanos) {
-        let ranks = self.work.phases().get(phase).map_or(0, |spec| spec.threads.of(self.asked));
-        self.phase = phase;
-        self.ranks = (0..ranks)
-            .map(|rank| {
-                let source = self.work.ops(phase, Share { rank, ranks });
-                let mut rank = Rank {
-                    source,
-                    op: Op { thread: rank, ..Op::default() },
-                    next: Some(0),
-                    last: at,
-                };
-                rank.peek(0);
-                rank
-            })
-            .collect();
-    }
-
-    fn op(&mut self, rank: usize, at: Nanos) {
-        let Some(rank) = self.ranks.get_mut(rank) else { return };
-        let when = When { start: rank.last, at, maybe: false };
-        self.tree.apply(&rank.op, self.promise, when);
-        rank.last = at;
-        rank.peek(rank.next.map_or(0, |next| next + 1));
-    }
-}
-
-impl Rank<'_> {
-    fn peek(&mut self, number: usize) {
-        let thread = self.op.thread;
-        self.next = self.source.next(&mut self.op).then_some(number);
-        self.op.thread = thread;
-    }
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

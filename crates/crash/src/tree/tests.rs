@@ -1,6 +1,11 @@
-use fsdyno_workload::{Name, OpenFlags, Setting, workloads};
+use std::sync::LazyLock;
+
+use fsdyno_record::acks::{Acks, What};
+use fsdyno_workload::{Name, OpenFlags, Payload, Setting, Share, workloads};
 
 use super::*;
+use crate::Done;
+use crate::content::Content;
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::judge::{Findings, judge};
 use fsdyno_workload::Contents;
@@ -20,6 +25,9 @@ fn name(text: &str) -> Name {
 
 pub const FILE: FileSlot = FileSlot(1);
 
+/// What files hold.
+static CONTENTS: LazyLock<Contents> = LazyLock::new(|| Contents::new(1));
+
 pub fn bytes(id: u64, length: u32) -> Payload {
     Payload { id, offset: 0, length }
 }
@@ -31,7 +39,7 @@ fn promise(names: Names) -> Promise {
 
 impl Script {
     pub fn new(promised: Names) -> Script {
-        Script { tree: Tree::default(), promise: promise(promised), at: 0 }
+        Script { tree: Tree::new(promised), promise: promise(promised), at: 0 }
     }
 
     pub fn op(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
@@ -74,7 +82,7 @@ impl Script {
 
     pub fn judge(&self, entries: Vec<Entry>) -> Findings {
         let found = Found { entries, ..Found::default() };
-        judge(&self.tree, &found, &Contents::new(1), Nanos(self.at))
+        judge(&self.tree, &found, &CONTENTS, Nanos(self.at))
     }
 }
 
@@ -92,7 +100,7 @@ pub fn file(path: &str, bytes: &[u8]) -> Entry {
 
 /// The first bytes of a content.
 pub fn content(id: u64, length: u32) -> Vec<u8> {
-    Contents::new(1).slice(bytes(id, length)).to_vec()
+    CONTENTS.slice(bytes(id, length)).to_vec()
 }
 
 #[test]
@@ -218,6 +226,20 @@ fn a_removal_that_did_not_last_is_told_and_no_violation() {
     script.promise.whole = true;
     script.op(Call::Sync, "", "");
     assert!(script.judge(vec![file("a", &content(1, 100))]).violations() > 0);
+}
+
+#[test]
+fn what_another_thread_wrote_while_sync_ran_is_not_held_to_be_synced() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("a").write(bytes(1, 600)).create("b").write(bytes(2, 600));
+    let (start, sync) = (Nanos(script.at - 1), Op { call: Call::Sync, ..Op::default() });
+    let when = When { start, at: Nanos(script.at + 1), maybe: false };
+    script.tree.apply(&sync, &script.promise, when);
+    let (a, b) = (file("a", &content(1, 600)), file("b", &content(2, 600)));
+    let zeros = |path: &str| file(path, &[0; 600]);
+    assert_eq!(script.judge(vec![a.clone(), b.clone()]), Findings::default());
+    assert_eq!(script.judge(vec![a, zeros("b")]).violations(), 0);
+    assert_eq!(script.judge(vec![zeros("a"), b]).acknowledged_lost, 1);
 }
 
 /// The tree as all of it would be found.

@@ -1,0 +1,503 @@
+//! The oracle against what a file system may leave, one by one and by brute force.
+
+use fsdyno_workload::{Call, DirSlot, OpenFlags};
+use proptest::prelude::*;
+
+use super::*;
+use crate::promise::Names;
+use crate::tree::tests::{FILE, Script, bytes, content, file};
+
+const ROOT: DirSlot = DirSlot::ROOT;
+const BOTH: [Names; 2] = [Names::WithFile, Names::WithDirectory];
+
+fn directory(path: &str) -> Entry {
+    Entry { kind: Kind::Directory, ..file(path, b"") }
+}
+
+impl Script {
+    fn mkdir(&mut self, path: &str) -> &mut Script {
+        self.op(Call::Mkdir { dir: ROOT, mode: 0o755 }, path, "")
+    }
+
+    fn sync(&mut self) -> &mut Script {
+        self.op(Call::Sync, "", "")
+    }
+
+    /// fsync(2) of a directory; of the root by an empty path.
+    fn sync_dir(&mut self, path: &str) -> &mut Script {
+        if path.is_empty() {
+            return self.op(Call::FsyncDir { dir: ROOT }, "", "");
+        }
+        let slot = DirSlot(3);
+        self.op(Call::OpenDir { dir: ROOT, slot }, path, "");
+        self.op(Call::FsyncDir { dir: slot }, "", "");
+        self.op(Call::CloseDir { slot }, "", "")
+    }
+
+    fn link(&mut self, from: &str, to: &str) -> &mut Script {
+        self.op(Call::Link { dir: ROOT, to: ROOT }, from, to)
+    }
+
+    fn unlink(&mut self, path: &str) -> &mut Script {
+        self.op(Call::Unlink { dir: ROOT }, path, "")
+    }
+
+    /// What is violated where, of all names, only these are there, each with the bytes of the file of that number.
+    fn violations(&self, found: &[(&str, u64)]) -> u64 {
+        let directories = ["tmp", "new", "cur"]
+            .into_iter()
+            .filter(|path| self.tree.now(path.as_bytes()).is_some());
+        let files = found.iter().map(|(path, id)| file(path, &content(*id, 700)));
+        self.judge(directories.map(directory).chain(files).collect()).violations()
+    }
+}
+
+/// A maildir with a message in tmp whose bytes are synced, by whose name is not.
+fn delivered(names: Names) -> Script {
+    let mut script = Script::new(names);
+    script.mkdir("tmp").mkdir("new").mkdir("cur").sync();
+    script.create("tmp/x").write(bytes(1, 700)).fsync().close();
+    script
+}
+
+/// fsync of `new` came back, so the message is in `new` or, if the reader's later rename persisted, in `cur`.
+#[test]
+fn a_message_that_was_delivered_is_lost_where_it_has_its_temporary_name_only() {
+    for names in BOTH {
+        let mut script = delivered(names);
+        script.rename("tmp/x", "new/x").sync_dir("new");
+        assert_eq!(script.violations(&[("new/x", 1)]), 0);
+        assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
+        script.rename("new/x", "cur/x");
+        for legal in [&[("new/x", 1)][..], &[("cur/x", 1)], &[("new/x", 1), ("cur/x", 1)]] {
+            assert_eq!(script.violations(legal), 0, "{names:?}: {legal:?}");
+        }
+        // The directory tmp was not synced, so the old name may be there as well, but not alone.
+        assert_eq!(script.violations(&[("tmp/x", 1), ("new/x", 1)]), 0, "{names:?}");
+        assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
+        let entries = ["tmp", "new", "cur"].map(directory).into_iter();
+        let entries = entries.chain([file("tmp/x", &content(1, 700))]).collect();
+        let said = script.judge(entries).examples.join("\n");
+        assert!(said.contains("new/x: is not there") && said.contains("nor is cur/x"), "{said}");
+        assert!(said.contains("it is there as tmp/x, an older name"), "{said}");
+        assert_eq!(script.violations(&[]), 2, "{names:?}: its name and its bytes");
+        // The reader's rename is durable too.
+        script.sync_dir("cur");
+        assert_eq!(script.violations(&[("cur/x", 1)]), 0);
+        assert_eq!(script.violations(&[("new/x", 1)]), 1, "{names:?}");
+        assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
+        script.unlink("cur/x");
+        assert_eq!(script.violations(&[]), 0, "{names:?}");
+    }
+}
+
+#[test]
+fn a_reader_s_rename_that_had_not_come_back_may_have_persisted() {
+    for names in BOTH {
+        let mut script = delivered(names);
+        script.rename("tmp/x", "new/x").sync_dir("new");
+        script.maybe(Call::Rename { dir: ROOT, to: ROOT }, "new/x", "cur/x");
+        for (found, right) in [("new/x", 0), ("cur/x", 0), ("tmp/x", 1)] {
+            assert_eq!(script.violations(&[(found, 1)]), right, "{names:?}: {found}");
+        }
+    }
+}
+
+/// As qmail delivers: a link and a removal in place of the rename.
+#[test]
+fn a_link_that_was_durable_is_not_excused_by_another_link_of_the_file() {
+    for names in BOTH {
+        let mut script = delivered(names);
+        script.sync_dir("tmp").link("tmp/x", "new/x").sync_dir("new").rename("new/x", "cur/x");
+        assert_eq!(script.violations(&[("tmp/x", 1), ("cur/x", 1)]), 0);
+        assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
+        assert_eq!(script.violations(&[("new/x", 1)]), 1, "{names:?}: tmp/x was not removed");
+        script.unlink("tmp/x");
+        assert_eq!(script.violations(&[("new/x", 1)]), 0, "{names:?}");
+        assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
+    }
+}
+
+/// What is below a directory that is renamed is not followed (`refusal.rs`), but its own name is.
+#[test]
+fn a_directory_that_was_renamed_is_lost_where_it_has_an_older_name_only() {
+    for names in BOTH {
+        let mut script = Script::new(names);
+        script.mkdir("a").sync_dir("").rename("a", "b").sync().rename("b", "c");
+        let found = |path: &str| script.judge(vec![directory(path)]).violations();
+        assert_eq!((found("b"), found("c")), (0, 0), "{names:?}");
+        assert!(found("a") > 0, "{names:?}");
+        assert_eq!(script.judge(Vec::new()).violations(), 1, "{names:?}");
+    }
+}
+
+#[test]
+fn a_file_that_was_replaced_keeps_its_name() {
+    for names in BOTH {
+        let mut script = delivered(names);
+        script.rename("tmp/x", "new/x").sync_dir("new");
+        script.create("tmp/y").write(bytes(2, 700)).fsync().close().rename("tmp/y", "new/x");
+        for (found, right) in [(&[("new/x", 1)][..], 0), (&[("new/x", 2)], 0), (&[], 1)] {
+            let violations = script.violations(found);
+            match names {
+                Names::WithDirectory => assert_eq!(violations, right, "{found:?}"),
+                // The second file's name in tmp was durable too, so that it must be somewhere.
+                Names::WithFile => assert_eq!(violations > 0, found != [("new/x", 2)], "{found:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_a_rename_took_away_is_lost_where_the_one_that_it_replaced_is_still_there() {
+    for names in BOTH {
+        let mut script = delivered(names);
+        script.create("tmp/y").write(bytes(2, 700)).fsync().close().sync();
+        script.rename("tmp/x", "tmp/y").unlink("tmp/y");
+        let legal = [&[][..], &[("tmp/y", 1)], &[("tmp/x", 1)], &[("tmp/x", 1), ("tmp/y", 2)]];
+        for found in legal {
+            assert_eq!(script.violations(found), 0, "{names:?}: {found:?}");
+        }
+        assert_eq!(script.violations(&[("tmp/y", 2)]), 1, "{names:?}");
+    }
+}
+
+/// A directory whose own name nothing acknowledged takes its names with it, but only where names are durable with
+/// their directory.
+#[test]
+fn names_in_a_directory_that_nothing_acknowledged_may_be_gone_with_it() {
+    for names in BOTH {
+        let mut script = Script::new(names);
+        script.mkdir("new").create("new/x").write(bytes(1, 700)).fsync().close().sync_dir("new");
+        let gone = script.judge(Vec::new()).violations();
+        assert_eq!(gone > 0, names == Names::WithFile, "{names:?}: {gone}");
+        assert_eq!(script.judge(vec![directory("new")]).violations(), 2, "{names:?}");
+        script.sync_dir("");
+        assert!(script.judge(Vec::new()).violations() > 0, "{names:?}");
+    }
+}
+
+/// An op of the histories that are enumerated: its names are indices into [`PATHS`].
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Create(usize),
+    Rename(usize, usize),
+    Link(usize, usize),
+    Unlink(usize),
+    Fsync(usize),
+    FsyncDir(bool),
+    Mkdir,
+    Sync,
+}
+
+/// Files in the root and in one directory.
+const PATHS: [&str; 4] = ["a", "b", "d/a", "d/b"];
+/// The place of the directory behind those of the files.
+const DIR: usize = PATHS.len();
+/// It as a node.
+const DIR_NODE: usize = usize::MAX;
+
+/// A change of what a name stands for.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    node: Option<usize>,
+    /// What it stood for until then went to this change of another name.
+    moved: Option<(usize, usize)>,
+}
+
+/// A file system as its documentation describes it: each name takes on its changes one after the other, on its own;
+/// a durable one is there, and a rename takes an acknowledged name away only once it has made the new one.
+#[derive(Clone, Debug)]
+struct Reference {
+    names_with: Names,
+    /// By name, all changes from its making on; the first is that nothing was there.
+    changes: Vec<Vec<Change>>,
+    /// By name, the change that is durable, and all that ever were.
+    durable: Vec<usize>,
+    ever: Vec<Vec<usize>>,
+    /// Of each file, whether it had no name at any time. Its bytes are synced as it is made.
+    files: Vec<bool>,
+}
+
+impl Reference {
+    fn new(names_with: Names) -> Reference {
+        let nothing = Change { node: None, moved: None };
+        Reference {
+            names_with,
+            changes: vec![vec![nothing]; PATHS.len() + 1],
+            durable: vec![0; PATHS.len() + 1],
+            ever: vec![Vec::new(); PATHS.len() + 1],
+            files: Vec::new(),
+        }
+    }
+
+    fn now(&self, path: usize) -> Option<usize> {
+        self.changes[path].last()?.node
+    }
+
+    fn set(&mut self, path: usize, node: Option<usize>, moved: Option<(usize, usize)>) {
+        let old = self.now(path);
+        self.changes[path].push(Change { node, moved });
+        let named = |id: usize| (0..PATHS.len()).any(|path| self.now(path) == Some(id));
+        if let Some(old) = old.filter(|old| *old != DIR_NODE && !named(*old)) {
+            self.files[old] = true;
+        }
+    }
+
+    fn settle(&mut self, path: usize) {
+        self.durable[path] = self.changes[path].len() - 1;
+        self.ever[path].push(self.durable[path]);
+    }
+
+    fn is_valid(&self, step: Step) -> bool {
+        let parent = |path: usize| path < 2 || self.now(DIR).is_some();
+        let free = |path: usize| self.now(path).is_none() && parent(path);
+        match step {
+            Step::Create(path) => free(path),
+            Step::Rename(from, to) => from != to && self.now(from).is_some() && parent(to),
+            Step::Link(from, to) => self.now(from).is_some() && free(to),
+            Step::Unlink(path) | Step::Fsync(path) => self.now(path).is_some(),
+            Step::FsyncDir(inner) => !inner || self.now(DIR).is_some(),
+            Step::Mkdir => self.now(DIR).is_none(),
+            Step::Sync => true,
+        }
+    }
+
+    fn apply(&mut self, step: Step) {
+        match step {
+            Step::Create(path) => {
+                self.files.push(false);
+                self.set(path, Some(self.files.len() - 1), None);
+                self.fsync(path);
+            }
+            // rename(2) does nothing to two names of one file.
+            Step::Rename(from, to) if self.now(from) == self.now(to) => {}
+            Step::Rename(from, to) => {
+                let node = self.now(from);
+                self.set(to, node, None);
+                let place = (to, self.changes[to].len() - 1);
+                self.set(from, None, Some(place));
+            }
+            Step::Link(from, to) => self.set(to, self.now(from), None),
+            Step::Unlink(path) => self.set(path, None, None),
+            Step::Fsync(path) => self.fsync(path),
+            Step::FsyncDir(inner) => {
+                let settled = if inner { vec![2, 3] } else { vec![0, 1, DIR] };
+                settled.into_iter().for_each(|path| self.settle(path));
+                if inner && self.names_with == Names::WithFile {
+                    self.settle(DIR);
+                }
+            }
+            Step::Mkdir => self.set(DIR, Some(DIR_NODE), None),
+            Step::Sync => {
+                (0..=DIR).for_each(|path| self.settle(path));
+            }
+        }
+    }
+
+    fn fsync(&mut self, path: usize) {
+        let Some(id) = self.now(path) else { return };
+        if self.names_with == Names::WithFile {
+            for path in (0..PATHS.len())
+                .filter(|path| self.changes[*path].last().unwrap().node == Some(id))
+                .collect::<Vec<_>>()
+            {
+                self.settle(path);
+                if path >= 2 {
+                    self.settle(DIR);
+                }
+            }
+        }
+    }
+
+    /// Whether a change that gave a name was durable, or came by renames from one that was.
+    fn is_acknowledged(&self, path: usize, at: usize) -> bool {
+        let from_another = || {
+            (0..DIR)
+                .flat_map(|from| (1..self.changes[from].len()).map(move |k| (from, k)))
+                .find(|(from, k)| self.changes[*from][*k].moved == Some((path, at)))
+        };
+        self.ever[path].contains(&at)
+            || from_another().is_some_and(|(from, k)| self.is_acknowledged(from, k - 1))
+    }
+
+    /// Whether the file by this change has a later name, by renames, that was durable.
+    fn is_replaced(&self, path: usize, at: usize) -> bool {
+        let next = self.changes[path].get(at + 1).and_then(|change| change.moved);
+        next.is_some_and(|(path, at)| self.ever[path].contains(&at) || self.is_replaced(path, at))
+    }
+
+    /// Whether what a change gave a name is there, or what took its place, or may be gone: the names stand after these
+    /// of their changes.
+    fn is_kept(&self, path: usize, k: usize, at: &[usize]) -> bool {
+        if at[path] < k {
+            return false;
+        }
+        if at[path] == k {
+            // What is in a directory is there with it, and where metadata persists in order the directory is there.
+            return path < 2 || at[DIR] > 0 || self.names_with == Names::WithDirectory;
+        }
+        let next = self.changes[path][k + 1];
+        match (next.moved, next.node) {
+            (Some(_), _) if !self.is_acknowledged(path, k) => true,
+            (Some((path, k)), _) => self.is_kept(path, k, at),
+            (None, Some(_)) => self.is_kept(path, k + 1, at),
+            (None, None) => true,
+        }
+    }
+
+    /// Whether the names may stand after these of their changes.
+    fn is_legal(&self, at: &[usize]) -> bool {
+        let ordered = self.names_with == Names::WithFile;
+        let mut durable = (0..DIR).flat_map(|path| self.ever[path].iter().map(move |k| (path, *k)));
+        let durable = durable
+            .all(|(path, k)| self.changes[path][k].node.is_none() || self.is_kept(path, k, at));
+        let lost = |(id, was_nameless): (usize, &bool)| {
+            let named = (0..DIR).any(|path| {
+                self.ever[path].iter().any(|k| self.changes[path][*k].node == Some(id))
+            });
+            let there = (0..DIR).any(|path| {
+                let reached = path < 2 || at[DIR] > 0 || !ordered;
+                let may_be =
+                    |k: usize| self.changes[path][k].node == Some(id) && !self.is_replaced(path, k);
+                // A name in a directory that is absent may have any of its changes.
+                reached && may_be(at[path])
+            });
+            named && !was_nameless && !there
+        };
+        durable && !self.files.iter().enumerate().any(lost)
+    }
+
+    /// All that may be found: of each name its node.
+    fn legal(&self) -> std::collections::BTreeSet<Vec<Option<usize>>> {
+        let mut all = std::collections::BTreeSet::new();
+        let mut at = self.durable.clone();
+        loop {
+            if self.is_legal(&at) {
+                let there = |path: usize| path < 2 || path == DIR || at[DIR] > 0;
+                let node = |path: usize| self.changes[path][at[path]].node.filter(|_| there(path));
+                all.insert((0..=DIR).map(node).collect());
+            }
+            let Some(next) = (0..=DIR).find(|path| at[*path] + 1 < self.changes[*path].len())
+            else {
+                return all;
+            };
+            at[next] += 1;
+            at[..next].copy_from_slice(&self.durable[..next]);
+        }
+    }
+}
+
+impl Script {
+    fn step(&mut self, step: Step, number: u64) {
+        let path = |at: usize| PATHS[at];
+        let flags = OpenFlags { write: true, ..OpenFlags::NONE };
+        match step {
+            Step::Create(at) => {
+                self.create(path(at)).write(bytes(number, 700)).fsync().close();
+            }
+            Step::Rename(from, to) => drop(self.rename(path(from), path(to))),
+            Step::Link(from, to) => drop(self.link(path(from), path(to))),
+            Step::Unlink(at) => drop(self.unlink(path(at))),
+            Step::Fsync(at) => {
+                self.op(Call::Open { dir: ROOT, file: FILE, flags }, path(at), "").fsync().close();
+            }
+            Step::FsyncDir(inner) => drop(self.sync_dir(if inner { "d" } else { "" })),
+            Step::Mkdir => drop(self.mkdir("d")),
+            Step::Sync => drop(self.sync()),
+        }
+    }
+
+    fn begin(&mut self, step: Step) {
+        let path = |at: usize| PATHS[at];
+        match step {
+            Step::Rename(from, to) => {
+                self.maybe(Call::Rename { dir: ROOT, to: ROOT }, path(from), path(to));
+            }
+            Step::Unlink(at) => drop(self.maybe(Call::Unlink { dir: ROOT }, path(at), "")),
+            _ => {}
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let path = || 0..PATHS.len();
+    prop_oneof![
+        3 => path().prop_map(Step::Create),
+        5 => (path(), path()).prop_map(|(from, to)| Step::Rename(from, to)),
+        2 => (path(), path()).prop_map(|(from, to)| Step::Link(from, to)),
+        2 => path().prop_map(Step::Unlink),
+        1 => path().prop_map(Step::Fsync),
+        4 => any::<bool>().prop_map(Step::FsyncDir),
+        1 => Just(Step::Mkdir),
+        1 => Just(Step::Sync),
+    ]
+}
+
+/// Every state of the names, with what the oracle says of it, against what the reference may leave.
+fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestCaseError> {
+    let (mut reference, mut script) = (Reference::new(names), Script::new(names));
+    let mut done = Vec::new();
+    for step in steps {
+        if reference.is_valid(*step) {
+            script.step(*step, reference.files.len() as u64 + 1);
+            reference.apply(*step);
+            done.push(*step);
+        }
+    }
+    if let Some(last) = last.filter(|last| reference.is_valid(*last)) {
+        script.begin(last);
+        if matches!(last, Step::Rename(..) | Step::Unlink(_)) {
+            reference.apply(last);
+            done.push(last);
+        }
+    }
+    let legal = reference.legal();
+    let kinds = reference.files.len() + 1;
+    let node = |code: usize| code.checked_sub(1);
+    for state in 0..kinds.pow(PATHS.len() as u32) * 2 {
+        let mut left = state / 2;
+        let mut found: Vec<Option<usize>> = Vec::new();
+        for _ in PATHS {
+            found.push(node(left % kinds));
+            left /= kinds;
+        }
+        found.push((state % 2 == 1).then_some(DIR_NODE));
+        if found[DIR].is_none() && (found[2].is_some() || found[3].is_some()) {
+            continue;
+        }
+        let entries = (0..PATHS.len()).filter_map(|path| {
+            Some(Entry {
+                inode: path as u64,
+                ..file(PATHS[path], &content(found[path]? as u64 + 1, 700))
+            })
+        });
+        let entries = entries.chain(found[DIR].map(|_| directory("d")));
+        let findings = script.judge(entries.collect());
+        prop_assert_eq!(
+            findings.violations() == 0,
+            legal.contains(&found),
+            "{:?}: {:?}: found {:?}: {:?}",
+            names,
+            done,
+            found,
+            findings
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// The oracle accepts exactly what the reference may leave, of each state of the names.
+    #[test]
+    fn what_the_oracle_accepts_is_what_a_file_system_may_leave(
+        steps in proptest::collection::vec(step(), 1..10),
+        last in proptest::option::of(step()),
+    ) {
+        for names in BOTH {
+            compare(names, &steps, last)?;
+        }
+    }
+}
