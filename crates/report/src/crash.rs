@@ -9,6 +9,10 @@ use crate::table::{Format, MAIL_WIDTH, Style};
 use crate::wrap::{cut, wrap};
 use crate::{columns, csv, markdown, number, text};
 
+mod sentences;
+
+pub use sentences::sentences;
+
 /// A column: its head, its cell of a row, and what it means.
 pub struct Column {
     /// Its head.
@@ -25,8 +29,8 @@ pub const COLUMNS: &[Column] = &[
     Column {
         head: "speed",
         cell: |row| format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)),
-        meaning: "of the phase that took longest, until it was durable, in the pass that is logged: not to \
-                  the digit that of `fsdyno run` (docs/crash.md says how near)",
+        meaning: "of the phase that took longest, until it was durable, in the pass that is logged: close to that \
+                  of `fsdyno run`, and not bit-identical (docs/crash.md)",
     },
     Column { head: "cuts", cell: |row| row.tried.len().to_string(), meaning: "" },
     Column {
@@ -40,12 +44,12 @@ pub const COLUMNS: &[Column] = &[
             let (middle, most) = row.middle_and_most(lost);
             format!("{} / {}", seconds(middle), seconds(most))
         },
-        meaning: "how far back the work reaches that nothing acknowledged and that is lost",
+        meaning: "age of the oldest unacknowledged work that was lost",
     },
     Column {
         head: "lost files",
         cell: |row| pair(row, |tried| tried.findings.files_lost),
-        meaning: "the same in files that are not there, or shorter",
+        meaning: "unacknowledged files that are not there, or shorter",
     },
     Column {
         head: "empty",
@@ -83,17 +87,17 @@ pub const COLUMNS: &[Column] = &[
     Column {
         head: "last resort",
         cell: |row| row.count(|tried| tried.recovery.last_resort.is_some()).to_string(),
-        meaning: "those after whose repair it could not be mounted either, and what throws the journal away was run",
+        meaning: "cuts after whose repair it could not be mounted either, and the tool that discards the journal was run",
     },
     Column {
         head: "unmountable",
         cell: |row| row.unmountable().to_string(),
-        meaning: "cuts after which nobody could look at it, hung and panicked ones among them",
+        meaning: "cuts after which it could not be examined: it could not be mounted, hung or panicked",
     },
 ];
 
 /// What pairs are, before the columns' meanings.
-pub const PAIRS: &str = "Pairs are the middle cut / the worst.";
+pub const PAIRS: &str = "Pairs are the median / the worst cut.";
 
 /// Work lost, in nanoseconds.
 pub fn lost(tried: &Tried) -> u64 {
@@ -163,102 +167,13 @@ pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| row.skipped.is_none())
 }
 
-/// What was found, in sentences: whether anything acknowledged was lost, and by whom; after which cuts nobody could
-/// look, or only after a repair; and what could not run.
-pub fn sentences(rows: &[Row]) -> Vec<String> {
-    let mut said = Vec::new();
-    let all = |row: &Row| number::counted(row.tried.len(), "cut");
-    let judged = |row: &Row| row.tried.len() - row.unmountable();
-    let kept: Vec<&Row> =
-        rows.iter().filter(|row| row.violations() == 0 && judged(row) > 0).collect();
-    if !kept.is_empty() {
-        let names: Vec<String> = kept.iter().map(|row| named(row)).collect();
-        let cuts: usize = kept.iter().map(|row| judged(row)).sum();
-        let s = if cuts == 1 { "" } else { "s" };
-        let cuts = number::count(cuts as u64);
-        said.push(format!(
-            "No acknowledged byte or name was lost in {cuts} cut{s} of {}.",
-            names.join(", ")
-        ));
-    }
-    for row in rows.iter().filter(|row| row.violations() > 0) {
-        let cuts = row.count(|tried| tried.findings.violations() > 0);
-        said.push(format!(
-            "{}: acknowledged bytes or names were lost in {cuts} of {}, {} in all.",
-            named(row),
-            all(row),
-            number::count(row.violations())
-        ));
-    }
-    for row in rows.iter().filter(|row| row.unmountable() > 0) {
-        said.push(format!(
-            "{}: nobody could look at what {} of {} left (it could not be mounted, hung or panicked), so all \
-             that was acknowledged counts as lost there.",
-            named(row),
-            row.unmountable(),
-            all(row)
-        ));
-    }
-    for row in rows {
-        let back = |tried: &Tried| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
-        let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());
-        let repaired = row.count(back) - forced;
-        if repaired > 0 {
-            said.push(format!(
-                "{}: {repaired} of {} needed a repair, and what it left is what was judged.",
-                named(row),
-                all(row)
-            ));
-        }
-        if forced > 0 {
-            said.push(format!(
-                "{}: after {forced} of {} no repair brought it back, and what was judged is what the last resort \
-                 left, which throws the journal away.",
-                named(row),
-                all(row)
-            ));
-        }
-    }
-    for row in ran(rows) {
-        if let Some(whole) = row.split() {
-            said.push(format!(
-                "{}: writes were torn between sectors of {}, which is harsher than its disk: that writes {} whole or \
-                 not at all.",
-                named(row),
-                row.tear,
-                whole.bytes()
-            ));
-        }
-    }
-    for row in ran(rows) {
-        if let Some(smaller) = row.spared() {
-            said.push(format!(
-                "{}: writes were torn between sectors of {}, which is milder than its disk: that writes only {} whole.",
-                named(row),
-                row.tear,
-                smaller
-            ));
-        }
-    }
-    for row in ran(rows).filter(|row| row.tried.is_empty()) {
-        said.push(format!("{}: its power was never cut, for nothing of it was timed.", named(row)));
-    }
-    for row in rows {
-        if let Some(reason) = &row.skipped {
-            let reason = number::clean(reason);
-            said.push(format!("{} is skipped: {}.", named(row), reason.trim_end_matches('.')));
-        }
-    }
-    said
-}
-
-/// A row's name, with the disk where that did not keep its word.
+/// A row's name, with the disk where that is not an honest one.
 pub fn named(row: &Row) -> String {
     let (label, disk) = (number::clean(&row.label), lying(row.disk));
     if label.ends_with(&disk) { label } else { label + &disk }
 }
 
-/// What a row's name has of a disk that does not keep its word.
+/// What a row's name has of a disk that is not an honest one.
 fn lying(disk: Disk) -> String {
     let disk = Disk::ALL.iter().find(|(_, _, other)| *other == disk && disk != Disk::Honest);
     disk.map_or(String::new(), |(name, ..)| format!(" on a disk that {}", name.replace('-', " ")))
@@ -364,7 +279,8 @@ const FIGURES: &[Figure] = &[
     ("mount_ns", mount),
 ];
 
-/// One line a file system, of each figure the middle cut's, the worst one's and the sum of all.
+/// One line a file system, of each figure the middle cut's, the worst one's and the sum of all; of the cuts that lost
+/// something acknowledged the number and the 95 % limits of their share.
 fn data(rows: &[Row]) -> String {
     let plain = [
         "label",
@@ -393,7 +309,7 @@ fn data(rows: &[Row]) -> String {
     for (name, _) in FIGURES {
         heads.extend(["middle", "most", "sum"].map(|which| format!("{name}_{which}")));
     }
-    heads.push("skipped".into());
+    heads.extend(["violated", "violated_least", "violated_most", "skipped"].map(String::from));
     let mut out = String::new();
     csv::push_line(&mut out, heads.iter());
     for row in rows {
@@ -436,6 +352,9 @@ fn fields(row: &Row) -> Vec<String> {
         let (middle, most) = row.middle_and_most(of);
         fields.extend([middle, most, row.sum(of)].map(|value| value.to_string()));
     }
+    let (least, most) = sentences::limits(row).unwrap_or((f64::NAN, f64::NAN));
+    let limit = |share: f64| if share.is_nan() { String::new() } else { share.to_string() };
+    fields.extend([sentences::violated(row).to_string(), limit(least), limit(most)]);
     if row.skipped.is_some() {
         // Nothing was measured, which is not 0.
         fields.iter_mut().skip(CONDITIONS).for_each(String::clear);
@@ -455,8 +374,6 @@ fn seconds(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_crash::Tear;
-
     use super::*;
     use crate::crash_fixture;
 
@@ -510,24 +427,13 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_run_and_what_nobody_could_look_at_is_said() {
+    fn what_could_not_run_is_in_no_table_and_in_the_data_without_figures() {
         let mut rows = crash_fixture::crashed();
         let plan = rows[0].plan.clone();
         rows.push(Row {
             label: "old".into(),
             ..Row::skipped(&plan, 1, Disk::Honest, "no such driver".into())
         });
-        rows[1].tried.retain(|tried| tried.recovery.lost.is_some());
-        let said = sentences(&rows).join(" ");
-        for told in [
-            "lost in 3 cuts of ext4.",
-            "nobody could look at what 1 of 1 cut left",
-            "old is skipped: no such driver.",
-        ] {
-            assert!(said.contains(told), "{told}: {said}");
-        }
-        assert!(rows[1].is_bad() && !rows[0].is_bad() && !rows[2].is_bad());
-        assert!(!said.contains("never cut"), "{said}");
         for format in [Format::Text, Format::Markdown, Format::Csv] {
             let text = shown(&rows, format, 200);
             assert!(text.contains("no such driver"), "{text}");
@@ -538,6 +444,8 @@ mod tests {
         let lines: Vec<&str> = csv.lines().collect();
         assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{csv}");
         assert!(lines[3].ends_with(",,,no such driver"), "{csv}");
+        // None of three, and two of three: one of them could not be examined.
+        assert!(lines[1].contains(",0,0,0.6315") && lines[2].contains(",2,0.0942"), "{csv}");
     }
 
     #[test]
@@ -556,31 +464,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_a_sentence_and_nothing_is_promised_where_nothing_was_cut() {
-        let mut rows = crash_fixture::crashed();
-        let said = sentences(&rows);
-        assert_eq!(said[0], "No acknowledged byte or name was lost in 3 cuts of ext4.");
-        assert!(said[1].starts_with("off on a disk that drops flushes: "), "{said:?}");
-        rows[0].tried.clear();
-        assert!(sentences(&rows).iter().any(|said| said.contains("never cut")));
-        // Torn within what the disk writes whole.
-        let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
-        let mut torn = rows[1].clone();
-        let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut torn.plan.medium else { panic!() };
-        lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
-        assert_eq!(torn.tear, Tear::LEAST);
-        let harsh = sentences(&[torn.clone()]).join(" ");
-        assert!(
-            harsh
-                .contains("sectors of 512 bytes, which is harsher than its disk: that writes 4096"),
-            "{harsh}"
-        );
-        torn.tear = Tear::of(&torn.plan);
-        assert!(!sentences(&[torn.clone()]).join(" ").contains("harsher"));
-        let told = told_apart(&[torn, rows[1].clone()]);
-        assert_eq!(told[0].label, "off, torn at 4096 bytes");
+    fn there_is_no_table_of_other_reports() {
         for format in [Format::Original, Format::Statistics] {
-            assert!(table(&rows, format, Style::default()).is_none());
+            assert!(table(&crash_fixture::crashed(), format, Style::default()).is_none());
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod outlier;
 pub mod permutation;
 pub mod plan;
 pub mod power;
+pub mod proportion;
 pub mod student;
 pub mod validity;
 pub mod warmup;

@@ -121,11 +121,15 @@ fn title(rows: &[Row]) -> String {
     number::clean(&format!("Power cuts: {workloads} on {names}"))
 }
 
+/// How many cuts of how many file systems: those of different ones are not added up.
 fn compared(rows: &[Row]) -> String {
-    let cuts: usize = rows.iter().map(|row| row.tried.len()).sum();
-    let s = if cuts == 1 { "" } else { "s" };
-    let (cuts, rows) = (number::count(cuts as u64), number::counted(rows.len(), "file system"));
-    format!("{cuts} cut{s} of {rows}, each mounted, walked and checked.")
+    let counts = || rows.iter().map(|row| row.tried.len());
+    let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    let (s, each) = (if most == 1 { "" } else { "s" }, if rows.len() == 1 { "" } else { " each" });
+    let least =
+        if least < most { format!("{} to ", number::count(least as u64)) } else { String::new() };
+    let (most, rows) = (number::count(most as u64), number::counted(rows.len(), "file system"));
+    format!("{least}{most} cut{s}{each} of {rows}, all of them mounted, walked and checked.")
 }
 
 /// The first violations of each, in words.
@@ -298,7 +302,8 @@ mod tests {
         for told in [
             "Power cuts: dirops on ext4, off",
             "48.0 deliveries/s",
-            "No acknowledged byte or name was lost in 3 cuts of ext4.",
+            "No acknowledged byte or name was lost in 3 cuts of ext4: with 95 % confidence fewer than 64 %",
+            "3 cuts each of 2 file systems",
             "off on a disk that drops flushes",
             "VIOLATIONS",
             "must be 0",

@@ -1,6 +1,7 @@
 //! How power cuts were made: what a reader of their page needs to make them again.
 
 use fsdyno_crash::{Disk, Row};
+use fsdyno_record::Bytes;
 use fsdyno_record::shell::quote;
 
 use crate::command::{bytes, option};
@@ -34,6 +35,7 @@ fn facts(row: &Row) -> Vec<(String, String)> {
     let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
     let spec = plan.filesystem.as_ref().map(|filesystem| filesystem.spec.clone());
     let lab = plan.lab();
+    let text = |bytes: Bytes| bytes.to_string();
     let all = [
         ("workload", plan.workload.name.clone()),
         ("parameters", set.collect::<Vec<_>>().join(" ")),
@@ -44,6 +46,11 @@ fn facts(row: &Row) -> Vec<(String, String)> {
         ("writes are torn at", row.tear.to_string()),
         ("kernel", lab.map(|lab| lab.kernel_release().to_string()).unwrap_or_default()),
         ("memory of the guest", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
+        ("of it for files", lab.and_then(|lab| lab.cacheable).map(text).unwrap_or_default()),
+        ("CPU", lab.map(|lab| lab.cpu.to_string()).unwrap_or_default()),
+        ("scheduler", lab.and_then(|lab| lab.scheduler.clone()).unwrap_or_default()),
+        ("period", period(row).unwrap_or_default()),
+        ("threads", plan.threads.to_string()),
         ("size", lab.and_then(|lab| lab.size).map(|size| size.to_string()).unwrap_or_default()),
         ("sysctls", sysctls(row).collect::<Vec<_>>().join(" ")),
         ("seed", row.seed.to_string()),
@@ -51,6 +58,11 @@ fn facts(row: &Row) -> Vec<(String, String)> {
     ];
     let told = all.into_iter().filter(|(_, value)| !value.is_empty());
     told.map(|(name, value)| (name.to_string(), number::clean(&value))).collect()
+}
+
+/// The period whose settings stand under those of the spec.
+fn period(row: &Row) -> Option<String> {
+    row.plan.filesystem.as_ref()?.period.clone()
 }
 
 /// What the command line calls a kind of disk.
@@ -97,6 +109,13 @@ fn choices(row: &Row) -> (String, Vec<String>) {
         words.push(option("kernel", lab.kernel_typed()));
         words.push(option("ram", &bytes(lab.ram)));
         words.extend(lab.size.map(|size| option("size", &bytes(size))));
+        words.extend(lab.cacheable.map(|size| option("cacheable", &bytes(size))));
+        words.extend((!lab.cpu.is_usual()).then(|| option("cpu", &lab.cpu.to_string())));
+        words.extend(lab.scheduler.iter().map(|name| option("scheduler", name)));
+    }
+    words.extend(period(row).map(|period| option("period", &period)));
+    if plan.threads != 1 {
+        words.push(option("threads", &plan.threads.to_string()));
     }
     words.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
     if row.disk != Disk::Honest {
@@ -126,6 +145,13 @@ mod tests {
         rows[1].tear = 512.try_into().unwrap();
         rows[0].tear = 4096.try_into().unwrap();
         assert_eq!(commands(&rows).matches("fsdyno crash dirops").count(), 2);
+        rows[0].plan.threads = 4;
+        if let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut rows[0].plan.medium {
+            (lab.cpu, lab.scheduler) = ("8".parse().unwrap(), Some("bfq".into()));
+        }
+        for option in ["--cpu 8", "--scheduler bfq", "--threads 4"] {
+            assert_eq!(commands(&rows).matches(option).count(), 1, "{option}");
+        }
         assert_eq!(subject(&rows).len(), 2);
         assert!(blocks(&rows)[1].1.contains(&("writes are torn at".into(), "512 bytes".into())));
     }

@@ -145,7 +145,7 @@ mod tests {
         assert!(
             at("href=\"#crash\"") < at("id=\"overview\"") && at("id=\"s0\"") < at("id=\"crash\"")
         );
-        assert!(at("acknowledged bytes or names were lost in 1 of 3 cuts") < at("id=\"overview\""));
+        assert!(at("acknowledged bytes or names were lost in 2 of 3 cuts") < at("id=\"overview\""));
         let plain =
             crate::study_page(&judged, &fixture::trials(), Beside::default(), None).unwrap();
         assert!(!plain.contains("href=\"#crash\"") && !plain.contains("href=\"#w0\""));
