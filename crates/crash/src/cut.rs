@@ -1,5 +1,6 @@
-//! Which moments, and what of the cache.
+//! Crash points, and what of the cache survives them: drawn by strata, most of them where a loss is likeliest.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fsdyno_disk::log::data::{Event, What};
@@ -45,8 +46,15 @@ impl From<Stored> for Cut {
     }
 }
 
+impl Cut {
+    /// Its place in the order of the moments: by this neither the events nor the time go back.
+    pub fn place(&self) -> (u32, Nanos, u32) {
+        (self.after, self.at, self.number)
+    }
+}
+
 /// What a moment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
     /// Right before a flush came in: the cache is at its fullest.
@@ -55,9 +63,25 @@ pub enum Moment {
     DuringFlush,
     /// Right after one was answered.
     AfterFlush,
+    /// Right after an fsync(2), sync(2) or syncfs(2) came back: all that it acknowledged must be there.
+    AfterAcknowledgement,
     /// Anywhere.
     Between,
 }
+
+/// The strata in turn, of ten cuts.
+const MOMENTS: [Moment; 10] = [
+    Moment::AfterAcknowledgement,
+    Moment::DuringFlush,
+    Moment::AfterAcknowledgement,
+    Moment::BeforeFlush,
+    Moment::Between,
+    Moment::AfterAcknowledgement,
+    Moment::DuringFlush,
+    Moment::AfterAcknowledgement,
+    Moment::BeforeFlush,
+    Moment::AfterFlush,
+];
 
 /// What survives of what was in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,82 +160,102 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Draws `count` cuts from `seed`: of four one before, one during, and one after a flush, and one
-/// anywhere; where there are no flushes all anywhere. Of five, one leaves nothing of the cache, one
-/// all, one whole writes, one sectors, one a torn write. They come in the order of their moments. Where
-/// the disk was told nothing at all, which a file system may do that keeps no promise, the moments are
+/// Draws `count` cuts from `seed`. Of ten, four come right after one of `acknowledged`, two before, two during and one
+/// after a flush, and one anywhere; where there is none of a kind they come anywhere. What survives goes round within
+/// each kind of moment. They come in the order of their moments. Where the disk received nothing at all, as of a
+/// file system that acknowledges and does nothing, events tell no moments apart, and those that would come at one are
 /// drawn from the time.
-pub fn choose(events: &[Event], acks: &Acks, seed: u64, count: u32) -> Vec<Cut> {
+pub fn choose(
+    events: &[Event],
+    acks: &Acks,
+    acknowledged: &[Nanos],
+    seed: u64,
+    count: u32,
+) -> Vec<Cut> {
     let windows = windows(events, acks);
+    let (spans, flushes) = (spans(acks), flushes(events, &windows));
+    if spans.iter().all(|(begin, end)| begin == end) {
+        return Vec::new();
+    }
     let places: usize = windows.iter().map(ExactSizeIterator::len).sum();
     let mut draws = stream(seed, "power cuts");
-    if places == 0 {
-        return by_time(events, acks, draws, count);
-    }
-    let flushes = flushes(events, &windows);
+    let mut drawn: BTreeMap<Moment, usize> = BTreeMap::new();
     let mut cuts: Vec<Cut> = (0..count)
         .map(|number| {
-            let (moment, after) = match (number % 4, flushes.is_empty()) {
-                (3, _) | (_, true) => {
-                    let place = draws.below(places as u64) as usize;
-                    (Moment::Between, anywhere(&windows, place) + 1)
+            let moment = match MOMENTS[number as usize % MOMENTS.len()] {
+                Moment::AfterAcknowledgement if acknowledged.is_empty() => Moment::Between,
+                Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush
+                    if flushes.is_empty() =>
+                {
+                    Moment::Between
                 }
-                (which, false) => {
+                moment => moment,
+            };
+            let (after, at) = match moment {
+                Moment::AfterAcknowledgement => {
+                    let at = acknowledged[draws.below(acknowledged.len() as u64) as usize];
+                    (events.partition_point(|event| event.at <= at), Nanos(at.0 + 1))
+                }
+                Moment::Between if places == 0 => {
+                    let at = some_time(&spans, &mut draws);
+                    (events.partition_point(|event| event.at < at), at)
+                }
+                Moment::Between => {
+                    let place = draws.below(places as u64) as usize;
+                    before_next(events, anywhere(&windows, place) + 1)
+                }
+                Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush => {
                     let (came, answered) = flushes[draws.below(flushes.len() as u64) as usize];
-                    match which {
-                        0 => (Moment::BeforeFlush, came),
-                        1 => {
-                            let within = draws.below((answered - came) as u64) as usize;
-                            (Moment::DuringFlush, came + 1 + within.min(answered - came - 1))
-                        }
-                        _ => (Moment::AfterFlush, answered + 1),
-                    }
+                    let within = draws.below((answered - came) as u64) as usize;
+                    before_next(
+                        events,
+                        match moment {
+                            Moment::BeforeFlush => came,
+                            Moment::AfterFlush => answered + 1,
+                            _ => came + 1 + within.min(answered - came - 1),
+                        },
+                    )
                 }
             };
+            let turn = drawn.entry(moment).or_default();
             let draw = draws.draw();
-            let (choice, at) = (choice(number, draw), moment_of(events, after));
+            let choice = choice(moment, *turn, draw);
+            *turn += 1;
             Cut { number, after: after as u32, at, moment, choice, draw }
         })
         .collect();
-    cuts.sort_by_key(|cut| (cut.after, cut.number));
+    cuts.sort_by_key(Cut::place);
     cuts
 }
 
-/// Cuts at moments of the timed phases that no event tells apart.
-fn by_time(events: &[Event], acks: &Acks, mut draws: SplitMix64, count: u32) -> Vec<Cut> {
-    let spans = spans(acks);
+/// A moment of the timed phases.
+fn some_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
     let all: u64 = spans.iter().map(|(begin, end)| end.since(*begin).0).sum();
-    if all == 0 {
-        return Vec::new();
+    let mut place = draws.below(all);
+    for (begin, end) in spans {
+        let length = end.since(*begin).0;
+        if place < length {
+            return Nanos(begin.0 + place + 1);
+        }
+        place -= length;
     }
-    let mut cuts: Vec<Cut> = (0..count)
-        .map(|number| {
-            let (mut place, mut at) = (draws.below(all), Nanos(0));
-            for (begin, end) in &spans {
-                let length = end.since(*begin).0;
-                if place < length {
-                    at = Nanos(begin.0 + place + 1);
-                    break;
-                }
-                place -= length;
-            }
-            let draw = draws.draw();
-            let after = events.partition_point(|event| event.at < at) as u32;
-            let (moment, choice) = (Moment::Between, choice(number, draw));
-            Cut { number, after, at, moment, choice, draw }
-        })
-        .collect();
-    cuts.sort_by_key(|cut| (cut.at, cut.number));
-    cuts
+    Nanos(0)
 }
 
-fn choice(number: u32, seed: u64) -> Choice {
-    match number % 5 {
-        0 => Choice::Nothing,
-        1 => Choice::Writes(seed),
-        2 => Choice::All,
-        3 => Choice::Sectors(seed),
-        _ => Choice::Torn(seed),
+/// What survives the cut that is the `turn`th of its kind of moment. Right after an acknowledgement half of them leave
+/// nothing of the cache, which shows at once where it holds what was acknowledged.
+fn choice(moment: Moment, turn: usize, seed: u64) -> Choice {
+    let partial = |turn: usize| match turn % 4 {
+        0 => Choice::Writes(seed),
+        1 => Choice::Sectors(seed),
+        2 => Choice::Torn(seed),
+        _ => Choice::All,
+    };
+    match (moment, turn % 2, turn % 5) {
+        (Moment::AfterAcknowledgement, 0, _) => Choice::Nothing,
+        (Moment::AfterAcknowledgement, ..) => partial(turn / 2),
+        (_, _, 4) => Choice::Nothing,
+        (_, _, turn) => partial(turn),
     }
 }
 
@@ -226,16 +270,19 @@ fn anywhere(windows: &[Range<usize>], mut place: usize) -> usize {
     0
 }
 
-/// The last moment at which `after` events have happened and no more: just before the next.
-fn moment_of(events: &[Event], after: usize) -> Nanos {
-    match events.get(after) {
+/// A number of events, and the last moment at which they and no more have happened: just before the next.
+fn before_next(events: &[Event], after: usize) -> (usize, Nanos) {
+    let at = match events.get(after) {
         Some(next) => next.at,
         None => events.last().map_or(Nanos(0), |last| last.at + Nanos(1)),
-    }
+    };
+    (after, at)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use fsdyno_disk::log::data::{DataLog, Writer};
     use fsdyno_disk::{Action, Request};
     use fsdyno_record::Bytes;
@@ -275,18 +322,27 @@ mod tests {
         assert_eq!(serde_json::from_str::<Cut>(&text).unwrap(), new);
     }
 
+    /// When an acknowledgement came back: a nanosecond after each answer.
+    fn acknowledged(events: &[Event]) -> Vec<Nanos> {
+        let answers = events.iter().filter(|event| event.what == What::Answer);
+        answers.map(|event| event.at + Nanos(1)).collect()
+    }
+
     #[test]
-    fn cuts_come_where_they_say_and_at_every_flush_where_there_are_enough() {
+    fn cuts_come_where_they_say_and_at_every_flush_and_acknowledgement_where_there_are_enough() {
         let events = events();
         let acks = acks(&[(Did::Begin, 400), (Did::Returned, 1190), (Did::Synced, 1195)]);
         let found = windows(&events, &acks);
         assert_eq!((found.len(), &found[0]), (1, &(41..120)));
-        let cuts = choose(&events, &acks, 7, 800);
-        assert_eq!(cuts.len(), 800);
-        assert_eq!(cuts, choose(&events, &acks, 7, 800));
-        assert_ne!(cuts, choose(&events, &acks, 8, 800));
+        let known: Vec<Nanos> =
+            acknowledged(&events).into_iter().filter(|at| (400..=1195).contains(&at.0)).collect();
+        let choose = |seed| choose(&events, &acks, &known, seed, 800);
+        let cuts = choose(7);
+        assert_eq!((cuts.len(), &cuts), (800, &choose(7)));
+        assert_ne!(cuts, choose(8));
         assert!(cuts.windows(2).all(|pair| pair[0].after <= pair[1].after));
-        let mut flushes = std::collections::BTreeSet::new();
+        assert!(cuts.windows(2).all(|pair| pair[0].at <= pair[1].at), "no moment goes back");
+        let (mut flushes, mut acknowledged) = <(BTreeSet<_>, BTreeSet<_>)>::default();
         for cut in &cuts {
             let after = cut.after as usize;
             let (before, next) = (events[after - 1].what, events[after].what);
@@ -298,6 +354,11 @@ mod tests {
                     flushes.insert(after / 4);
                 }
                 Moment::Between => assert!((42..=120).contains(&after)),
+                Moment::AfterAcknowledgement => {
+                    assert!(events[after - 1].at < cut.at && cut.at <= events[after].at);
+                    acknowledged.insert(Nanos(cut.at.0 - 1));
+                    continue;
+                }
             }
             assert_eq!(
                 cut.at, events[after].at,
@@ -305,9 +366,27 @@ mod tests {
             );
         }
         assert_eq!(flushes.len(), 20, "each of the window's flushes is cut");
-        for choice in [Choice::Nothing, Choice::All] {
-            assert_eq!(cuts.iter().filter(|cut| cut.choice == choice).count(), 160);
-        }
+        assert!(acknowledged.into_iter().eq(known), "and each acknowledgement");
+    }
+
+    #[test]
+    fn of_ten_cuts_four_come_after_an_acknowledgement_and_two_of_those_leave_nothing() {
+        let events = events();
+        let acks = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
+        let known = acknowledged(&events);
+        let counts = |count: u32| {
+            let cuts = choose(&events, &acks, &known, 3, count);
+            let of = |moment: Moment, nothing: bool| {
+                let all = cuts.iter().filter(move |cut| cut.moment == moment);
+                all.filter(|cut| !nothing || cut.choice == Choice::Nothing).count()
+            };
+            let acknowledged = Moment::AfterAcknowledgement;
+            let flush = [Moment::BeforeFlush, Moment::DuringFlush, Moment::AfterFlush];
+            let flush = flush.map(|moment| of(moment, false));
+            (of(acknowledged, false), of(acknowledged, true), flush, of(Moment::Between, false))
+        };
+        assert_eq!(counts(10), (4, 2, [2, 2, 1], 1));
+        assert_eq!(counts(1000), (400, 200, [200, 200, 100], 100));
     }
 
     #[test]
@@ -315,14 +394,18 @@ mod tests {
         let mut events = events();
         let all = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
         let silent = acks(&[(Did::Begin, 5000), (Did::Synced, 6000), (Did::Begin, 8000)]);
-        let cuts = choose(&events, &silent, 1, 40);
-        assert_eq!(cuts.len(), 40, "a file system that tells the disk nothing is cut too");
+        let cuts = choose(&events, &silent, &[], 1, 40);
+        assert_eq!(cuts.len(), 40, "a file system that sends the disk nothing is cut too");
         assert!(cuts.iter().all(|cut| cut.after as usize == events.len()));
         assert!(cuts.iter().all(|cut| (5001..=6000).contains(&cut.at.0)));
         assert!(cuts.windows(2).all(|pair| pair[0].at <= pair[1].at) && cuts[0].at != cuts[39].at);
-        assert!(choose(&events, &acks(&[]), 1, 9).is_empty(), "nothing was timed");
+        let known = [Nanos(5500)];
+        let cuts = choose(&events, &silent, &known, 1, 40);
+        let at_once = cuts.iter().filter(|cut| cut.at == Nanos(5501));
+        assert_eq!(at_once.count(), 16, "and where it acknowledges something");
+        assert!(choose(&events, &acks(&[]), &[], 1, 9).is_empty(), "nothing was timed");
         events.retain(|event| event.what == What::Write);
-        let cuts = choose(&events, &all, 1, 40);
+        let cuts = choose(&events, &all, &[], 1, 40);
         assert!(cuts.len() == 40 && cuts.iter().all(|cut| cut.moment == Moment::Between));
     }
 }

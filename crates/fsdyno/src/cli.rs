@@ -48,6 +48,17 @@ impl Cli {
     }
 }
 
+/// Why `fsdyno crash` has none of an option that `fsdyno run` has, where that is what is wrong.
+pub fn absent(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let ContextValue::String(typed) = error.get(ContextKind::InvalidArg)? else { return None };
+    let option = typed.strip_prefix("--")?;
+    let is_of_crash = error.to_string().contains("Usage: fsdyno crash");
+    let why = (error.kind() == ErrorKind::UnknownArgument && is_of_crash)
+        .then(|| crate::commands::crash::none_of(option))??;
+    Some(format!("fsdyno crash has no --{option}: {why}"))
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {

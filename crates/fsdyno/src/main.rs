@@ -27,7 +27,10 @@ fn main() -> ExitCode {
             return exit::Exit::CannotTell.into();
         }
         Err(error) => {
-            let _ = error.print();
+            match cli::absent(&error) {
+                Some(why) => output::say(&format!("fsdyno: {why}")),
+                None => drop(error.print()),
+            }
             if let Some(meant) = cli::meant(&error) {
                 output::complain(&format!("fsdyno: did you mean 'fsdyno {meant}'?"));
             }

@@ -10,22 +10,31 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Once;
 
 use common::lab::{fsdyno, lab, ours};
 use common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
-/// Mail, each message synced before it gets its name.
+/// Mail, each message synced before it gets its name, and a reader who renames it then.
 const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
+
+/// Mail that nobody renames once it is delivered, with a store of messages that fits the FUSE file system of ours.
+const SCRIPT: &str =
+    "crash maildir --set ops=60 --set maildirs=4 --set store=20 --set read-store=10";
 
 /// Where the FUSE file system of ours lies: one place for all tests, for its bytes and its name are part of
 /// what a guest is made of.
 const PROGRAMS: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn command(folder: &Path, words: &str) -> Command {
+    command_of(MAIL, folder, words)
+}
+
+fn command_of(work: &str, folder: &Path, words: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&path).chain([PathBuf::from(PROGRAMS)]);
-    let mut command = fsdyno(ours(), folder, &format!("{MAIL} {words} --format json"));
+    let mut command = fsdyno(ours(), folder, &format!("{work} {words} --format json"));
     command.env("PATH", std::env::join_paths(path).unwrap());
     command
 }
@@ -37,14 +46,17 @@ fn crash(folder: &Path, words: &str) -> Output {
 /// The small FUSE file system of ours in a mode of its own: `fixtures/forgetful.c` says which. Its honest mode is
 /// named by its path, the others by its name.
 fn forgetful(mode: &str) -> String {
-    let folder = Path::new(PROGRAMS);
-    let new = folder.join(format!("forgetful-{mode}"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/forgetful.c");
-    let mut compile = Command::new("cc");
-    compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&new).arg(source);
-    assert!(compile.status().unwrap().success());
-    std::fs::rename(new, folder.join("forgetful")).unwrap();
-    let path = folder.join("forgetful").display().to_string();
+    static COMPILED: Once = Once::new();
+    let program = Path::new(PROGRAMS).join("forgetful");
+    COMPILED.call_once(|| {
+        let new = Path::new(PROGRAMS).join(format!("forgetful-{}", std::process::id()));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/forgetful.c");
+        let mut compile = Command::new("cc");
+        compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
+        assert!(compile.arg(&new).arg(source).status().unwrap().success());
+        std::fs::rename(new, &program).unwrap();
+    });
+    let path = program.display().to_string();
     let program = if mode == "honest" { &path } else { "forgetful" };
     format!("--fs '{mode}=fuse: {program} {mode} {{device}} {{mount}}'")
 }
@@ -112,25 +124,38 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     assert_eq!(again, finding["tried"]);
 }
 
-#[test]
-fn a_file_system_that_acknowledges_a_sync_without_doing_it_is_found_out_and_one_that_does_it_is_not()
- {
+/// The ways in which the FUSE file system of ours forgets a sync, the honest one first, cut so often.
+fn each_way_is_found_out(work: &str, modes: &[&str], cuts: usize) {
     let Some(folder) = lab() else { return };
-    let started = ["forgets", "honest"].map(|mode| {
-        let spec = forgetful(mode);
-        let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
-        let mut command = command(folder.path(), &words);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        command.spawn().unwrap()
-    });
-    let [forgets, honest] = started.map(|child| child.wait_with_output().unwrap());
-    let (forgets, honest) = (rows(&forgets, 1).remove(0), rows(&honest, 0).remove(0));
-    for row in [&forgets, &honest] {
-        assert_eq!(row["tried"].as_array().unwrap().len(), 8, "{}", row["label"]);
-        assert_eq!(told(row, "lost"), 0, "{}: it comes back", row["label"]);
+    let specs: Vec<String> = modes.iter().map(|mode| forgetful(mode)).collect();
+    let words =
+        format!("--set protocol=fsbench {} --cuts {cuts} --size 256M --out out", specs.join(" "));
+    let output = command_of(work, folder.path(), &words).output().unwrap();
+    let rows = rows(&output, 1);
+    assert_eq!(rows.len(), modes.len(), "{}", stderr(&output));
+    for (row, mode) in rows.iter().zip(modes) {
+        assert_eq!(row["tried"].as_array().unwrap().len(), cuts, "{mode}");
+        assert_eq!(told(row, "lost"), 0, "{mode}: it comes back");
+        assert_eq!(sum(row, VIOLATIONS) > 0, *mode != "honest", "{work}: {mode}: {}", row["tried"]);
     }
-    assert!(sum(&forgets, VIOLATIONS) > 0);
-    assert_eq!(sum(&honest, VIOLATIONS), 0);
+}
+
+/// A reader renames each message, so that a name which the directory's sync made durable is soon not current any more.
+#[test]
+fn a_directory_s_sync_that_is_forgotten_is_found_out_where_a_reader_renames_what_is_delivered() {
+    each_way_is_found_out(MAIL, &["honest", "nodir"], 20);
+}
+
+#[test]
+fn each_way_to_forget_a_sync_is_found_out_with_a_reader_and_without() {
+    if !full() {
+        return common::lab::skipped("FSDYNO_TEST=full runs it");
+    }
+    for work in [MAIL, SCRIPT] {
+        each_way_is_found_out(work, &["honest", "forgets", "drops", "nodir"], 20);
+        // A forgotten sync is made up for by the next one, of a file or of a directory.
+        each_way_is_found_out(work, &["honest", "seventh"], 100);
+    }
 }
 
 /// All files of a folder, by their paths.
@@ -227,6 +252,9 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("maildir --cuts 0", "it is a whole number from 1 to 100,000"),
         ("maildir --image left.img", "cannot be used with"),
         ("--image left.img", "--replay <FILE>"),
+        ("maildir --boot snapshot", "fsdyno crash has no --boot: its guests boot cold"),
+        ("maildir --repeat=3", "fsdyno crash has no --repeat: one trial is logged"),
+        ("maildir --cpu 3", "--cpu"),
     ] {
         let output = run(folder.path(), &format!("crash {words}"));
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));

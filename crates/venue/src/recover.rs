@@ -113,7 +113,7 @@ impl LabVenue {
         });
         ended.into_iter().collect::<Result<(), _>>()?;
         let mut found = work.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found.sort_by_key(|(cut, _)| (cut.after, cut.number));
+        found.sort_by_key(|(cut, _)| cut.place());
         Ok(found)
     }
 }

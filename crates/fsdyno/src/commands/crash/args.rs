@@ -43,11 +43,12 @@ Examples:
   fsdyno crash --replay fsdyno-results/RUN/findings/xfs-0263.json --image broken.img
 
 The workload runs once, in the lab, with a log of every byte that it writes and of when each op
-comes back. Then the power is cut at moments that the seed chooses: of four cuts one right before a
-flush, one while it is done, one right after it, one anywhere. Of what the disk's cache held then,
-nothing, all, some writes, some sectors, or all up to a torn write is on the medium; a physical
-sector of the disk is there whole or not at all (--tear 512 splits it). Each image is mounted by the
-same kernel on the same disk, walked, checked, and compared with what was done and acknowledged.
+comes back. Then the power is cut at moments that the seed chooses: of ten cuts four right after an
+fsync or sync came back, two right before a flush, two while it is done, one right after it, one
+anywhere. Of what the disk's cache held then, nothing, all, some writes, some sectors, or all up to a
+torn write is on the medium; a physical sector of the disk is there whole or not at all (--tear 512
+splits it). Each image is mounted by the same kernel on the same disk, walked, checked, and compared
+with what was done and acknowledged.
 
 What fsync(2), a directory's fsync(2) or syncfs(2) acknowledged must be there: if it is not, that is
 a violation, and fsdyno ends with code 1. Everything else that is lost is shown as what a power cut
@@ -88,6 +89,21 @@ pub struct Crash {
     /// Memory of the lab's guest [default: 1G]
     #[arg(long, value_name = "SIZE")]
     pub ram: Option<String>,
+    /// Memory of the lab's guest that can cache files; see `fsdyno run --help`
+    #[arg(long, value_name = "SIZE")]
+    pub cacheable: Option<String>,
+    /// Speed of the lab's CPU in instructions a nanosecond, a power of two from 1/64 to 8 [default: 1]
+    #[arg(long, value_name = "SPEED")]
+    pub cpu: Option<String>,
+    /// Block scheduler in the lab [default: what the disk's file says]
+    #[arg(long, value_name = "S")]
+    pub scheduler: Option<String>,
+    /// As in a year: the options of mkfs and mount, the sysctls and the disk's cache of then; see `fsdyno list periods`
+    #[arg(long, value_name = "YEAR|today")]
+    pub period: Option<String>,
+    /// Threads that issue ops, where the work can be shared [default: 1]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<String>,
     /// Size of the file system
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     pub size: String,
@@ -99,7 +115,8 @@ pub struct Crash {
     pub jobs: Option<u16>,
     /// Do again what a finding's file says, and nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "tear", "ram", "size", "sysctls", "out",
+        "workload", "filesystems", "sets", "cuts", "seed", "disk", "misbehave", "tear", "ram", "cacheable", "cpu",
+        "scheduler", "period", "threads", "size", "sysctls", "out",
     ])]
     pub replay: Option<PathBuf>,
     /// With --replay: also keep the file system as the cut left it, before anything mounted it, as
@@ -117,6 +134,33 @@ pub struct Crash {
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
+}
+
+/// Options of `fsdyno run` that power cuts have none of, and why.
+const NONE_OF: &[(&str, &str)] = &[
+    ("on", "power is cut in the lab only"),
+    ("erase", "power is cut in the lab only"),
+    ("raid", "bytes are logged of one disk"),
+    ("journal-disk", "bytes are logged of one disk"),
+    ("journal-size", "bytes are logged of one disk"),
+    ("accel", "bytes are logged in virtual time"),
+    ("boot", "its guests boot cold, for each has another log in its memory"),
+    ("issuer", "ops are logged with --issuer sync only"),
+    ("age", "a tree that was there before is not compared"),
+    ("repeat", "one trial is logged, and cut --cuts times; for another one take another --seed"),
+    ("width", "one trial is logged, and cut --cuts times"),
+    ("at-most", "one trial is logged, and cut --cuts times"),
+    ("verify", "what each cut left is compared in full"),
+    ("deadline", "it has that of `fsdyno run`, two days of virtual time"),
+    ("baseline", "its table has no ratios"),
+    ("keep-log", "findings do it again with --replay"),
+    ("shard", "a command runs as a whole; several take a --seed each"),
+    ("change", "it is for benches of `fsdyno run`"),
+];
+
+/// Why `fsdyno crash` has none of an option that `fsdyno run` has.
+pub fn none_of(option: &str) -> Option<&'static str> {
+    NONE_OF.iter().find(|(name, _)| *name == option).map(|(_, why)| *why)
 }
 
 impl From<Format> for fsdyno_report::Format {
@@ -140,11 +184,54 @@ impl Crash {
         self.sysctls.iter().for_each(|set| add("--sysctl", set));
         add("--seed", &self.seed.to_string());
         add("--size", &self.size);
-        for (key, value) in
-            [("--disk", &self.disk), ("--kernel", &self.kernel), ("--ram", &self.ram)]
-        {
+        for (key, value) in [
+            ("--disk", &self.disk),
+            ("--kernel", &self.kernel),
+            ("--ram", &self.ram),
+            ("--cacheable", &self.cacheable),
+            ("--cpu", &self.cpu),
+            ("--scheduler", &self.scheduler),
+            ("--period", &self.period),
+            ("--threads", &self.threads),
+        ] {
             value.iter().for_each(|value| add(key, value));
         }
         as_run(words, Author::User)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_option_of_run_is_one_of_crash_or_crash_says_why_it_is_not() {
+        let cli = Cli::command();
+        let options = |name: &str| -> Vec<String> {
+            let command = cli.get_subcommands().find(|command| command.get_name() == name).unwrap();
+            command.get_arguments().filter_map(|it| it.get_long().map(String::from)).collect()
+        };
+        let crash = options("crash");
+        for option in options("run").iter().filter(|option| *option != "help") {
+            assert!(crash.contains(option) != none_of(option).is_some(), "--{option}");
+        }
+    }
+
+    #[test]
+    fn the_machine_s_options_reach_the_plan_s_words() {
+        let words =
+            "fsdyno crash dirops --cpu 8 --threads 4 --period 2008 --cacheable 64M --scheduler bfq";
+        let Ok(Cli { command: crate::cli::Command::Crash(crash) }) =
+            <Cli as clap::Parser>::try_parse_from(words.split(' '))
+        else {
+            panic!("it is not taken");
+        };
+        let run = crash.as_run().unwrap();
+        assert_eq!((run.cpu.to_string(), run.threads), ("8".into(), 4));
+        assert_eq!((run.periods, run.scheduler), (vec!["2008".into()], Some("bfq".into())));
+        assert!(run.cacheable.is_some());
     }
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_crash::{Done, FILE, Order, Rate, Row, Tear, Tried, cut, judge, promise};
+use fsdyno_crash::promise::Promise;
+use fsdyno_crash::{Done, FILE, Order, Rate, Row, Tear, Tried, acknowledged, cut, judge, promise};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
@@ -18,13 +19,14 @@ use fsdyno_study::Cell;
 use fsdyno_venue::{Commands, LabVenue, Logged, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
-pub use args::Crash;
 use args::Format;
+pub use args::{Crash, none_of};
 pub use keep::{findings_in, refuse};
 pub use show::{read, report, stored};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{data, json, say};
+use crate::words::as_run;
 use crate::{place, stop, version};
 
 /// Does what was asked.
@@ -116,11 +118,7 @@ fn verdict(is_bad: bool) -> Exit {
 fn check(plan: &Plan) -> Result<(), Failure> {
     let cannot =
         |why: String| Failure::wrong(format!("{}: its power cannot be cut: {why}", plan.label));
-    let kind =
-        plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str()).unwrap_or_default();
-    if promise::of(kind).is_none() {
-        return Err(cannot(unknown(kind).message));
-    }
+    promised(plan).map_err(|failure| cannot(failure.message))?;
     if let Some(why) = logged::refusal(plan) {
         return Err(cannot(why));
     }
@@ -134,10 +132,14 @@ fn check(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-fn unknown(kind: &str) -> Failure {
-    let known: Vec<&str> = promise::PROMISES.iter().map(|promise| promise.kind).collect();
-    let known = known.join(", ");
-    Failure::wrong(format!("what '{kind}' promises is not written down; it is of {known}"))
+/// What a plan's file system guarantees.
+fn promised(plan: &Plan) -> Result<&'static Promise, Failure> {
+    let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
+    promise::of(kind).ok_or_else(|| {
+        let known: Vec<&str> = promise::PROMISES.iter().map(|promise| promise.kind).collect();
+        let known = known.join(", ");
+        Failure::wrong(format!("what '{kind}' promises is not written down; it is of {known}"))
+    })
 }
 
 fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
@@ -191,7 +193,9 @@ impl One<'_> {
         ));
         let logged = self.logged(job)?;
         let (bytes, acks) = (logged.bytes()?, logged.acks()?);
-        let cuts = cut::choose(bytes.events(), &acks, job.seed, self.crash.cuts);
+        let (work, promise) = (workload(&job.plan, job.seed)?, promised(&job.plan)?);
+        let acknowledged = acknowledged(work.as_ref(), job.plan.ranks(), promise, &acks);
+        let cuts = cut::choose(bytes.events(), &acks, &acknowledged, job.seed, self.crash.cuts);
         say(&format!(
             "fsdyno: {label}: {} among {} events on the disk; the trial took {:.0} s",
             counted(cuts.len(), "cut"),
@@ -230,8 +234,7 @@ impl One<'_> {
         let work = workload(&job.plan, job.seed)?;
         let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
         contents.thin(work.zeros());
-        let kind = job.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-        let promise = promise::of(kind).ok_or_else(|| unknown(kind))?;
+        let promise = promised(&job.plan)?;
         let mut done = Done::new(work.as_ref(), job.plan.ranks(), promise, &acks);
         let judged = found.into_iter().map(|(cut, found)| {
             let tree = done.until(cut.at);
@@ -260,12 +263,8 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
     // The plan says all but where the kernel is found.
     let kernel = finding.plan.lab().map(|lab| lab.kernel_release().to_string());
-    let again = Crash {
-        workload: Some(finding.plan.workload.name.clone()),
-        kernel: crash.kernel.clone().or(kernel),
-        ..bare(crash)
-    };
-    let run = again.as_run()?;
+    let kernel = crash.kernel.clone().or(kernel).map(|kernel| format!("--kernel={kernel}"));
+    let run = as_run([finding.plan.workload.name.clone()].into_iter().chain(kernel))?;
     let (venue, _) = place::lab_venue(&run, Path::new("."), &stop)?;
     let one = One { crash, venue: &venue, stop: &stop };
     let job = job(&finding.plan, finding.seed, finding.deadline);
@@ -322,30 +321,6 @@ fn told(tried: &Tried) -> String {
     lines.extend(recovery.kernel.iter().map(|line| format!("kernel: {line}")));
     lines.extend(findings.examples.iter().cloned());
     lines.join("\n")
-}
-
-/// The options of a replay that decide where it runs, without those that the finding says.
-fn bare(crash: &Crash) -> Crash {
-    Crash {
-        workload: None,
-        filesystems: Vec::new(),
-        cuts: 1,
-        seed: 1,
-        sets: Vec::new(),
-        disk: None,
-        misbehave: crash.misbehave,
-        tear: None,
-        kernel: None,
-        ram: None,
-        size: crash.size.clone(),
-        sysctls: Vec::new(),
-        jobs: crash.jobs,
-        replay: None,
-        image: None,
-        dry_run: false,
-        out: None,
-        format: crash.format,
-    }
 }
 
 #[cfg(test)]
