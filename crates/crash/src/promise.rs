@@ -30,6 +30,11 @@ pub struct Promise {
 
 /// Of each kind that can lose its power here.
 ///
+/// All are held to this of rename(2): a file with a durable name that is renamed is there by the old name or by the new
+/// one, and a name that a file was renamed to stands for that file or for the one before. The journals of those with
+/// [`Names::WithFile`] give it, for a rename is one transaction; POSIX says nothing of a crash, but every program that
+/// replaces a file relies on it.
+///
 /// fsync(2) itself: "Calling fsync() does not necessarily ensure that the entry in the directory
 /// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
 /// the directory is also needed." What goes beyond that is the file system's own; the sources named for

@@ -224,7 +224,7 @@ mod tests {
     fn the_machine_s_options_reach_the_plan_s_words() {
         let words =
             "fsdyno crash dirops --cpu 8 --threads 4 --period 2008 --cacheable 64M --scheduler bfq";
-        let Ok(Cli { command: crate::cli::Command::Crash(crash) }) =
+        let Ok(Cli { command: crate::cli::Command::Crash(crash), .. }) =
             <Cli as clap::Parser>::try_parse_from(words.split(' '))
         else {
             panic!("it is not taken");

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsdyno_crash::promise::Promise;
 use fsdyno_crash::{Done, FILE, Order, Rate, Row, Tear, Tried, acknowledged, cut, judge, promise};
+use fsdyno_filesystem::Author;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
 use fsdyno_record::trial::trial_id;
@@ -264,7 +265,8 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     // The plan says all but where the kernel is found.
     let kernel = finding.plan.lab().map(|lab| lab.kernel_release().to_string());
     let kernel = crash.kernel.clone().or(kernel).map(|kernel| format!("--kernel={kernel}"));
-    let run = as_run([finding.plan.workload.name.clone()].into_iter().chain(kernel))?;
+    let words = [finding.plan.workload.name.clone()].into_iter().chain(kernel);
+    let run = as_run(words, Author::File)?;
     let (venue, _) = place::lab_venue(&run, Path::new("."), &stop)?;
     let one = One { crash, venue: &venue, stop: &stop };
     let job = job(&finding.plan, finding.seed, finding.deadline);
