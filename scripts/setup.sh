@@ -14,7 +14,7 @@ give_up() {
     exit 3
 }
 
-has() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
+has() { PATH="$PATH:/usr/sbin:/sbin:/usr/lib/openssh" command -v "$1" >/dev/null 2>&1; }
 
 # Whether the first version is at least the second.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
@@ -46,6 +46,9 @@ need reiser4progs mkfs.reiser4 "makes and checks reiser4"
 need mdadm mdadm "puts the lab's disks together as a RAID"
 # Ubuntu has it only as a snap; there the page's tests are skipped, and say so.
 need chromium chromium "opens the report's page in its tests"
+need bindfs bindfs "shows a directory through FUSE in the tests"
+need sshfs sshfs "mounts a directory over SFTP in the tests"
+need openssh-sftp-server sftp-server "serves sshfs in the tests"
 
 # gcc alone has no C library to link with.
 if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' |

@@ -110,9 +110,8 @@ pub struct Directory {
     path: PathBuf,
     own: OwnedFd,
     root: OwnedFd,
-    // Held, not read: the lock on the marker says that its owner lives.
-    _marker: File,
-    removed: bool,
+    /// Held, not read: the lock on the marker says that its owner lives. None once it is removed.
+    marker: Option<File>,
 }
 
 impl Directory {
@@ -126,19 +125,13 @@ impl Directory {
         let (name, own) = fresh(&parent_fd, parent)?;
         let path = parent.join(&name);
         match furnish(own.as_fd()) {
-            Ok((marker, root)) => Ok(Directory {
-                parent: parent_fd,
-                name,
-                path,
-                own,
-                root,
-                _marker: marker,
-                removed: false,
-            }),
+            Ok((marker, root)) => {
+                Ok(Directory { parent: parent_fd, name, path, own, root, marker: Some(marker) })
+            }
             Err(error) => {
                 // Of what was begun nothing goes but what is empty or the marker; the first error is
-                // the one to tell.
-                let _ = take_away(parent_fd.as_fd(), &name, own.as_fd());
+                // the one to report.
+                let _ = take_away(parent_fd.as_fd(), &name, own.as_fd(), None);
                 Err(MediaError::io("prepare", path, error))
             }
         }
@@ -163,15 +156,14 @@ impl Directory {
     }
 
     fn take_away(&mut self) -> Result<(), MediaError> {
-        self.removed = true;
-        take_away(self.parent.as_fd(), &self.name, self.own.as_fd())
+        take_away(self.parent.as_fd(), &self.name, self.own.as_fd(), self.marker.take())
             .map_err(|error| MediaError::io("remove", &self.path, error))
     }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if !self.removed {
+        if self.marker.is_some() {
             // What cannot be removed here is found again by its marker.
             let _ = self.take_away();
         }
@@ -179,20 +171,24 @@ impl Drop for Directory {
 }
 
 /// Removes a marked subdirectory: its tree first and the marker last, so that what is left by a
-/// second death still carries its marker.
+/// second death still carries its marker. `held` is the marker where it is open: FUSE and NFS rename an open
+/// file that is removed, and it would keep its directory. Until it is gone its text still names its owner.
 pub(crate) fn take_away(
     parent: BorrowedFd<'_>,
     name: &str,
     own: BorrowedFd<'_>,
+    held: Option<File>,
 ) -> Result<(), Errno> {
     match remove::enter(own, marker::ROOT) {
         Ok(root) => {
             remove::contents(root.as_fd())?;
+            drop(root);
             unlinkat(own, marker::ROOT, AtFlags::REMOVEDIR)?;
         }
         Err(Errno::NOENT) => {}
         Err(error) => return Err(error),
     }
+    drop(held);
     match unlinkat(own, marker::NAME, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error),
@@ -201,7 +197,7 @@ pub(crate) fn take_away(
     if !is_called(parent, name, own)? {
         return Err(Errno::STALE);
     }
-    unlinkat(parent, name, AtFlags::REMOVEDIR)
+    remove::when_empty(own, || unlinkat(parent, name, AtFlags::REMOVEDIR))
 }
 
 /// Whether a name means this open directory.

@@ -69,7 +69,7 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
         Ok(false) => return Err(refuse("it carries no marker of a process that has ended")),
         Err(error) => return Err(MediaError::io("read", path, error)),
     }
-    let gone = take_away(fd.as_fd(), name, own.as_fd());
+    let gone = take_away(fd.as_fd(), name, own.as_fd(), None);
     gone.map_err(|error| match error {
         Errno::XDEV | Errno::BUSY => refuse("something is mounted inside; unmount it first"),
         Errno::NOTEMPTY | Errno::EXIST => refuse("it holds files that fsdyno did not make"),
@@ -96,16 +96,12 @@ fn dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
     })
 }
 
+/// Whether nothing lies in a directory but these names and what a file system has still to remove.
 fn only(dir: BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
-    for entry in Dir::read_from(dir)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        let known = allowed.iter().any(|allowed| allowed.as_bytes() == name);
-        if !known && !matches!(name, b"." | b"..") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    remove::all(dir, |name| {
+        let known = allowed.iter().any(|allowed| allowed.as_bytes() == name.to_bytes());
+        known || remove::is_still_open(name)
+    })
 }
 
 #[cfg(test)]
@@ -178,6 +174,18 @@ mod tests {
         let found = leftovers(base.path()).unwrap();
         assert!(clean(&found[0]).is_err());
         assert_eq!(std::fs::read_to_string(path.join("thesis")).unwrap(), "years of work");
+    }
+
+    #[test]
+    fn what_the_file_system_had_still_to_remove_goes_with_its_directory() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join(format!(".fsdyno-{NOBODY}-00000000000000cc"));
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join(".nfs00000000017a2b3c00000001"), "a marker").unwrap();
+        let found = leftovers(base.path()).unwrap();
+        assert_eq!(found.len(), 1);
+        clean(&found[0]).unwrap();
+        assert!(!path.exists());
     }
 
     #[test]

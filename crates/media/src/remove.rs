@@ -1,9 +1,24 @@
 //! Removes a tree by directory descriptors: never through a link, never across a mount point.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
+
+/// How deep directories are entered, two descriptors a level. What lies deeper is moved up first, so a tree
+/// of any depth takes no more of them.
+const DEEPEST: u32 = 16;
+
+/// For how long a file that was removed while it was open may keep its directory from being empty: its
+/// file system removes it some time after it is closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What FUSE and NFS rename a file to that is removed while it is open; a number in hexadecimal follows.
+const STILL_OPEN: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
 
 /// Removes everything below an open directory, but not the directory itself.
 ///
@@ -11,41 +26,130 @@ use rustix::io::Errno;
 /// The first error met: `XDEV` or `BUSY` where something is mounted inside, which is left as it
 /// is together with what lies above it.
 pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    // Some file systems skip names while others are removed, so a directory is read again until
-    // a whole pass finds nothing.
+    Removal { top: dir, moved: 0 }.contents(dir, 0)
+}
+
+/// Does what takes an empty directory, as soon as what was removed from it while it was open is gone too.
+pub fn when_empty(
+    dir: BorrowedFd<'_>,
+    mut act: impl FnMut() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let begin = Instant::now();
     loop {
-        let names = pass(dir)?;
-        if names == 0 {
-            return Ok(());
+        match act() {
+            Err(Errno::NOTEMPTY | Errno::EXIST)
+                if begin.elapsed() < PATIENCE && all(dir, is_still_open)? =>
+            {
+                // Of a client that has died it stays until somebody removes it.
+                contents(dir)?;
+            }
+            done => return done,
         }
     }
 }
 
-fn pass(dir: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let mut names = 0;
+/// Whether a name is one that a file system gives to a file that is removed while it is open.
+pub fn is_still_open(name: &CStr) -> bool {
+    let number = STILL_OPEN.iter().find_map(|prefix| name.to_bytes().strip_prefix(*prefix));
+    number.is_some_and(|number| number.len() >= 8 && number.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Whether all names in a directory are of a kind.
+pub fn all(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        names += 1;
-        let directory = match entry.file_type() {
-            FileType::Directory => true,
-            FileType::Unknown => {
-                let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(stat.st_mode).is_dir()
-            }
-            _ => false,
-        };
-        if directory {
-            contents(rustix::fd::AsFd::as_fd(&enter(dir, name)?))?;
-            unlinkat(dir, name, AtFlags::REMOVEDIR)?;
-        } else {
-            unlinkat(dir, name, AtFlags::empty())?;
+        if !matches!(name.to_bytes(), b"." | b"..") && !is(name) {
+            return Ok(false);
         }
     }
-    Ok(names)
+    Ok(true)
+}
+
+/// What a pass over a directory met.
+#[derive(Default)]
+struct Met {
+    names: u64,
+    still_open: u64,
+}
+
+struct Removal<'a> {
+    /// Where directories go that lie too deep.
+    top: BorrowedFd<'a>,
+    moved: u64,
+}
+
+impl Removal<'_> {
+    fn contents(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
+        let mut begin = Instant::now();
+        // Some file systems skip names while others are removed, so a directory is read again until
+        // a whole pass finds nothing.
+        loop {
+            let met = self.pass(dir, depth)?;
+            if met.names == 0 {
+                return Ok(());
+            }
+            if met.still_open < met.names {
+                begin = Instant::now();
+            } else if begin.elapsed() > PATIENCE {
+                return Err(Errno::BUSY);
+            } else {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    fn pass(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<Met, Errno> {
+        let mut met = Met::default();
+        for entry in Dir::read_from(dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            met.names += 1;
+            if is_directory(dir, name, entry.file_type())? {
+                self.directory(dir, name, depth)?;
+            } else if is_still_open(name) {
+                met.still_open += 1;
+                // NFS refuses while it is open, FUSE gives it another such name.
+                let _ = unlinkat(dir, name, AtFlags::empty());
+            } else {
+                unlinkat(dir, name, AtFlags::empty())?;
+            }
+        }
+        Ok(met)
+    }
+
+    fn directory(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
+        if depth == DEEPEST {
+            return self.move_up(dir, name);
+        }
+        self.contents(enter(dir, name)?.as_fd(), depth + 1)?;
+        unlinkat(dir, name, AtFlags::REMOVEDIR)
+    }
+
+    /// Moves a directory to the top, which is read again until nothing is left.
+    fn move_up(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        loop {
+            self.moved += 1;
+            match renameat(dir, name, self.top, format!("deep-{}", self.moved)) {
+                // The name is taken. An empty directory would be replaced, and goes as well.
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+fn is_directory(dir: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<bool, Errno> {
+    Ok(match kind {
+        FileType::Unknown => {
+            let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            FileType::from_raw_mode(stat.st_mode).is_dir()
+        }
+        kind => kind.is_dir(),
+    })
 }
 
 /// Opens a subdirectory that is really one, on the same mount.
@@ -90,6 +194,15 @@ mod tests {
         contents(fd.as_fd()).unwrap();
         assert_eq!(std::fs::read_dir(&tree).unwrap().count(), 0);
         assert_eq!(std::fs::read_to_string(outside.join("deep/kept")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn what_a_file_system_names_itself_is_no_file_of_the_users() {
+        assert!(is_still_open(c".nfs00000000017a2b3c00000001"));
+        assert!(is_still_open(c".fuse_hidden0000000200000001"));
+        for name in [c".nfs", c".nfs-notes", c".nfsdeadbeef.txt", c"nfs00000000017a2b3c"] {
+            assert!(!is_still_open(name), "{name:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,129 @@
+//! Runs on directories that a program in user space serves. Such a file system cannot remove an open file:
+//! it renames the file and removes it when it is closed, as NFS does.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{code, fsdyno, ours, run, stderr, wait_until};
+
+/// A directory and the mount point that shows it through a FUSE daemon; unmounted when dropped.
+struct Mounted {
+    folder: tempfile::TempDir,
+}
+
+impl Mounted {
+    /// Mounts with a command whose last two arguments are the directory and the mount point.
+    fn new(program: &str, more: &[&str]) -> Option<Mounted> {
+        let it = Mounted { folder: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(it.source()).unwrap();
+        std::fs::create_dir(it.at()).unwrap();
+        let source = match program {
+            "sshfs" => format!("localhost:{}", it.source().display()),
+            _ => it.source().display().to_string(),
+        };
+        let mut command = Command::new(program);
+        command.args(more).arg(source).arg(it.at()).stdin(Stdio::null());
+        match command.output() {
+            Ok(output) if output.status.success() => Some(it),
+            Ok(output) => skipped(&stderr(&output)),
+            Err(error) => skipped(&format!("{program}: {error}; apt-get install {program}")),
+        }
+    }
+
+    fn source(&self) -> PathBuf {
+        self.folder.path().join("source")
+    }
+
+    fn at(&self) -> PathBuf {
+        self.folder.path().join("mount")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("fusermount3").args(["-u", "-z"]).arg(self.at()).output();
+    }
+}
+
+fn skipped<T>(why: &str) -> Option<T> {
+    common::lab::skipped(why.trim());
+    None
+}
+
+/// A program in the place of ssh: sshfs talks to the SFTP server of this host, with no daemon in between.
+fn sftp_server(folder: &Path) -> Option<String> {
+    let known = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
+    let Some(server) = known.iter().find(|path| Path::new(path).exists()) else {
+        return skipped("no sftp-server; apt-get install openssh-sftp-server");
+    };
+    let path = folder.join("ssh");
+    std::fs::write(&path, format!("#!/bin/sh\nexec {server}\n")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).unwrap();
+    Some(format!("ssh_command={}", path.display()))
+}
+
+/// Each workload here ends well, and nothing stays behind.
+fn runs_on(mounted: &Mounted) {
+    let words = format!(
+        "run dirops postmark --set dirops.files=30 --set postmark.number=30 --set postmark.transactions=50 --on {} --out {}",
+        mounted.at().display(),
+        mounted.out().display()
+    );
+    let output = run(mounted.folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(std::fs::read_dir(mounted.source()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_on_a_pass_through_that_keeps_open_files_leaves_nothing() {
+    let Some(mounted) = Mounted::new("bindfs", &[]) else { return };
+    runs_on(&mounted);
+}
+
+#[test]
+fn a_run_on_a_pass_through_that_removes_open_files_leaves_nothing() {
+    let Some(mounted) = Mounted::new("bindfs", &["-o", "hard_remove"]) else { return };
+    runs_on(&mounted);
+}
+
+#[test]
+fn a_run_over_sftp_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(command) = sftp_server(folder.path()) else { return };
+    let Some(mounted) = Mounted::new("sshfs", &["-o", &command]) else { return };
+    runs_on(&mounted);
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_found_and_removed() {
+    let Some(mounted) = Mounted::new("bindfs", &[]) else { return };
+    let words = "run dirops --set files=2000000 --out";
+    let mut child = fsdyno(mounted.folder.path())
+        .args(words.split_whitespace())
+        .arg(mounted.out())
+        .arg("--on")
+        .arg(mounted.at())
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = || ours(&mounted.at()).iter().any(|it| it.join("root").exists());
+    wait_until("the run's directory", begun);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let words = format!("doctor --clean {}", mounted.at().display());
+    wait_until("the cleaning", || {
+        let output = run(mounted.folder.path(), &words);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        std::fs::read_dir(mounted.source()).unwrap().count() == 0
+    });
+}
