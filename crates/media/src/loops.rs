@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::Bytes;
@@ -62,6 +63,52 @@ pub struct MarkedLoop {
     pub path: PathBuf,
     /// Whose it is.
     pub mark: Mark,
+}
+
+/// What lies below a loop: a stretch of a file or of a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Backing {
+    /// The device of its file system, as the loop's driver knows it, and as stat(2) does where that differs
+    /// (btrfs).
+    devices: Vec<u64>,
+    inode: u64,
+    /// The number of the block device that it is, if it is one.
+    pub block: Option<u64>,
+    start: u64,
+    end: u64,
+}
+
+impl Backing {
+    /// What lies below a loop; none where it is no loop, or is not set up.
+    pub fn of(path: &Path) -> Option<Backing> {
+        let info = info(&File::open(path).ok()?)?;
+        let mut devices = vec![new_number(info.device)];
+        let there = backing(path).and_then(|file| fs::metadata(file.trim_end()).ok());
+        devices.extend(there.filter(|file| file.ino() == info.inode).map(|file| file.dev()));
+        let block = Some(new_number(info.rdevice)).filter(|number| *number != 0);
+        let end = match info.sizelimit {
+            0 => u64::MAX,
+            limit => info.offset.saturating_add(limit),
+        };
+        Some(Backing { devices, inode: info.inode, block, start: info.offset, end })
+    }
+
+    /// Whether this is the file below.
+    pub fn is(&self, device: u64, inode: u64) -> bool {
+        self.inode == inode && self.devices.contains(&device)
+    }
+
+    /// Whether the two have bytes in common.
+    pub fn overlaps(&self, other: &Backing) -> bool {
+        let same = other.devices.iter().any(|device| self.is(*device, other.inode));
+        same && self.start < other.end && other.start < self.end
+    }
+}
+
+/// The number of a device as the standard library gives it, from the kernel's 32 bits of linux/kdev_t.h.
+fn new_number(number: u64) -> u64 {
+    let (major, minor) = (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
+    rustix::fs::makedev(major as u32, minor as u32)
 }
 
 /// Whether loop devices can be made here.
@@ -177,12 +224,15 @@ pub fn marked() -> Vec<MarkedLoop> {
     found
 }
 
-fn mark_of(device: &File) -> Option<Mark> {
+fn info(device: &File) -> Option<Info> {
     let mut info = Info::zeroed();
     // SAFETY: the kernel fills the one struct, which is laid out as linux/loop.h has it.
-    if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64 as _, &mut info) } < 0 {
-        return None;
-    }
+    let answer = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64 as _, &mut info) };
+    (answer >= 0).then_some(info)
+}
+
+fn mark_of(device: &File) -> Option<Mark> {
+    let info = info(device)?;
     let name: Vec<u8> = info.file_name.iter().copied().take_while(|byte| *byte != 0).collect();
     Mark::parse(std::str::from_utf8(&name).ok()?)
 }
@@ -218,6 +268,17 @@ mod tests {
     #[test]
     fn the_structs_are_as_large_as_the_kernels() {
         assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
+    }
+
+    #[test]
+    fn stretches_of_one_file_are_told_apart() {
+        let part = |start, end| Backing { devices: vec![5, 6], inode: 7, block: None, start, end };
+        assert!(part(0, u64::MAX).overlaps(&part(2048, u64::MAX)));
+        assert!(part(0, 4096).overlaps(&part(4095, 8192)));
+        assert!(!part(0, 4096).overlaps(&part(4096, 8192)));
+        let other = Backing { devices: vec![8], ..part(0, 4096) };
+        assert!(!part(0, 4096).overlaps(&other) && other.overlaps(&other));
+        assert_eq!(new_number(0x0010_3407), rustix::fs::makedev(0x34, 0x107));
     }
 
     #[test]

@@ -66,7 +66,15 @@ const CASES: &[Case] = &[
     ("an ext4", |bench| made(bench, 24, &["mke2fs", "-q", "-t", "ext4"]), "not fsdyno's: ext4"),
     ("an xfs", |bench| made(bench, 320, &["mkfs.xfs", "-q"]), "not fsdyno's: xfs"),
     ("a btrfs", |bench| made(bench, 128, &["mkfs.btrfs", "-q"]), "not fsdyno's: btrfs"),
-    ("a file system whose partition table is lost", lost_table, "one may have been lost"),
+    (
+        "a file system whose partition table is lost",
+        |bench| lost(bench, 2048),
+        "begins at byte 1048576",
+    ),
+    ("the same at DOS's second track", |bench| lost(bench, 63), "begins at byte 32256"),
+    ("the same at a GPT's first sector", |bench| lost(bench, 34), "begins at byte 17408"),
+    ("the same at 2 MiB", |bench| lost(bench, 4096), "begins at byte 2097152"),
+    ("the same at 4 MiB", |bench| lost(bench, 8192), "begins at byte 4194304"),
     ("a partition", partition, "is a partition, and fsdyno takes whole drives only"),
     ("a link that changes", link, "; nothing was written"),
     ("a device number that another drive got", number, "; nothing was written"),
@@ -82,11 +90,24 @@ const CASES: &[Case] = &[
         "is not the path of its backing file",
     ),
     ("a drive under a loop device", under_loop, "is in use by the loop device loop"),
+    ("a loop device over a drive", over_device, "is a loop device over another block device"),
+    ("a file of which another loop is mounted", same_file, "lies over the same file"),
+    ("a file that another loop has a part of", same_bytes, "lies over the same file"),
+    (
+        "a file that a process writes, as a virtual machine does",
+        file_written,
+        "is open for writing in process",
+    ),
+    ("a file that is swap further on", file_swap, "is in use as swap"),
     ("a drive that a process writes", written, "is open for writing in process"),
     ("a drive that somebody holds", held, "the kernel says that it is in use"),
     ("a drive that somebody has locked", locked, "another program has locked it"),
     ("a drive that another fsdyno has", claimed, "another fsdyno is at work on it"),
-    ("a copy of a drive of fsdyno's", copied, "begins at 1 MiB, where a first partition begins"),
+    (
+        "a copy of a drive of fsdyno's",
+        copied,
+        "begins at byte 1048576, where a first partition may begin",
+    ),
     ("a drive of fsdyno's that is somebody's now", taken, "not what fsdyno left there"),
     ("a drive of fsdyno's with a table by now", table_by_now, "not fsdyno's: dos"),
     ("a file", |_| plain("/proc/self/exe"), "is no block device"),
@@ -132,6 +153,20 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
     }
     println!("{refused} refused, {} skipped: {}", skipped.len(), skipped.join(", "));
     assert!(refused >= 25, "{refused} of {} could be asked here", CASES.len());
+}
+
+#[test]
+fn another_part_of_the_same_file_is_another_drive() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let mut bench = Bench::new();
+    let image = bench.image(64);
+    let mine = bench.attach(&image, &["--sizelimit", "33554432"]);
+    let other = bench.attach(&image, &["--offset", "33554432"]);
+    tool("mke2fs", &["-q", "-t", "ext4", &other]);
+    bench.mount(&other, &[]);
+    look(Path::new(&mine), Some(&image.to_string_lossy())).unwrap();
 }
 
 fn needs(tools: &[&str]) -> Result<(), String> {
@@ -384,9 +419,11 @@ fn kernel_parts(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn lost_table(bench: &mut Bench) -> Made {
+/// A file system that begins at a sector.
+fn lost(bench: &mut Bench, sector: u64) -> Made {
     let (device, image) = bench.device(24);
-    tool("mke2fs", &["-q", "-t", "ext4", "-E", "offset=1048576", &device, "20M"]);
+    let offset = format!("offset={}", sector * 512);
+    tool("mke2fs", &["-q", "-t", "ext4", "-E", &offset, &device, "19M"]);
     Ok(Request::confirmed(&device, &image))
 }
 
@@ -460,6 +497,54 @@ fn short_erase(bench: &mut Bench) -> Made {
 fn under_loop(bench: &mut Bench) -> Made {
     let (device, image) = bench.device(24);
     bench.attach(Path::new(&device), &["--read-only"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn over_device(bench: &mut Bench) -> Made {
+    let (below, _) = bench.device(24);
+    let device = bench.attach(Path::new(&below), &[]);
+    Ok(Request::confirmed(&device, Path::new(&below)))
+}
+
+fn same_file(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(100);
+    let other = bench.attach(&image, &["--offset", "73400320"]);
+    tool("mke2fs", &["-q", "-t", "ext4", &other]);
+    bench.mount(&other, &[]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn same_bytes(bench: &mut Bench) -> Made {
+    let image = bench.image(48);
+    let device = bench.attach(&image, &["--sizelimit", "33554432"]);
+    bench.attach(&image, &["--offset", "33550336", "--sizelimit", "8192"]);
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn file_written(bench: &mut Bench) -> Made {
+    let (device, image) = bench.device(24);
+    let script = format!("exec 3<>{}; echo ready; exec sleep 1000", image.display());
+    bench.process(&mut command("sh", &["-c", &script]));
+    Ok(Request::confirmed(&device, &image))
+}
+
+fn file_swap(bench: &mut Bench) -> Made {
+    // A file system in memory has no swap files.
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let path = image.to_string_lossy().into_owned();
+    std::fs::write(&image, vec![0; 48 * MIB as usize]).unwrap();
+    tool("chmod", &["600", &path]);
+    tool("mkswap", &[&path]);
+    let on = succeeds("swapon", &[&path]);
+    bench.undo(move || {
+        quiet("swapoff", &[&path]);
+        drop(folder);
+    });
+    if !on {
+        return Err("swapon of a file is refused here".into());
+    }
+    let device = bench.attach(&image, &["--offset", "4194304"]);
     Ok(Request::confirmed(&device, &image))
 }
 

@@ -11,6 +11,7 @@ use rustix::fs::{OFlags, fstat, major, minor};
 
 use super::layout::Part;
 use super::refusal::BlockError;
+use crate::loops::Backing;
 
 /// Sizes and starts in sysfs are in sectors of 512 bytes, whatever the drive's own are.
 const SECTOR: u64 = 512;
@@ -147,6 +148,9 @@ impl Drive {
 
     /// What lies on others and is no drive.
     pub fn mapping(&self) -> Option<&'static str> {
+        if Backing::of(&self.path()).is_some_and(|backing| backing.block.is_some()) {
+            return Some("a loop device over another block device");
+        }
         let kinds =
             [("dm", "a device-mapper volume (LVM, crypt, multipath)"), ("md", "an md array")];
         kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, words)| *words)
@@ -237,7 +241,7 @@ fn folder_of(number: u64) -> io::Result<PathBuf> {
 }
 
 /// The node that the kernel names in `uevent`; some names hold a slash there and a `!` in sysfs.
-fn node_of(folder: &Path) -> PathBuf {
+pub fn node_of(folder: &Path) -> PathBuf {
     let text = fs::read_to_string(folder.join("uevent")).unwrap_or_default();
     let named = text.lines().find_map(|line| line.strip_prefix("DEVNAME="));
     let name = folder.file_name().unwrap_or_default().to_string_lossy();

@@ -40,6 +40,10 @@ pub fn inspect(drive: Drive, held: bool) -> Result<(Seen, Vec<Reason>), BlockErr
         }
     }
     reasons.extend(contents(&seen)?);
+    // Tells nothing new of a drive that is refused, and takes a while.
+    if reasons.is_empty() {
+        reasons.extend(lost(&seen)?);
+    }
     Ok((seen, reasons))
 }
 
@@ -101,10 +105,20 @@ fn contents(seen: &Seen) -> Result<Vec<Reason>, BlockError> {
                 reasons.push(Reason::NotLeft { found, left: left.to_string() });
             }
             Some(left) => reasons.push(Reason::NotLeft { found, left: left.to_string() }),
-            None => reasons.push(Reason::Lost(found)),
+            None => reasons.push(Reason::Lost { found, at: seen.layout.data.start }),
         }
     }
     Ok(reasons)
+}
+
+/// What begins at another place where a first partition may begin, though there is no table.
+fn lost(seen: &Seen) -> Result<Option<Reason>, BlockError> {
+    for part in seen.layout.other_starts(seen.mark.is_some()) {
+        if let Some(found) = signature::at(&seen.drive.path(), part)? {
+            return Ok(Some(Reason::Lost { found, at: part.start }));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether somebody holds it, or a part of it, for himself alone.

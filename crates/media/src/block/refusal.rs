@@ -52,7 +52,12 @@ pub enum Reason {
     /// It carries signatures.
     Signed(Vec<Signature>),
     /// Something begins where a first partition would, without a table.
-    Lost(Signature),
+    Lost {
+        /// What it is.
+        found: Signature,
+        /// Where it begins.
+        at: Bytes,
+    },
     /// fsdyno's mark is there, and what lies beside it is not what fsdyno left.
     NotLeft {
         /// What is there.
@@ -108,11 +113,12 @@ impl fmt::Display for Reason {
                     found.join(", ")
                 )
             }
-            Reason::Lost(found) => write!(
+            Reason::Lost { found, at } => write!(
                 f,
-                "{found} begins at 1 MiB, where a first partition begins, though there is no \
-                 table: one may have been lost (if nothing of it is needed, overwrite its first \
-                 mebibytes yourself)"
+                "{found} begins at byte {}, where a first partition may begin, though there is no \
+                 table: one may have been lost (if nothing of it is needed, overwrite the drive's \
+                 first 34 MiB yourself)",
+                at.0
             ),
             Reason::NotLeft { found, left } => write!(
                 f,

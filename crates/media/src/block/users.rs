@@ -12,23 +12,32 @@ use std::time::Duration;
 use fsdyno_record::mount_table::{self, MountLine, unescaped};
 use rustix::fs::{major, minor};
 
-use super::drive::{Drive, KernelPart, fact};
+use super::drive::{Drive, KernelPart, fact, node_of};
 use super::refusal::Reason;
+use crate::loops::Backing;
 
 /// The drive, or one of its partitions.
 struct Used {
     name: String,
     number: u64,
     folder: PathBuf,
+    /// What lies below a loop device.
+    below: Option<Backing>,
 }
 
-/// Everyone who uses a drive or a partition of it.
+/// Everyone who uses a drive or a partition of it, or the file below a loop device.
 pub fn of(drive: &Drive, parts: &[KernelPart]) -> Vec<Reason> {
-    let whole = Used { name: drive.name(), number: drive.number(), folder: drive.folder().into() };
+    let whole = Used {
+        name: drive.name(),
+        number: drive.number(),
+        folder: drive.folder().into(),
+        below: Backing::of(&drive.path()),
+    };
     let of_part = |part: &KernelPart| Used {
         name: part.name.clone(),
         number: part.device,
         folder: drive.folder().join(&part.name),
+        below: None,
     };
     let all: Vec<Used> = std::iter::once(whole).chain(parts.iter().map(of_part)).collect();
     let mut reasons = mounts(&all);
@@ -42,11 +51,14 @@ pub fn of(drive: &Drive, parts: &[KernelPart]) -> Vec<Reason> {
     reasons
 }
 
-/// The one that a path means, if it means one.
+/// The one that a path means, if it means one: by its device, or by the file below it.
 fn meant<'a>(all: &'a [Used], path: &Path) -> Option<&'a Used> {
     let status = fs::metadata(path).ok()?;
-    let number = status.file_type().is_block_device().then(|| status.rdev())?;
-    all.iter().find(|used| used.number == number)
+    if status.file_type().is_block_device() {
+        return all.iter().find(|used| used.number == status.rdev());
+    }
+    let is_below = |below: &Backing| below.is(status.dev(), status.ino());
+    all.iter().find(|used| used.below.as_ref().is_some_and(is_below))
 }
 
 fn mounts(all: &[Used]) -> Vec<Reason> {
@@ -131,16 +143,29 @@ fn btrfs(name: &str) -> Option<String> {
     Some(format!("the mounted btrfs {}", found.file_name().to_string_lossy()))
 }
 
-/// Loop devices whose backing "file" it is.
+/// Loop devices that lie on it, or on the same bytes of one file.
 fn loops(all: &[Used]) -> Vec<Reason> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let of_loop = |entry: fs::DirEntry| {
         let file = fact(&entry.path(), "loop/backing_file")?;
-        let part = meant(all, Path::new(&file))?.name.clone();
-        Some(Reason::Held {
-            part,
-            by: format!("the loop device {}", entry.file_name().to_string_lossy()),
-        })
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let backing = Backing::of(&node_of(&entry.path()));
+        let below = |used: &&Used| match &backing {
+            Some(backing) => backing.block == Some(used.number),
+            None => meant(all, Path::new(&file)).is_some_and(|it| it.number == used.number),
+        };
+        if let Some(used) = all.iter().find(below) {
+            let by = format!("the loop device {name}");
+            return Some(Reason::Held { part: used.name.clone(), by });
+        }
+        let same = |used: &&Used| {
+            let both = used.below.as_ref().zip(backing.as_ref());
+            both.is_some_and(|(one, other)| one.overlaps(other)) && used.name != name
+        };
+        let by = format!(
+            "the loop device {name}, which lies over the same file (if it is not needed: losetup --detach /dev/{name})"
+        );
+        Some(Reason::Held { part: all.iter().find(same)?.name.clone(), by })
     };
     entries.filter_map(of_loop).collect()
 }
@@ -206,7 +231,8 @@ mod tests {
     use super::*;
 
     fn used() -> Vec<Used> {
-        let used = |name: &str, number| Used { name: name.into(), number, folder: "".into() };
+        let used =
+            |name: &str, number| Used { name: name.into(), number, folder: "".into(), below: None };
         vec![used("sdb", rustix::fs::makedev(8, 16)), used("sdb1", rustix::fs::makedev(8, 17))]
     }
 
