@@ -3,22 +3,14 @@
 use std::fs;
 use std::io;
 
-use fsdyno_record::mount_table::{MountLine, mounts};
+use fsdyno_record::mount_table::mounts;
 
-/// How to recognise the mount.
-pub enum Mount<'a> {
-    /// By the path it is mounted on.
-    At(&'a str),
-    /// By its device, as `major:minor`.
-    Device(&'a str),
-}
-
-/// Type, own options and file system options of a mount, the newest first; none if there is none.
+/// Type, own options and file system options of the newest mount at a path; none if there is none.
 ///
 /// # Errors
 /// If /proc is not there.
-pub fn in_effect(mount: &Mount<'_>) -> io::Result<Option<String>> {
-    Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, mount))
+pub fn in_effect(at: &str) -> io::Result<Option<String>> {
+    Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, at))
 }
 
 /// Every option in effect of what is mounted from a device (`nbd0`), its driver's defaults too, where the
@@ -34,12 +26,8 @@ pub fn all_options(device: &str) -> Option<String> {
     Some(options.lines().map(str::trim).collect::<Vec<_>>().join(","))
 }
 
-fn find(table: &str, mount: &Mount<'_>) -> Option<String> {
-    let is_it = |line: &MountLine| match mount {
-        Mount::At(path) => line.at == *path,
-        Mount::Device(device) => format!("{}:{}", line.device.0, line.device.1) == *device,
-    };
-    mounts(table).rev().find(is_it).map(|line| line.in_effect())
+fn find(table: &str, at: &str) -> Option<String> {
+    mounts(table).rev().find(|line| line.at == at).map(|line| line.in_effect())
 }
 
 #[cfg(test)]
@@ -51,11 +39,8 @@ mod tests {
 ";
 
     #[test]
-    fn a_mount_is_found_by_its_path_and_by_its_device() {
-        let by_path = find(MOUNTS, &Mount::At("/mnt"));
-        assert_eq!(by_path.as_deref(), Some("xfs rw,noatime rw,attr2,noquota"));
-        let by_device = find(MOUNTS, &Mount::Device("8:1"));
-        assert_eq!(by_device.as_deref(), Some("ext4 rw,relatime rw,errors=remount-ro"));
-        assert_eq!(find(MOUNTS, &Mount::At("/mn")), None);
+    fn a_mount_is_found_by_its_path() {
+        assert_eq!(find(MOUNTS, "/mnt").as_deref(), Some("xfs rw,noatime rw,attr2,noquota"));
+        assert_eq!(find(MOUNTS, "/mn"), None);
     }
 }

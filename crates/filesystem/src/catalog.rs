@@ -121,6 +121,10 @@ pub struct Limits {
     pub files: String,
     /// The most that a directory holds, where the format bounds it.
     pub directory: Option<String>,
+    /// What a file or directory takes at least, with the options that make it smallest: its inode, or what
+    /// stands for one. 0 where it is not known.
+    #[serde(default, deserialize_with = "size")]
+    pub smallest_file: Bytes,
 }
 
 /// What a file system lies on.

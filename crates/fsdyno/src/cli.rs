@@ -249,9 +249,13 @@ pub struct Run {
     /// same words, and where this host lacks something the exit code is 3
     #[arg(long)]
     pub dry_run: bool,
-    /// Folder for the results [default: fsdyno-results/<time>-<workloads>]
+    /// Folder for the results; one with some of the same trials goes on [default:
+    /// fsdyno-results/<time>-<workloads>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Put these trials into a folder that holds others too; its report shows them all
+    #[arg(long)]
+    pub mix: bool,
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
@@ -467,7 +471,8 @@ its write side taken from ssd-sata: an NVMe drive's writes are not those.")]
 pub struct Fit {
     /// A whole disk, such as /dev/sdb; a file stands for whatever lies below it
     pub device: PathBuf,
-    /// Write the disk's file here, a new file ending in .toml [default: standard output]
+    /// Write the disk's file here: a new file ending in .toml, or one of an earlier fit [default:
+    /// standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// About how long the probe takes, in seconds, 10 to 86400 (a solid-state disk may need less); more

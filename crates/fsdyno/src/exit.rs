@@ -1,5 +1,7 @@
 //! The exit codes, and the failures that end in them.
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use fsdyno_disk::fit::FitError;
@@ -20,7 +22,7 @@ pub enum Exit {
     WrongUse = 2,
     /// Something needed is missing.
     Missing = 3,
-    /// At least one trial failed.
+    /// At least one trial failed, or what came of it could not be written.
     TrialFailed = 4,
     /// A bisection cannot tell.
     CannotTell = 125,
@@ -35,7 +37,8 @@ Exit codes:
   1    a verdict says no
   2    wrong use: an unknown name, a wrong value, a folder that cannot be used
   3    something needed is missing; the message has the command that brings it
-  4    a trial failed, its record says why; or two records of one trial in one lab differ
+  4    a trial failed, its record says why; or two records of one trial in one lab differ; or the disk that
+       results go to is full or broken
   125  compare --bisect cannot tell
   130  stopped by Ctrl-C or SIGTERM; finished trials are kept";
 
@@ -60,6 +63,22 @@ impl Failure {
     pub fn wrong(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::WrongUse, message: message.into() }
     }
+
+    /// A file or folder could not be written, made or read.
+    pub fn io(attempt: &str, path: &Path, error: &io::Error) -> Failure {
+        let message = format!("failed to {attempt} '{}': {error}", path.display());
+        Failure { exit: of_io(error), message }
+    }
+}
+
+/// The code where a file cannot be read or written: a full or broken disk is nothing that was typed.
+fn of_io(error: &io::Error) -> Exit {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let broken = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    match broken || matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull) {
+        true => Exit::TrialFailed,
+        false => Exit::WrongUse,
+    }
 }
 
 impl From<MatrixError> for Failure {
@@ -70,13 +89,21 @@ impl From<MatrixError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        Failure::wrong(error.to_string())
+        let exit = match &error {
+            StoreError::Io { source, .. } => of_io(source),
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
     }
 }
 
 impl From<ShareError> for Failure {
     fn from(error: ShareError) -> Failure {
-        Failure::wrong(error.to_string())
+        let exit = match &error {
+            ShareError::Io { source, .. } => of_io(source),
+            _ => Exit::WrongUse,
+        };
+        Failure { exit, message: error.to_string() }
     }
 }
 
@@ -84,6 +111,9 @@ impl From<MergeError> for Failure {
     fn from(error: MergeError) -> Failure {
         let exit = match error {
             MergeError::Differs { .. } => Exit::TrialFailed,
+            MergeError::Share(error) => return error.into(),
+            MergeError::Store(error) => return error.into(),
+            MergeError::Log { ref source, .. } => of_io(source),
             _ => Exit::WrongUse,
         };
         Failure { exit, message: error.to_string() }
@@ -94,6 +124,7 @@ impl From<MediaError> for Failure {
     fn from(error: MediaError) -> Failure {
         let exit = match error {
             MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
+            MediaError::Io { ref source, .. } => of_io(source),
             MediaError::Block(error) => return error.into(),
             _ => Exit::WrongUse,
         };
@@ -143,8 +174,8 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         let exit = match error {
             RunError::Missing(_) => Exit::Missing,
-            RunError::Store(_)
-            | RunError::OtherLab { .. }
+            RunError::Store(error) => return error.into(),
+            RunError::OtherLab { .. }
             | RunError::OtherGround { .. }
             | RunError::OtherClock { .. } => Exit::WrongUse,
         };

@@ -175,16 +175,23 @@ fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later()
 }
 
 #[test]
-fn what_a_folder_holds_of_other_questions_is_told_and_other_clocks_are_refused() {
+fn trials_of_another_experiment_are_mixed_only_if_asked_and_those_of_another_clock_never() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
     let on = place.path().display();
     let first = run(out.path(), &format!("run dirops --set files=10 --on {on} --out r"));
     assert_eq!(code(&first), 0, "{}", stderr(&first));
-    let other = run(out.path(), &format!("run dirops --set files=20 --on {on} --out r"));
+    let words = format!("run dirops --set files=20 --on {on} --out r");
+    for words in [words.clone(), format!("{words} --dry-run")] {
+        let other = run(out.path(), &words);
+        let said = stderr(&other);
+        assert_eq!(code(&other), 2, "{said}");
+        assert!(said.contains("holds 1 trial that this command does not ask for"), "{said}");
+        assert!(said.contains("dirops files=10 on ") && said.contains("add --mix"), "{said}");
+    }
+    assert_eq!(lines(&out.path().join("r")), 1);
+    let other = run(out.path(), &format!("{words} --mix"));
     assert_eq!(code(&other), 0, "{}", stderr(&other));
-    let said = stderr(&other);
-    assert!(said.contains("the folder holds trials of other questions too (1)"), "{said}");
-    assert!(said.contains("dirops files=10 on "), "{said}");
+    assert!(stderr(&other).contains("the report shows them too"), "{}", stderr(&other));
     let model = run(out.path(), "run dirops --on model --size 64M --set files=10 --out r");
     assert_eq!(code(&model), 2, "{}", stderr(&model));
     let said = stderr(&model);

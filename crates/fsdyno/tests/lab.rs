@@ -278,8 +278,8 @@ fn what_the_guest_does_not_have_fails_before_the_first_phase_by_its_name() {
     for (words, why) in [
         ("--ram 256M --cacheable 185M", "--cacheable 185 MiB is not possible with --ram 256 MiB"),
         (
-            "--sysctl vm.no_such_thing=1",
-            "set sysctl vm.no_such_thing to 1: this kernel has no such",
+            "--sysctl kernel.no_such_thing=1",
+            "set sysctl kernel.no_such_thing to 1: this kernel has no such",
         ),
     ] {
         let output = run(folder.path(), &format!("dirops --fs ext4 {words} --out out"));

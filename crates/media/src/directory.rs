@@ -41,6 +41,9 @@ fn check_opened(dir: &OwnedFd, path: &Path, room: &Room) -> Result<(), MediaErro
     if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(MediaError::ReadOnly(path.into()));
     }
+    if let Some(kind) = of_the_kernel(dir.as_fd()) {
+        return Err(MediaError::OfTheKernel { path: path.into(), kind });
+    }
     accessat(dir, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(|error| {
         match error {
             Errno::ROFS => MediaError::ReadOnly(path.into()),
@@ -101,6 +104,31 @@ const KINDS: &[(u64, &str)] = &[
     (0xff53_4d42, "cifs"),
     (0x0bd0_0bd0, "lustre"),
 ];
+
+/// File systems in which the kernel shows itself, and in which nobody makes a file: linux/magic.h.
+const OF_THE_KERNEL: &[(u64, &str)] = &[
+    (0x0000_9fa0, "proc"),
+    (0x6265_6572, "sysfs"),
+    (0x0027_e0eb, "cgroup"),
+    (0x6367_7270, "cgroup2"),
+    (0x6462_6720, "debugfs"),
+    (0x7472_6163, "tracefs"),
+    (0x7363_6673, "securityfs"),
+    (0x0000_1cd1, "devpts"),
+    (0xcafe_4a11, "bpf"),
+    (0x6165_676c, "pstore"),
+    (0x6265_6570, "configfs"),
+    (0x1980_0202, "mqueue"),
+    (0xf97c_ff8c, "selinuxfs"),
+    (0xde5e_81e4, "efivarfs"),
+    (0x6573_5543, "fusectl"),
+];
+
+/// The name of the file system that a directory is on, if it is one in which no file can be made.
+pub(crate) fn of_the_kernel(dir: BorrowedFd<'_>) -> Option<&'static str> {
+    let number = rustix::fs::fstatfs(dir).ok()?.f_type as u64 & 0xffff_ffff;
+    OF_THE_KERNEL.iter().find(|(magic, _)| *magic == number).map(|(_, name)| *name)
+}
 
 /// A fresh, marked subdirectory; removed when it is dropped.
 #[derive(Debug)]
@@ -314,5 +342,7 @@ mod tests {
     #[test]
     fn the_kind_of_a_file_system_has_a_name() {
         assert_eq!(kind(Path::new("/proc")).unwrap(), "fs-9fa0");
+        let checked = check(Path::new("/proc"), &Room::default());
+        assert!(matches!(checked, Err(MediaError::OfTheKernel { kind: "proc", .. })));
     }
 }

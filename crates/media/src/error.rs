@@ -21,6 +21,14 @@ pub enum MediaError {
     /// Its file system is mounted read-only.
     #[error("'{}' is on a file system that is mounted read-only", .0.display())]
     ReadOnly(PathBuf),
+    /// Nobody can make a file there.
+    #[error("no file can be made on {kind}, where '{}' is; name a directory on a disk", .path.display())]
+    OfTheKernel {
+        /// The directory.
+        path: PathBuf,
+        /// Its file system.
+        kind: &'static str,
+    },
     /// The work does not fit.
     #[error(
         "'{}' has {have} free, and the work needs about {need}; \

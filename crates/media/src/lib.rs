@@ -18,6 +18,7 @@ mod marker;
 pub mod probed;
 mod ram;
 mod remove;
+mod walk;
 
 pub use block::BlockError;
 pub use device::Device;
@@ -27,3 +28,4 @@ pub use leftovers::{Leftover, clean, leftovers};
 pub use made::Made;
 pub use mark::Mark;
 pub use probed::{ProbeError, Probed};
+pub use walk::NewFolder;

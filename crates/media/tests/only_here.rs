@@ -39,20 +39,10 @@ const LISTED: &[(&str, &str)] = &[
     ("engine/src/issue/raw.rs", "the device of a trial's own, which media or the lab has made"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
-    (
-        "fsdyno/src/commands/crash/keep.rs",
-        "names of ours in a folder of results, renamed when whole",
-    ),
-    ("fsdyno/src/commands/fit.rs", "create_new: never what is there already"),
     ("lab/src/fetch.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/kept.rs", "names of ours in fsdyno's cache"),
     ("lab/src/kernel.rs", "a name of ours in fsdyno's cache"),
     ("lab/src/kvm.rs", "/dev/kvm, for what it answers"),
-    ("study/src/logs.rs", "a name of ours in a folder of results, renamed when it is whole"),
-    ("study/src/share.rs", "a name of ours in a folder of results, renamed when it is whole"),
-    ("study/src/side_file.rs", "names of ours in a folder of results"),
-    ("study/src/store.rs", "names of ours in a folder of results"),
-    ("venue/src/request_log.rs", "a name of ours in a folder of results, renamed when it is whole"),
 ];
 
 #[test]
@@ -77,7 +67,9 @@ fn opens(crates: &Path, path: &Path) -> Option<String> {
     let name = path.strip_prefix(crates).ok()?.to_str()?.to_string();
     let text = std::fs::read_to_string(path).ok()?;
     // Tests stand last in a file.
-    let code = text.split("\n#[cfg(test)]\nmod tests {").next()?;
+    let tests = ["mod tests {", "pub(crate) mod tests {"];
+    let end = tests.iter().filter_map(|tests| text.find(&format!("\n#[cfg(test)]\n{tests}"))).min();
+    let code = text.get(..end.unwrap_or(text.len()))?;
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     let opens = lines.into_iter().any(|line| WORDS.iter().any(|word| line.contains(word)));
     opens.then_some(name)

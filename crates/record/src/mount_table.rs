@@ -1,8 +1,14 @@
-//! The kernel's table of mounts, /proc/PID/mountinfo, as text: what its lines mean (proc(5)).
+//! The kernel's table of mounts, /proc/PID/mountinfo: what its lines mean (proc(5)).
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A line: `id parent major:minor root mountpoint options [tags] - type source options`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountLine {
+    /// The number of the mount.
+    pub id: u64,
     /// The number of what is mounted, major and minor. A file system of several devices, as of none, has one
     /// of its own, with major 0.
     pub device: (u32, u32),
@@ -21,9 +27,11 @@ pub struct MountLine {
 impl MountLine {
     fn parse(line: &str) -> Option<MountLine> {
         let (left, right) = line.split_once(" - ")?;
-        let (mut left, mut right) = (left.split(' ').skip(2), right.split(' '));
-        let (major, minor) = left.next()?.split_once(':')?;
+        let (mut left, mut right) = (left.split(' '), right.split(' '));
+        let id = left.next()?.parse().ok()?;
+        let (major, minor) = left.nth(1)?.split_once(':')?;
         Some(MountLine {
+            id,
             device: (major.parse().ok()?, minor.parse().ok()?),
             at: unescaped(left.nth(1)?),
             options: left.next().unwrap_or_default().to_string(),
@@ -42,6 +50,18 @@ impl MountLine {
 /// The lines of a table, the newest mount last.
 pub fn mounts(table: &str) -> impl DoubleEndedIterator<Item = MountLine> + '_ {
     table.lines().filter_map(MountLine::parse)
+}
+
+/// The mount that an open file is on. Its device number does not always tell: each subvolume of a btrfs has one of
+/// its own, which is in no table.
+///
+/// # Errors
+/// If /proc is not there.
+pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse::<u64>().ok());
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    Ok(id.and_then(|id| mounts(&table).find(|line| line.id == id)))
 }
 
 /// A path as /proc writes it: blank, tab, line break and backslash are octal numbers there.
@@ -65,9 +85,17 @@ no line of a table
         let lines: Vec<MountLine> = mounts(TABLE).collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0].in_effect(), "ext4 rw,relatime rw,errors=remount-ro");
+        assert_eq!((lines[0].id, lines[1].id), (22, 40));
         assert_eq!((lines[1].device, lines[1].at.as_str()), ((43, 0), "/mnt/two words"));
         assert_eq!(lines[1].source, "/dev/nbd0");
         assert_eq!(mounts(TABLE).next_back().unwrap().kind, "xfs", "the newest first");
+    }
+
+    #[test]
+    fn an_open_file_is_on_a_mount_of_its_own_device() {
+        use std::os::fd::AsFd;
+        let line = of_file(fs::File::open("/proc").unwrap().as_fd()).unwrap().unwrap();
+        assert_eq!((line.at.as_str(), line.kind.as_str()), ("/proc", "proc"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod settings;
 pub mod share;
 pub mod side_file;
 pub mod store;
+pub mod sysctl;
 pub mod two_stage;
 
 pub use input::read_inputs;

@@ -1,9 +1,9 @@
 //! The logs of requests that go with merged trials: copied beside them, none ever written over.
 
-use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use fsdyno_media::file;
 use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, Bounded, LOGS};
 use fsdyno_venue::request_log;
@@ -50,14 +50,10 @@ impl Copy {
     /// # Errors
     /// What the file system says.
     pub fn make(&self) -> Result<(), MergeError> {
-        let part = PathBuf::from(format!("{}.part", self.to.display()));
         let copy = || -> io::Result<()> {
-            fs::create_dir_all(self.to.parent().unwrap_or(&self.to))?;
-            let mut source = Bounded::new(bounded::open(&self.from)?, &LOGS);
-            let mut copy = File::create(&part)?;
-            io::copy(&mut source, &mut copy)?;
-            copy.sync_all()?;
-            fs::rename(&part, &self.to)
+            file::make_folder(self.to.parent().unwrap_or(&self.to))?;
+            let mut from = Bounded::new(bounded::open(&self.from)?, &LOGS);
+            file::write(&self.to, |to| io::copy(&mut from, to).map(drop))
         };
         let failed = |source| MergeError::Log { what: "write", path: self.to.clone(), source };
         copy().map_err(failed)

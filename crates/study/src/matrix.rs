@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_filesystem::catalog;
 use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
 use fsdyno_venue::InputFile;
@@ -293,7 +294,24 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
             larger(&row.medium)
         )));
     }
+    let least = smallest_file(row).0.saturating_mul(work.needs.inodes);
+    if let Some(room) = row.room.filter(|room| room.0 < least && !work.built.fills()) {
+        return Err(MatrixError::Wrong(format!(
+            "workload '{name}' has {} files and directories at once, which take more than {} on {}, and it has \
+             {room}; make the work smaller with --set or the file system larger with {}",
+            work.needs.inodes,
+            Bytes(least),
+            row.label,
+            larger(&row.medium)
+        )));
+    }
     Ok(())
+}
+
+/// What a file takes at least on a row's file system.
+fn smallest_file(row: &Row) -> Bytes {
+    let kind = row.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
+    kind.and_then(|kind| kind.limits.as_ref()).map_or(Bytes(0), |limits| limits.smallest_file)
 }
 
 /// How a file system is made larger.

@@ -1,7 +1,6 @@
 //! `schedule.json`: what a folder with a share of the trials knows of all of them, so that the shares
 //! can be put together again. The folder of a run that was not shared has none.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -133,11 +132,9 @@ impl Share {
             error: error.to_string(),
         })?;
         text.push(b'\n');
-        let new = folder.join(format!("{FILE}.new"));
-        let written = File::create(&new)
-            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
-            .and_then(|()| std::fs::rename(&new, folder.join(FILE)));
-        written.map_err(|source| ShareError::Io { what: "write", path: folder.join(FILE), source })
+        let path = folder.join(FILE);
+        let written = fsdyno_media::file::write(&path, |file| file.write_all(&text));
+        written.map_err(|source| ShareError::Io { what: "write", path, source })
     }
 
     /// Says in the store's folder that it holds this share; one that holds it already goes on.

@@ -4,11 +4,12 @@
 //! a trial that did not end. They stand last, and are cut when the folder is opened again: what is stored
 //! after a crash is what is stored without one. A folder without any series has no such file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use fsdyno_media::file;
 use fsdyno_record::bounded;
 use fsdyno_record::lines::{LinesOf, read_file};
 use fsdyno_record::series::{FILE, Series};
@@ -38,8 +39,7 @@ impl SideFile {
         // What belongs to no trial stands last; anywhere else it is not a crash that has left it there.
         let last = lines.records.iter().rposition(|series| stored(&series));
         let length = last.map_or(0, |last| lines.ends[last]) as u64;
-        let failed = io("write", &path);
-        let mut file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
+        let mut file = file::append(&path, false).map_err(io("write", &path))?;
         if length < file.metadata().map_err(io("read", &path))?.len() {
             file.set_len(length).map_err(io("cut the last line of", &path))?;
         }
@@ -64,11 +64,7 @@ impl SideFile {
         let line = line(&self.path, series)?;
         let file = match self.file.take() {
             Some(file) => file,
-            None => OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(&self.path)
-                .map_err(io("write", &self.path))?,
+            None => file::append(&self.path, true).map_err(io("write", &self.path))?,
         };
         let file = self.file.insert(file);
         let written = file.write_all(&line).and_then(|()| file.sync_data());
@@ -92,13 +88,9 @@ impl SideFile {
         for series in all {
             bytes.extend(line(&self.path, series)?);
         }
-        let new = PathBuf::from(format!("{}.new", self.path.display()));
-        let written = File::create(&new)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
-        written.map_err(io("write", &new))?;
-        std::fs::rename(&new, &self.path).map_err(io("replace", &self.path))?;
-        let file = OpenOptions::new().append(true).open(&self.path);
-        self.file = Some(file.map_err(io("write", &self.path))?);
+        let written = file::write(&self.path, |file| file.write_all(&bytes));
+        written.map_err(io("replace", &self.path))?;
+        self.file = Some(file::append(&self.path, false).map_err(io("write", &self.path))?);
         self.length = bytes.len() as u64;
         Ok(())
     }
@@ -113,7 +105,7 @@ impl SideFile {
 
     /// Removes it.
     pub fn remove(&self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = file::remove(&self.path);
     }
 }
 

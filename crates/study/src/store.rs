@@ -6,18 +6,27 @@
 //! ours, and it is left alone.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fsdyno_media::{NewFolder, file};
 use fsdyno_record::lines::{BadLine, FILE, Fault, Lines, ReadError, read_file};
-use fsdyno_record::series::Series;
+use fsdyno_record::series::{self, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_record::{SCHEMA, bounded};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::side_file::SideFile;
+
+/// The page of a result folder.
+pub const PAGE: &str = "report.html";
+
+/// What a run may write into its folder.
+const OURS: [&str; 4] = [FILE, series::FILE, crate::share::FILE, PAGE];
+
+/// What may lie in a folder whose trials were removed: of use only with them, and never the user's own.
+const WITHOUT_TRIALS: [&str; 2] = [series::FILE, fsdyno_why::stored::FILE];
 
 /// Why a folder cannot take results.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +74,7 @@ pub struct Store {
     trials: Vec<Trial>,
     series: SideFile,
     torn: Option<usize>,
-    made: Vec<PathBuf>,
+    made: Vec<NewFolder>,
 }
 
 impl Store {
@@ -76,18 +85,12 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
         let made = prepare(folder)?;
         let path = folder.join(FILE);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(io("write", &path))?;
+        let file = file::append(&path, true).map_err(io("write", &path))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
             return Err(StoreError::InUse(folder.into()));
         }
         // A merge may have put another file in its place before it was locked.
-        if !is_at(&file, &path) {
+        if !file::is_at(&file, &path) {
             return Err(StoreError::InUse(folder.into()));
         }
         bounded::check_regular(&file).map_err(io("read", &path))?;
@@ -101,7 +104,6 @@ impl Store {
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("cut the torn line of", &path))?;
         }
-        store.file.seek(SeekFrom::End(0)).map_err(io("write", &path))?;
         if unended && torn.is_none() {
             store.file.write_all(b"\n").map_err(io("end the last line of", &path))?;
             store.length += 1;
@@ -114,21 +116,18 @@ impl Store {
     /// # Errors
     /// Why [`Store::open`] would take no results there.
     pub fn look(folder: &Path) -> Result<Vec<Trial>, StoreError> {
-        if missing(folder)?.is_some() {
-            let above = folder.ancestors().skip(1).find(|path| path.exists());
-            let above = above.unwrap_or(Path::new("."));
-            let access = rustix::fs::Access::WRITE_OK;
-            rustix::fs::access(above, access).map_err(|error| io("make", folder)(error.into()))?;
-            return Ok(Vec::new());
-        }
+        let there = is_there(folder)?;
+        file::look_at_folder(folder)
+            .map_err(io(if there { "write in" } else { "make" }, folder))?;
         let path = folder.join(FILE);
-        match bounded::open(&path) {
+        match file::append(&path, false) {
             Ok(file) => {
+                bounded::check_regular(&file).map_err(io("read", &path))?;
                 let lines: Lines = read_file(file, Some).map_err(|error| unread(&path, error))?;
                 Ok(lines.records)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(io("read", &path)(error)),
+            Err(error) => Err(io("write", &path)(error)),
         }
     }
 
@@ -162,19 +161,23 @@ impl Store {
     pub fn replace(&mut self, trials: Vec<Trial>, series: &[Series]) -> Result<(), StoreError> {
         self.series.replace(series)?;
         let path = self.folder.join(FILE);
-        let new = self.folder.join(format!("{FILE}.new"));
         let mut bytes = Vec::new();
         for trial in &trials {
             serde_json::to_writer(&mut bytes, trial)
                 .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
             bytes.push(b'\n');
         }
-        let mut file = File::create(&new).map_err(io("write", &new))?;
-        // Locked before anybody can find it. Where there are no locks there is none to lose.
-        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io("write", &new))?;
-        std::fs::rename(&new, &path).map_err(io("replace", &path))?;
-        self.file = file;
+        let mut new = None;
+        let written = file::write(&path, |file| {
+            // Locked before anybody can find it. Where there are no locks there is none to lose.
+            let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
+            new = Some(file.try_clone()?);
+            file.write_all(&bytes)
+        });
+        written.map_err(io("replace", &path))?;
+        if let Some(new) = new {
+            self.file = new;
+        }
         self.length = bytes.len() as u64;
         self.trials = trials;
         Ok(())
@@ -214,10 +217,10 @@ impl Store {
     pub fn discard_if_empty(self) {
         if self.trials.is_empty() && self.length == 0 {
             self.series.remove();
-            let _ = std::fs::remove_file(self.folder.join(FILE));
-            let _ = std::fs::remove_file(self.folder.join(crate::share::FILE));
-            for folder in &self.made {
-                let _ = std::fs::remove_dir(folder);
+            let _ = file::remove(&self.folder.join(FILE));
+            let _ = file::remove(&self.folder.join(crate::share::FILE));
+            for folder in self.made.iter().rev() {
+                let _ = folder.remove();
             }
         }
     }
@@ -270,30 +273,31 @@ fn same_slot(a: &Trial, b: &Trial) -> bool {
         && (labs.0 == labs.1 || labs.0.is_none() || labs.1.is_none())
 }
 
-/// Makes the folder if need be; gives the folders that it made, the innermost first.
-fn prepare(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let Some(missing) = missing(folder)? else { return Ok(Vec::new()) };
-    std::fs::create_dir_all(folder).map_err(io("make", folder))?;
-    Ok(missing)
+/// Makes the folder if need be; gives the folders that it made, the outermost first.
+fn prepare(folder: &Path) -> Result<Vec<NewFolder>, StoreError> {
+    match is_there(folder)? {
+        true => Ok(Vec::new()),
+        false => file::make_folder(folder).map_err(io("make", folder)),
+    }
 }
 
-/// The folders that have to be made, the innermost first; none if it is there.
-fn missing(folder: &Path) -> Result<Option<Vec<PathBuf>>, StoreError> {
+/// Whether the folder is there; one of something else is refused.
+fn is_there(folder: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
         Ok(_) => {
-            let mut entries = std::fs::read_dir(folder).map_err(io("read", folder))?;
-            if !folder.join(FILE).exists() && entries.next().is_some() {
+            for name in OURS {
+                let path = folder.join(name);
+                file::look(&path).map_err(io("write", &path))?;
+            }
+            let entries = std::fs::read_dir(folder).map_err(io("read", folder))?;
+            let foreign = |name: std::ffi::OsString| !WITHOUT_TRIALS.iter().any(|it| name == *it);
+            if !folder.join(FILE).exists() && entries.flatten().any(|it| foreign(it.file_name())) {
                 return Err(StoreError::Foreign(folder.into()));
             }
-            Ok(None)
+            Ok(true)
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let missing = folder
-                .ancestors()
-                .take_while(|path| !path.as_os_str().is_empty() && !path.exists());
-            Ok(Some(missing.map(Path::to_path_buf).collect()))
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             Err(StoreError::NotAFolder(folder.into()))
         }
@@ -312,11 +316,6 @@ pub(crate) fn unread(path: &Path, error: ReadError) -> StoreError {
         Fault::Broken(error) => error,
     };
     StoreError::BadLine { path: path.into(), line, error }
-}
-
-fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
-    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
 pub(crate) fn io<'a>(

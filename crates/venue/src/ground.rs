@@ -2,11 +2,11 @@
 //! only if these are equal.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use fsdyno_record::mount_table::mounts;
+use fsdyno_record::mount_table;
 use fsdyno_record::trial::Conditions;
-use rustix::fs::{major, minor, stat};
 
 use crate::error::VenueError;
 
@@ -15,11 +15,10 @@ use crate::error::VenueError;
 /// # Errors
 /// A directory that cannot be looked at.
 pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError> {
-    let stat = stat(path).map_err(|error| VenueError::io("look at the directory")(error.into()))?;
-    let device = (major(stat.st_dev), minor(stat.st_dev));
-    let table = std::fs::read_to_string("/proc/self/mountinfo")
-        .map_err(VenueError::io("read /proc/self/mountinfo"))?;
-    let (mount, device) = find(&table, device).unwrap_or_default();
+    let opened = std::fs::File::open(path).map_err(VenueError::io("look at the directory"))?;
+    let mount = mount_table::of_file(opened.as_fd());
+    let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
+    let (mount, device) = mount.map(|line| (line.in_effect(), line.source)).unwrap_or_default();
     Ok(named(&kernel(), &mount, &device))
 }
 
@@ -46,32 +45,18 @@ fn named(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
     pairs.into_iter().filter(known).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Type and options, as the agent writes them into the record, and the source of the newest mount
-/// of a device.
-fn find(table: &str, device: (u32, u32)) -> Option<(String, String)> {
-    let line = mounts(table).rev().find(|line| line.device == device)?;
-    Some((line.in_effect(), line.source))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_newest_mount_of_a_device_tells_its_type_options_and_source() {
-        let table = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n\
-                      40 22 0:41 / /mnt rw - tmpfs none rw,size=1024k\n";
-        let found = find(table, (8, 1)).unwrap();
-        assert_eq!(found.0, "ext4 rw,relatime rw,errors=remount-ro");
-        assert_eq!(found.1, "/dev/sda1");
-        assert_eq!(find(table, (8, 2)), None);
-    }
 
     #[test]
     fn a_directory_stands_on_this_kernel() {
         let ground = of_directory(Path::new("/")).unwrap();
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         assert!(ground["kernel"].starts_with(&release));
+        let root = mount_table::mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap())
+            .rfind(|line| line.at == "/");
+        assert_eq!(ground.get("mount"), root.map(|line| line.in_effect()).as_ref());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Keeps the log of a trial's requests as a file beside its results.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fsdyno_disk::log::{file, region};
 
@@ -35,17 +35,10 @@ pub fn keep(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueErro
 
 /// Under its own name it is always whole.
 fn write(logged: &region::Logged, path: &Path) -> io::Result<()> {
-    let part = PathBuf::from(format!("{}.part", path.display()));
-    fs::create_dir_all(path.parent().unwrap_or(path))?;
-    let written = File::create(&part).and_then(|file| {
+    fsdyno_media::file::make_folder(path.parent().unwrap_or(path))?;
+    fsdyno_media::file::write(path, |file| {
         let mut out = BufWriter::new(file);
         file::write(logged, &mut out)?;
-        out.flush()?;
-        fs::rename(&part, path)
-    });
-    if written.is_err() {
-        // There may be nothing to remove; why it was not written is what counts.
-        let _ = fs::remove_file(&part);
-    }
-    written
+        out.flush()
+    })
 }

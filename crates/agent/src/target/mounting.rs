@@ -15,7 +15,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::formatted::Formatted;
 use super::userspace;
-use crate::mount_info::{self, Mount};
+use crate::mount_info;
 
 /// linux/fs.h `BLKFLSBUF`: write back and drop the device's own page cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
@@ -234,7 +234,7 @@ impl Formatted {
     /// What reading the table of mounts reports.
     pub fn is_mounted(&self) -> io::Result<bool> {
         for place in [&self.mount_point, &self.place_below()] {
-            if mount_info::in_effect(&Mount::At(&place.to_string_lossy()))?.is_some() {
+            if mount_info::in_effect(&place.to_string_lossy())?.is_some() {
                 return Ok(true);
             }
         }
@@ -276,13 +276,13 @@ impl Formatted {
             return Ok(());
         }
         let at = self.mount_point.to_string_lossy();
-        conditions.mount = mount_info::in_effect(&Mount::At(&at))?
+        conditions.mount = mount_info::in_effect(&at)?
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
         let all = mount_info::all_options(self.device_name());
         conditions.features.extend(all.map(|options| ("mount options".into(), options)));
         if let Mounting::Over { .. } = self.mounting {
             let below = self.place_below();
-            let below = mount_info::in_effect(&Mount::At(&below.to_string_lossy()))?;
+            let below = mount_info::in_effect(&below.to_string_lossy())?;
             conditions.below = below.unwrap_or_default();
         }
         conditions.userspace = self.mounting == Mounting::Served;

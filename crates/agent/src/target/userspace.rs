@@ -11,7 +11,7 @@ use fsdyno_record::Nanos;
 use rustix::process::Pid;
 
 use crate::account::process_time;
-use crate::mount_info::{self, Mount};
+use crate::mount_info;
 use crate::process;
 use crate::said::Heard;
 
@@ -84,7 +84,7 @@ pub fn mount<'a>(
     let mut work = Work::now(STILL);
     let mut ended_at = None;
     let place = at.to_string_lossy();
-    while mount_info::in_effect(&Mount::At(&place))?.is_none() {
+    while mount_info::in_effect(&place)?.is_none() {
         let now = clock::now();
         if ended_at.is_none()
             && let Some(how) =

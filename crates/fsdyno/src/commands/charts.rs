@@ -1,20 +1,18 @@
 //! The charts of a report as files in a folder.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use fsdyno_record::bounded;
 use fsdyno_report::{ChartFile, is_chart};
 
+use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 
 /// Writes them. A chart of an earlier report is written anew; before anything is written all names are
 /// looked at, and a file that is no chart of fsdyno is refused.
 pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
-    let failed = |path: &Path, error: std::io::Error| {
-        Failure::wrong(format!("failed to write '{}': {error}", path.display()))
-    };
     for chart in charts {
         let path = folder.join(&chart.name);
         // What is no plain file is not even read: it may be a pipe, or a drive.
@@ -29,14 +27,8 @@ pub fn write(folder: &Path, charts: &[ChartFile]) -> Result<(), Failure> {
             )));
         }
     }
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    for chart in charts {
-        let path = folder.join(&chart.name);
-        fsdyno_media::file::create(&path)
-            .and_then(|mut file| file.write_all(chart.svg.as_bytes()))
-            .map_err(|error| failed(&path, error))?;
-    }
-    Ok(())
+    make_folder(folder)?;
+    charts.iter().try_for_each(|chart| write_file(&folder.join(&chart.name), &chart.svg))
 }
 
 fn begins_as_chart(path: &Path) -> bool {

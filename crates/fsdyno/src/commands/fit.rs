@@ -1,6 +1,6 @@
 //! `fsdyno fit`: probe a real disk read-only and write its law as a disk's file.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,9 @@ const SECTOR: u64 = 512;
 
 /// Requests that a drive takes at once where sysfs does not say: NCQ's 32.
 const USUAL_DEPTH: u32 = 32;
+
+/// How the file of a fit begins.
+const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
 /// Probes, fits and writes.
 pub fn run(fit: &Fit) -> Result<Exit, Failure> {
@@ -85,13 +88,24 @@ fn check_out(out: &Path) -> Result<(), Failure> {
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         return Err(Failure::wrong(format!("--out: there is no folder '{}'", folder.display())));
     }
-    match out.symlink_metadata() {
-        Ok(_) => Err(Failure::wrong(format!(
-            "--out '{}' exists already; name a new file",
+    match out.symlink_metadata().is_err() || is_ours(out) {
+        true => Ok(()),
+        false => Err(Failure::wrong(format!(
+            "--out '{}' exists already and is not what fsdyno fit wrote; name a new file",
             out.display()
         ))),
-        Err(_) => Ok(()),
     }
+}
+
+/// Whether there is a file that an earlier fit wrote.
+fn is_ours(path: &Path) -> bool {
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+        return false;
+    }
+    let mut head = [0; HEAD.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *HEAD
 }
 
 /// A loop device reads its file through the page cache unless it is told not to, and then memory
@@ -160,11 +174,14 @@ fn measure(
     Ok(fitted.map_err(Failure::from))
 }
 
-/// Writes a file that was not there before, whole.
+/// Writes a file that was not there before, or that an earlier fit wrote: whole or not at all.
 fn write(out: &Path, text: &str) -> Result<(), Failure> {
-    let written = std::fs::File::create_new(out)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
-    written.map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", out.display())))
+    let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
+    let written = match is_ours(out) {
+        true => fsdyno_media::file::write(out, fill),
+        false => fsdyno_media::file::write_new(out, fill),
+    };
+    written.map_err(|error| Failure::io("write", out, &error))
 }
 
 /// The real thing as the fit sees it.
@@ -244,7 +261,7 @@ mod tests {
     use fsdyno_disk::{DiskSpec, catalog};
 
     #[test]
-    fn a_drive_becomes_a_file_that_the_lab_takes_and_an_old_file_stays() {
+    fn a_drive_becomes_a_file_that_the_lab_takes_and_a_file_of_others_stays() {
         let spec = catalog::get("hdd-7200").unwrap();
         let facts = Facts {
             about: "A drive of a test".into(),
@@ -265,8 +282,14 @@ mod tests {
         assert_eq!(found, fitted.spec);
         assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
         assert!(text.contains("32 in flight: ") && text.contains(" foretold ("), "{text}");
-        assert!(check_out(&out).is_err() && write(&out, "other").is_err());
-        assert_eq!(std::fs::read_to_string(&out).unwrap(), text);
+        // A second fit takes its place, and nothing else does.
+        check_out(&out).unwrap();
+        write(&out, &text).unwrap();
+        for other in ["about = \"mine\"\n", ""] {
+            std::fs::write(&out, other).unwrap();
+            assert!(check_out(&out).is_err() && write(&out, &text).is_err());
+            assert_eq!(std::fs::read_to_string(&out).unwrap(), other);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     let baseline = baseline.filter(|name| trials.iter().any(|trial| trial.plan.label == *name));
     report::in_order(&mut trials, &plans.iter().collect::<Vec<_>>());
     if !trials.is_empty() {
-        let html = merge.out.join("report.html");
+        let html = merge.out.join(fsdyno_study::store::PAGE);
         let series = report::drawn(&[&merge.out], &trials)?;
         report::write_html(&html, &trials, &series, baseline)?;
         report::print(&trials, baseline, merge.format)?;

@@ -175,11 +175,16 @@ pub fn write_html_with(
     write_file(path, &fsdyno_report::html_with(trials, series, told, baseline)?)
 }
 
-/// Writes a file that the user named, or one of ours in a folder of results.
+/// Makes a folder for files of ours.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    let made = fsdyno_media::file::make_folder(folder).map(drop);
+    made.map_err(|error| Failure::io("make", folder, &error))
+}
+
+/// Writes a file that the user named, or one of ours in a folder of results: whole or not at all.
 pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
-    fsdyno_media::file::create(path)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, bytes.as_ref()))
-        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
+    fsdyno_media::file::write(path, |file| std::io::Write::write_all(file, bytes.as_ref()))
+        .map_err(|error| Failure::io("write", path, &error))
 }
 
 #[cfg(test)]

@@ -69,6 +69,10 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
 /// The first thing that cannot be meant.
 pub fn meant(run: &Run) -> Result<(Vec<Asked>, Vec<Cell>), Failure> {
     refuse_commands(&run.workloads)?;
+    // A kernel of the user's own may have sysctls of its own.
+    if !run.kernels.iter().any(|kernel| kernel.contains('/')) {
+        fsdyno_study::sysctl::check(run.sysctls.iter().map(String::as_str))?;
+    }
     let mut asked = place::asked(run)?;
     for asked in &mut asked {
         asked.question.inputs = fsdyno_study::read_inputs(&asked.question)?;
@@ -124,8 +128,12 @@ fn dry(
     if let Some(failure) = missing.as_ref().filter(|failure| failure.exit != Exit::Missing) {
         return Err(Failure { exit: failure.exit, message: failure.message.clone() });
     }
+    // What is missing is said before the plan that needs it.
+    if let Some(failure) = &missing {
+        say(&format!("fsdyno: {failure}"));
+    }
     dry_run::show(run, &cells, &own(run, &repeats::first(run, rule, cells.len())))?;
-    missing.map_or(Ok(Exit::Good), Err)
+    Ok(missing.map_or(Exit::Good, |failure| failure.exit))
 }
 
 /// Finds what the trials need, all of it before the first one starts. The cells become those of the kernels
@@ -168,7 +176,7 @@ pub fn found(
         Some(share) => share.fits(folder, stored).map(drop)?,
         None => Share::refuse(folder)?,
     }
-    say_others(cells, stored.iter().filter(|trial| is_asked(&trial.plan.label)));
+    refuse_others(run, folder, cells, stored.iter().filter(|trial| is_asked(&trial.plan.label)))?;
     Ok((venues, none))
 }
 
@@ -209,18 +217,33 @@ fn measure(
     }
 }
 
-/// What a folder holds beside what this command asks for stands in its report too.
-fn say_others<'a>(cells: &[Cell], stored: impl Iterator<Item = &'a Trial> + Clone) {
+/// A folder is of one experiment, unless the user wants several in one report.
+fn refuse_others<'a>(
+    run: &Run,
+    folder: &Path,
+    cells: &[Cell],
+    stored: impl Iterator<Item = &'a Trial> + Clone,
+) -> Result<(), Failure> {
     const SHOWN: usize = 4;
     let (count, rows) = fsdyno_study::others(cells, stored);
-    if count > 0 {
-        let more = rows.len().saturating_sub(SHOWN);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        say(&format!(
-            "fsdyno: the folder holds trials of other questions too ({count}), and its report shows them: {}{more}",
-            rows.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ")
-        ));
+    if count == 0 {
+        return Ok(());
     }
+    let more = rows.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let holds = format!(
+        "'{}' holds {} that this command does not ask for ({}{more})",
+        folder.display(),
+        counted(count, "trial"),
+        rows.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ")
+    );
+    if run.mix {
+        say(&format!("fsdyno: {holds}; the report shows them too"));
+        return Ok(());
+    }
+    Err(Failure::wrong(format!(
+        "{holds}; give --out a new folder, or add --mix for one report of them all"
+    )))
 }
 
 /// The slots that are this command's to run.
@@ -343,7 +366,7 @@ fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
     }
     let mut trials = fsdyno_study::without_superseded(store.trials());
     report::in_order(&mut trials, &cells.iter().map(|cell| &cell.plan).collect::<Vec<_>>());
-    let html = store.folder().join("report.html");
+    let html = store.folder().join(fsdyno_study::store::PAGE);
     let baseline = run.baseline.as_deref();
     let results = [store.folder()];
     let written = report::drawn(&results, &trials).and_then(|series| {

@@ -34,6 +34,11 @@ pub enum Reason {
         /// By what, in words.
         by: String,
     },
+    /// Another device is the same drive.
+    Path {
+        /// Its name.
+        other: String,
+    },
     /// A process has it open for writing.
     Open {
         /// What is open.
@@ -96,6 +101,11 @@ impl fmt::Display for Reason {
                 write!(f, "{part} is in use as swap (swapoff /dev/{part} ends that)")
             }
             Reason::Held { part, by } => write!(f, "{part} is in use by {by}"),
+            Reason::Path { other } => write!(
+                f,
+                "{other} has the same WWID, so it may be another path to the same drive (multipath), \
+                 and what uses that is not seen here"
+            ),
             Reason::Open { part, by } => write!(f, "{part} is open for writing in {by}"),
             Reason::Busy => f.write_str(
                 "the kernel says that it is in use, by what is not to be seen from here \

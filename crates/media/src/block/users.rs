@@ -46,6 +46,8 @@ pub fn of(drive: &Drive, parts: &[KernelPart]) -> Vec<Reason> {
         let by = holders(&used.folder).into_iter().chain(btrfs(&used.name));
         reasons.extend(by.map(|by| Reason::Held { part: used.name.clone(), by }));
     }
+    let paths = paths(Path::new("/sys/block"), &drive.name());
+    reasons.extend(paths.into_iter().map(|other| Reason::Path { other }));
     reasons.extend(loops(&all));
     reasons.extend(open(&all));
     reasons
@@ -141,6 +143,21 @@ fn btrfs(name: &str) -> Option<String> {
     let mut systems = fs::read_dir("/sys/fs/btrfs").into_iter().flatten().flatten();
     let found = systems.find(|system| system.path().join("devices").join(name).exists())?;
     Some(format!("the mounted btrfs {}", found.file_name().to_string_lossy()))
+}
+
+/// Other devices that are the same drive by another way (multipath), by what the drive itself says it is: what
+/// is mounted from one of them is in no table of another.
+fn paths(blocks: &Path, name: &str) -> Vec<String> {
+    let identity = |folder: &Path| ["device/wwid", "wwid"].iter().find_map(|at| fact(folder, at));
+    let Some(own) = identity(&blocks.join(name)) else { return Vec::new() };
+    let entries = fs::read_dir(blocks).into_iter().flatten().flatten();
+    // The paths below an NVMe drive of several controllers are hidden, and nothing can open them.
+    let open = entries.filter(|entry| fact(&entry.path(), "hidden").is_none_or(|it| it == "0"));
+    let same = open.filter(|entry| identity(&entry.path()).as_ref() == Some(&own));
+    let names = same.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut others: Vec<String> = names.filter(|other| other != name).collect();
+    others.sort();
+    others
 }
 
 /// Loop devices that lie on it, or on the same bytes of one file.
@@ -267,6 +284,28 @@ mod tests {
                 "the md array md127",
             ]
         );
+    }
+
+    #[test]
+    fn another_path_to_the_same_drive_is_found_by_its_wwid() {
+        let blocks = tempfile::tempdir().unwrap();
+        for (name, file, wwid) in [
+            ("sda", "device/wwid", "naa.5000c500a1b2c3d4"),
+            ("sdb", "device/wwid", "naa.5000c500a1b2c3d5"),
+            ("sdc", "device/wwid", "naa.5000c500a1b2c3d4"),
+            ("nvme0n1", "wwid", "eui.0025385b71b0e1f2"),
+            ("nvme0c0n1", "wwid", "eui.0025385b71b0e1f2"),
+        ] {
+            let path = blocks.path().join(name).join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{wwid}\n")).unwrap();
+        }
+        fs::write(blocks.path().join("nvme0c0n1/hidden"), "1\n").unwrap();
+        fs::create_dir(blocks.path().join("loop0")).unwrap();
+        assert_eq!(paths(blocks.path(), "sda"), ["sdc"]);
+        for alone in ["sdb", "nvme0n1", "loop0"] {
+            assert_eq!(paths(blocks.path(), alone), [""; 0], "{alone}");
+        }
     }
 
     #[test]

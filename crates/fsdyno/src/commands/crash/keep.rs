@@ -1,21 +1,23 @@
 //! What a run leaves in its folder: the rows, their page, and a file for each finding.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Finding, Row, findings as of_row};
+use fsdyno_media::file;
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_report::{compressed, counted};
 
+use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 use crate::output::say;
 
 /// The name of the page.
-pub const PAGE: &str = "report.html";
+pub const PAGE: &str = fsdyno_study::store::PAGE;
 
 /// The folder of the findings.
 const FINDINGS: &str = "findings";
@@ -29,6 +31,7 @@ const LONGEST: usize = 60;
 /// Refuses a folder that another run's results are in, of `fsdyno run` too, be they in an archive: what is
 /// written beside its compressed form hides that.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
+    file::look_at_folder(folder).map_err(|error| Failure::io("write in", folder, &error))?;
     if there(folder, TRIALS) {
         return Err(Failure::wrong(format!(
             "'{}' has what fsdyno run wrote ({TRIALS}); give --out a new folder",
@@ -137,12 +140,12 @@ pub fn check_image(path: &Path) -> Result<(), Failure> {
 
 /// Keeps an image, whole or not at all; where it has nothing the file has a hole.
 pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::wrong(format!("failed to write '{}': {error}", path.display()));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-    let length = copy_with_holes(&mut image, new.as_file()).map_err(failed)?;
-    new.persist_noclobber(path).map_err(|error| failed(error.error))?;
+    let mut length = 0;
+    let copy = |file: &mut File| {
+        length = copy_with_holes(&mut image, file)?;
+        Ok(())
+    };
+    file::write_new(path, copy).map_err(|error| Failure::io("write", path, &error))?;
     say(&format!("fsdyno: what the cut left is in '{}' ({})", path.display(), Bytes(length)));
     Ok(())
 }
@@ -162,7 +165,7 @@ fn copy_with_holes(from: &mut File, to: &File) -> io::Result<u64> {
         }
         at += count as u64;
     }
-    to.sync_all().map(|()| length)
+    Ok(length)
 }
 
 /// Labels as parts of files' names, each another: what is no letter or digit is a dash, and where two
@@ -184,18 +187,10 @@ fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
     text.map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file, whole or not at all, and makes its folder.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(path);
-    let mut new = path.as_os_str().to_os_string();
-    new.push(".new");
-    let written = fs::create_dir_all(folder)
-        .and_then(|()| File::create(&new))
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&new, path))
-        .and_then(|()| File::open(folder)?.sync_all());
-    written
-        .map_err(|error| Failure::wrong(format!("failed to write '{}': {error}", path.display())))
+    make_folder(path.parent().unwrap_or(path))?;
+    write_file(path, text)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use fsdyno_record::bounded::RESULTS;
 use fsdyno_report::{Format, Style, compressed};
 
 use crate::cli::Report;
+use crate::commands::report::write_file;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, data, json, say};
 
@@ -65,11 +66,7 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
     }
     if let Some(path) = &report.html {
         let html = fsdyno_report::crash_html(rows)?;
-        fsdyno_media::file::create(path)
-            .and_then(|mut file| std::io::Write::write_all(&mut file, html.as_bytes()))
-            .map_err(|error| {
-                Failure::wrong(format!("failed to write '{}': {error}", path.display()))
-            })?;
+        write_file(path, html)?;
         say(&format!("report: {}", path.display()));
     }
     print(rows, report.format)?;

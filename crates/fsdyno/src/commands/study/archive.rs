@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::output::say;
 
 /// The page and the text of an archive.
-const PAGE: &str = "report.html";
+const PAGE: &str = fsdyno_study::store::PAGE;
 const README: &str = "README.md";
 
 /// Refuses a place where anything is already: an archive is one thing, and nothing is written over.
@@ -80,7 +80,7 @@ pub fn write(
     let mut new = into.file_name().unwrap_or_default().to_os_string();
     new.push(format!(".{}.new", std::process::id()));
     let new = into.with_file_name(new);
-    std::fs::create_dir_all(new.parent().unwrap_or(&new)).map_err(failed)?;
+    report::make_folder(new.parent().unwrap_or(&new))?;
     std::fs::create_dir(&new).map_err(failed)?;
     let filled = fill((folder, &new), file, kept);
     let whole = filled.and_then(|sizes| {
@@ -150,9 +150,7 @@ fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        Failure::wrong(format!("failed to make '{}': {error}", folder.display()))
-    })?;
+    report::make_folder(&folder)?;
     report::write_file(path, bytes)
 }
 

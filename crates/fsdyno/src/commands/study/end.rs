@@ -84,7 +84,7 @@ pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failu
     if end.trials.is_empty() {
         return Ok(());
     }
-    let written = end.write_html(&folder.join("report.html"), None);
+    let written = end.write_html(&folder.join(fsdyno_study::store::PAGE), None);
     end.print(format, None)?;
     written
 }

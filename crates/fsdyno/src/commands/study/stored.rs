@@ -23,31 +23,13 @@ pub const FILE: &str = "study.toml";
 pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let path = folder.join(FILE);
     check(folder, text, study)?;
-    let failed = |error: std::io::Error| {
-        Failure::wrong(format!("failed to write '{}': {error}", path.display()))
-    };
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    report::make_folder(folder)?;
     let text = with_scale(text, study.scale);
     // Another command may be at other runs of it, and reads the file meanwhile.
     match bounded::read_to_string(&path, &WRITTEN).is_ok_and(|stored| stored == text) {
         true => Ok(()),
-        false => write_whole(&path, &text),
+        false => report::write_file(&path, &text),
     }
-}
-
-/// Writes a file whole or not at all: under another name first.
-fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    let written = report::write_file(&new, text).and_then(|()| {
-        std::fs::rename(&new, path).map_err(|error| {
-            Failure::wrong(format!("failed to write '{}': {error}", path.display()))
-        })
-    });
-    if written.is_err() {
-        // What is left of it is of no use; why it failed is told.
-        let _ = std::fs::remove_file(&new);
-    }
-    written
 }
 
 /// Whether a folder may be that of a study: a new one, or that of the same runs at the same scale.

@@ -67,7 +67,7 @@ impl Kept {
         fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
         report::in_order(&mut trials, &[]);
         let baseline = why.baseline.clone().or_else(|| of_share(&self.folder, &trials));
-        let html = self.folder.join("report.html");
+        let html = self.folder.join(fsdyno_study::store::PAGE);
         let series = report::drawn(&results, &trials)?;
         let all = report::told(&results, &trials)?;
         report::write_html_with(&html, &trials, (&series, &all), baseline.as_deref())?;
@@ -100,10 +100,7 @@ fn store(folder: &Path, all: &[Told]) -> std::io::Result<()> {
         serde_json::to_writer(&mut bytes, told)?;
         bytes.push(b'\n');
     }
-    let new: PathBuf = folder.join(format!("{FILE}.new"));
-    let mut file = fsdyno_media::file::create(&new)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all())?;
-    std::fs::rename(&new, folder.join(FILE))
+    fsdyno_media::file::write(&folder.join(FILE), |file| file.write_all(&bytes))
 }
 
 #[cfg(test)]

@@ -29,6 +29,10 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
     report::check_baseline(why.baseline.as_deref(), all.iter().map(|it| it.plan.label.as_str()))?;
+    if let Some(folder) = &why.out {
+        let look = fsdyno_media::file::look_at_folder(folder);
+        look.map_err(|error| Failure::io("write in", folder, &error))?;
+    }
     let mut kept = Kept::of(&why.result)?;
     let stop = stop::flag()?;
     let all = trials.iter().chain(others.iter().flatten());

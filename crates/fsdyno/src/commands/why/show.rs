@@ -1,13 +1,13 @@
 //! What `fsdyno why` shows: sentences and tables on stdout, pictures in files.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 
 use fsdyno_report::{Style, why_charts};
 use fsdyno_why::Explained;
 
 use crate::cli::Why;
+use crate::commands::report::{make_folder, write_file};
 use crate::exit::Failure;
 use crate::output::{self, data, say};
 
@@ -34,16 +34,9 @@ fn files(
     other: Option<&Explained>,
     written: &mut BTreeSet<String>,
 ) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::wrong(format!("failed to create '{}': {error}", folder.display()))
-    })?;
+    make_folder(folder)?;
     let mut add = |name: &str, text: &str| -> Result<(), Failure> {
-        let path = folder.join(another(name, written));
-        fsdyno_media::file::create(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|error| {
-                Failure::wrong(format!("failed to write '{}': {error}", path.display()))
-            })
+        write_file(&folder.join(another(name, written)), text)
     };
     let pictures = why_charts(it, other);
     for picture in &pictures {

@@ -1,14 +1,17 @@
-//! Runs on directories that a program in user space serves. Such a file system cannot remove an open file:
-//! it renames the file and removes it when it is closed, as NFS does.
+//! Runs on directories of file systems that are unlike others: a program in user space serves them, which cannot
+//! remove an open file and renames it until it is closed, as NFS does; or they have several devices (btrfs).
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+#[path = "../../media/tests/bench/mod.rs"]
+mod bench;
 mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{code, fsdyno, ours, run, stderr, wait_until};
+use bench::{Bench, has, tool, unable};
+use common::{code, fsdyno, ours, records, run, stderr, wait_until};
 
 /// A directory and the mount point that shows it through a FUSE daemon; unmounted when dropped.
 struct Mounted {
@@ -126,4 +129,41 @@ fn what_a_killed_run_leaves_is_found_and_removed() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         std::fs::read_dir(mounted.source()).unwrap().count() == 0
     });
+}
+
+/// What a trial in a directory says of its device: the source of its mount, and whether each phase's data has
+/// left the cache of every device.
+fn is_durable(directory: &Path, source: &str) {
+    let out = tempfile::tempdir().unwrap();
+    let words = format!("run dirops --set files=300 --on {} --out r", directory.display());
+    let output = run(out.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let trial = records(&out.path().join("r")).remove(0);
+    let conditions = &trial["conditions"];
+    assert_eq!(conditions["device"], source, "{conditions}");
+    assert!(conditions["mount"].as_str().unwrap().starts_with("btrfs rw"), "{conditions}");
+    assert!(conditions["queue"]["write_cache"].is_string(), "{conditions}");
+    for phase in trial["measured"]["phases"].as_array().unwrap() {
+        assert!(phase["durable_ns"].is_u64(), "{phase}");
+        assert!(phase["device"]["writes"].as_u64().unwrap() > 0, "{phase}");
+    }
+}
+
+#[test]
+fn the_devices_of_a_btrfs_are_found_and_shown_to_be_flushed() {
+    if let Some(why) = unable().or((!has("mkfs.btrfs")).then_some("no mkfs.btrfs")) {
+        return common::lab::skipped(why);
+    }
+    let mut bench = Bench::new();
+    let (one, _) = bench.device(160);
+    tool("mkfs.btrfs", &["-q", &one]);
+    let at = bench.mount(&one, &[]);
+    is_durable(&at, &one);
+    let subvolume = at.join("subvolume");
+    tool("btrfs", &["-q", "subvolume", "create", &subvolume.to_string_lossy()]);
+    is_durable(&subvolume, &one);
+    let ((first, _), (second, _)) = (bench.device(160), bench.device(160));
+    tool("mkfs.btrfs", &["-q", "-d", "raid1", "-m", "raid1", &first, &second]);
+    let at = bench.mount(&first, &[]);
+    is_durable(&at, &first);
 }

@@ -1,0 +1,133 @@
+//! Result folders that are another user's, and such as are on a full disk.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+#[path = "../../media/tests/bench/mod.rs"]
+mod bench;
+mod common;
+
+use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
+
+use bench::{Bench, tool, unable};
+use common::{code, lines, run, stderr};
+
+const WORK: &str = "run dirops --set files=5 --on .";
+
+/// A user who is nobody in particular.
+const OTHER: u32 = 65534;
+
+const STUDY: &str = r#"
+title = "A study of a test"
+question = "Does it run?"
+source = "A test"
+
+[[run]]
+name = "once"
+workload = "dirops"
+on = "model"
+size = "64M"
+set = { files = 30 }
+fs = { indexed = "indexed-ext2" }
+"#;
+
+/// A folder with a link, which belongs to another user with all that is in it.
+fn trap(folder: &Path, name: &str, target: &Path) -> std::path::PathBuf {
+    let trap = folder.join(format!("trap-{name}"));
+    std::fs::create_dir(&trap).unwrap();
+    if name != "trials.ndjson" {
+        std::fs::write(trap.join("trials.ndjson"), "").unwrap();
+    }
+    symlink(target, trap.join(name)).unwrap();
+    std::os::unix::fs::lchown(trap.join(name), Some(OTHER), None).unwrap();
+    chown(&trap, Some(OTHER), None).unwrap();
+    trap
+}
+
+#[test]
+fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let base = tempfile::tempdir().unwrap();
+    let (precious, new) = (base.path().join("precious"), base.path().join("new"));
+    std::fs::write(&precious, "root's").unwrap();
+    let names = ["trials.ndjson", "series.ndjson", "report.html", "schedule.json"];
+    for (name, target) in names.into_iter().flat_map(|name| [(name, &precious), (name, &new)]) {
+        let trap = trap(base.path(), name, target);
+        for words in [
+            format!("{WORK} --out {}", trap.display()),
+            format!("{WORK} --dry-run --out {}", trap.display()),
+        ] {
+            let output = run(base.path(), &words);
+            let said = stderr(&output);
+            assert_eq!(code(&output), 2, "{words}: {said}");
+            assert!(
+                said.contains(&format!("'{name}' is a link in the hands of user {OTHER}")),
+                "{said}"
+            );
+        }
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "root's", "{name}");
+        assert!(!new.exists(), "{name}");
+        std::fs::remove_dir_all(trap).unwrap();
+    }
+}
+
+#[test]
+fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let base = tempfile::tempdir().unwrap();
+    let precious = base.path().join("precious");
+    std::fs::create_dir(&precious).unwrap();
+    assert_eq!(code(&run(base.path(), &format!("{WORK} --out r"))), 0);
+    std::fs::write(base.path().join("my-study.toml"), STUDY).unwrap();
+    let page = trap(base.path(), "page.html", &base.path().join("new"));
+    let folder = trap(base.path(), "folder", &precious);
+    let (page, folder) = (page.join("page.html"), folder.join("folder"));
+    for words in [
+        format!("report r --html {}", page.display()),
+        format!("report r --html {}/page.html", folder.display()),
+        format!("report r --charts {}", folder.display()),
+        format!("{WORK} --out {}", folder.display()),
+        format!("{WORK} --out {}/below/it", folder.display()),
+        format!("study ./my-study.toml --out {}/s", folder.display()),
+        format!("crash dirops --fs ext4 --out {}/s --dry-run", folder.display()),
+    ] {
+        let output = run(base.path(), &words);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {said}");
+        assert!(said.contains("in the hands of user 65534"), "{words}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 0);
+    assert!(!base.path().join("new").exists());
+    // One's own link is followed, and stays.
+    symlink("precious", base.path().join("own")).unwrap();
+    assert_eq!(code(&run(base.path(), "report r --html own/page.html")), 0);
+    assert!(precious.join("page.html").is_file() && base.path().join("own").is_symlink());
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_a_run_with_code_4_and_what_was_kept_is_whole() {
+    if let Some(why) = unable() {
+        return println!("skipped: {why}");
+    }
+    let (base, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
+    let out = bench.folder("out");
+    let path = out.display().to_string();
+    tool("mount", &["-t", "tmpfs", "-o", "size=64k", "none", &path]);
+    let mounted = path.clone();
+    bench.undo(move || bench::quiet("umount", &[&mounted]));
+    let output = run(base.path(), &format!("{WORK} --repeat 24 --out {path}/r"));
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
+    let kept = lines(&out.join("r"));
+    assert!(kept > 0 && kept < 24, "{kept}");
+    assert_eq!(common::records(&out.join("r")).len(), kept);
+    // A page is there whole or not at all.
+    let page = std::fs::metadata(out.join("r/report.html"));
+    assert!(page.is_err() || page.unwrap().len() > 1000);
+    tool("mount", &["-o", "remount,size=64m", &path]);
+    let output = run(base.path(), &format!("{WORK} --repeat 24 --out {path}/r"));
+    assert_eq!((code(&output), lines(&out.join("r"))), (0, 24), "{}", stderr(&output));
+}
