@@ -92,6 +92,10 @@ pub struct Filesystem {
     /// `overlayfs` for lying under one. Work that needs it is refused before it begins.
     #[serde(default)]
     pub lacks: BTreeMap<String, String>,
+    /// What gives up durability, so that acknowledged work may be lost at a power cut, with the reason: `mount nobarrier`
+    /// for a mount option, `mount barrier=0` for one with a value, `always` for the file system itself.
+    #[serde(default)]
+    pub gives_up_durability: BTreeMap<String, String>,
     /// How its journal or log is put on a second disk; none where it cannot be.
     pub journal: Option<Journal>,
     /// The file system whose `known` table this one shares: one mkfs and one driver serve both.
@@ -340,6 +344,12 @@ impl Filesystem {
         static NONE: OnceLock<Known> = OnceLock::new();
         let shared = || get(self.known_as.as_deref()?).ok()?.known.as_ref();
         self.known.as_ref().or_else(shared).unwrap_or_else(|| NONE.get_or_init(Known::default))
+    }
+
+    /// What gives up durability, its own entries or those of the file system whose driver it shares.
+    pub(crate) fn given_up(&self) -> &BTreeMap<String, String> {
+        let shared = self.known_as.as_deref().and_then(|name| get(name).ok());
+        &shared.unwrap_or(self).gives_up_durability
     }
 
     /// Whether a process does its work, and not the kernel.

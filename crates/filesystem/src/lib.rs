@@ -20,6 +20,7 @@ mod again;
 pub mod array;
 mod author;
 pub mod catalog;
+pub mod durability;
 mod error;
 mod features;
 mod fill;

@@ -1,0 +1,146 @@
+//! Which file systems and mount options give up durability: what was acknowledged may be lost at a power cut.
+
+use fsdyno_record::plan::FilesystemPlan;
+use fsdyno_record::trial::Conditions;
+
+use crate::catalog::{Filesystem, all};
+use crate::mount;
+
+/// The key of a file system's `gives_up_durability` that needs no option.
+const ALWAYS: &str = "always";
+
+/// Before the name of a mount option in the keys of `gives_up_durability`.
+const MOUNT: &str = "mount ";
+
+/// Why what a trial acknowledged may be lost, a sentence for each reason: by the options that were asked for and by
+/// those that the kernel's mount table showed in effect. Empty where nothing in the catalog says so.
+pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<String> {
+    let mut mounted: Vec<(&Filesystem, String)> = Vec::new();
+    for line in [&conditions.mount, &conditions.below] {
+        let (kind, options) = line.split_once(' ').unwrap_or((line, ""));
+        let drivers = all().iter().filter(|it| !kind.is_empty() && it.mount.kind == kind);
+        // The mount's own options and those of the superblock, parted by a blank.
+        mounted.extend(drivers.map(|it| (it, options.replace(' ', ","))));
+    }
+    if let Some(plan) = plan {
+        let below = plan.below.as_ref();
+        let below = below.map(|below| (below.kind.as_str(), below.mount_options.clone()));
+        let own = (plan.kind.as_str(), plan.mount_options.clone());
+        for (kind, options) in [Some(own), below].into_iter().flatten() {
+            mounted
+                .extend(all().iter().filter(|it| it.name == kind).map(|it| (it, options.clone())));
+        }
+    }
+    let mut risks: Vec<(String, &str)> = Vec::new();
+    for (filesystem, options) in &mounted {
+        for (option, reason) in given_up(filesystem, options) {
+            // `barrier=0` is shown as `nobarrier` in the mount table: one reason is told once, as it was asked for.
+            match risks.iter_mut().find(|(_, known)| *known == reason) {
+                Some((known, _)) => *known = option,
+                None => risks.push((option, reason)),
+            }
+        }
+    }
+    risks.into_iter().map(|(option, reason)| format!("{option}: {reason}")).collect()
+}
+
+/// What a file system with these mount options gives up, and by which option.
+fn given_up(filesystem: &'static Filesystem, options: &str) -> Vec<(String, &'static str)> {
+    let items = mount::items(options).unwrap_or_default();
+    let table = filesystem.given_up();
+    let of = |key: &str| -> Option<String> {
+        if key == ALWAYS {
+            return Some(filesystem.name.clone());
+        }
+        let name = key.strip_prefix(MOUNT)?;
+        // `checkpoint=disable` has a limit behind a colon.
+        let is = |item: &&String| item.as_str() == name || item.starts_with(&format!("{name}:"));
+        items.iter().find(is).cloned()
+    };
+    table.iter().filter_map(|(key, reason)| Some((of(key)?, reason.as_str()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Spec};
+
+    fn asked(spec: &str) -> Vec<String> {
+        let spec: Spec = spec.parse().unwrap();
+        let filesystem = crate::catalog::get(&spec.kind).unwrap();
+        let plan = filesystem.plan(&spec, Context::Lab, None).unwrap();
+        risks(Some(&plan), &Conditions::default())
+    }
+
+    fn mounted(line: &str) -> Vec<String> {
+        risks(None, &Conditions { mount: line.into(), ..Conditions::default() })
+    }
+
+    #[test]
+    fn options_that_give_up_durability_are_named_with_their_reason() {
+        for spec in [
+            "ext3 @ barrier=0",
+            "ext4 @ nobarrier",
+            "ext4 @ data=writeback,nobarrier",
+            "btrfs @ nobarrier",
+            "f2fs @ nobarrier",
+            "f2fs @ fsync_mode=nobarrier",
+            "f2fs @ checkpoint=disable:10%",
+            "f2fs @ disable_roll_forward",
+            "jfs @ nointegrity",
+            "nilfs2 @ nobarrier",
+            "reiserfs @ barrier=none",
+            "reiser4 @ no_write_barrier",
+            "overlayfs,volatile:xfs",
+            "overlayfs:ext4 @ barrier=0",
+            "tmpfs",
+        ] {
+            let risks = asked(spec);
+            assert_eq!(risks.len(), 1, "{spec}: {risks:?}");
+            let (option, reason) = risks[0].split_once(": ").unwrap();
+            assert!(spec.contains(option) && reason.contains("power cut"), "{spec}: {risks:?}");
+        }
+    }
+
+    #[test]
+    fn what_only_delays_or_leaves_out_a_journal_is_not_marked() {
+        for spec in [
+            "ext4",
+            "ext4 @ barrier=1,data=writeback,commit=60",
+            "ext4 -O ^has_journal",
+            "btrfs @ notreelog",
+            "f2fs @ fsync_mode=posix",
+            "reiserfs @ barrier=flush",
+            "xfs",
+            "overlayfs:ext4",
+        ] {
+            assert_eq!(asked(spec), [""; 0], "{spec}");
+        }
+    }
+
+    #[test]
+    fn the_mount_table_tells_of_directories_and_says_nothing_twice() {
+        assert_eq!(mounted("ext4 rw,noatime rw,nobarrier,data=ordered").len(), 1);
+        assert_eq!(mounted("xfs rw,relatime rw,nobarrier").len(), 1);
+        assert_eq!(mounted("overlay rw,relatime rw,lowerdir=a,volatile").len(), 1);
+        assert_eq!(mounted("tmpfs rw,nosuid").len(), 1);
+        assert_eq!(mounted("xfs rw,relatime rw,attr2"), [""; 0]);
+        assert_eq!(mounted(""), [""; 0]);
+        let spec: Spec = "ext4 @ barrier=0".parse().unwrap();
+        let plan = crate::catalog::get("ext4").unwrap().plan(&spec, Context::Lab, None).unwrap();
+        let mount = "ext4 rw,relatime rw,nobarrier".into();
+        let both = risks(Some(&plan), &Conditions { mount, ..Conditions::default() });
+        assert_eq!(both.len(), 1, "{both:?}");
+        assert!(both[0].starts_with("barrier=0: "), "{both:?}");
+    }
+
+    #[test]
+    fn every_entry_of_the_catalog_is_an_option_with_a_reason() {
+        for filesystem in all() {
+            for (key, reason) in filesystem.given_up() {
+                assert!(key == ALWAYS || key.starts_with(MOUNT), "{}: {key}", filesystem.name);
+                assert!(reason.contains("power cut"), "{}: {reason}", filesystem.name);
+            }
+        }
+    }
+}
