@@ -1,7 +1,7 @@
 //! How a row looks in every chart and table of a page: one colour for each kind of file system,
 //! the same in every report, and a hatch that tells rows of one colour apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::view::Row;
@@ -55,12 +55,34 @@ fn of(kind: &str) -> usize {
     known.unwrap_or_else(by_name) % COLOURS.len()
 }
 
-/// Stripes in the colour of the page, so that they show on a light and on a dark one, by their
-/// turn in degrees. The first row of a colour has none; page.css has the same for the tables.
-const HATCHES: [u32; 4] = [45, 135, 0, 90];
+/// Stripes in the colour of the page, so that they show on a light and on a dark one. The first row of a colour has
+/// none; page.css has the same for the tables.
+const HATCHES: [Hatch; 7] = [
+    Hatch { turn: 45, apart: 7, crossed: false },
+    Hatch { turn: 135, apart: 7, crossed: false },
+    Hatch { turn: 0, apart: 7, crossed: false },
+    Hatch { turn: 90, apart: 7, crossed: false },
+    Hatch { turn: 45, apart: 7, crossed: true },
+    Hatch { turn: 0, apart: 7, crossed: true },
+    Hatch { turn: 45, apart: 14, crossed: false },
+];
+
+/// How many rows of one colour differ.
+const LOOKS: usize = HATCHES.len() + 1;
 
 /// The dashes of a line, in the order of the hatches, the plain one first.
-const DASHES: [&str; 5] = ["", "6 3", "2 3", "8 3 2 3", "1 2"];
+const DASHES: [&str; LOOKS] =
+    ["", "6 3", "2 3", "8 3 2 3", "1 2", "14 4", "8 3 2 3 2 3", "14 3 6 3"];
+
+/// Stripes of one direction, or of two.
+struct Hatch {
+    /// In degrees.
+    turn: u32,
+    /// From one stripe to the next.
+    apart: u32,
+    /// Whether others cross them.
+    crossed: bool,
+}
 
 /// Colour and hatch of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +97,7 @@ pub struct Look {
 impl Look {
     /// The dashes of its lines, as `stroke-dasharray` wants them; empty for a plain line.
     pub fn dash(self) -> &'static str {
-        DASHES[self.hatch % DASHES.len()]
+        DASHES[self.hatch % LOOKS]
     }
 
     /// The classes of its dot in a table.
@@ -88,32 +110,33 @@ impl Look {
 pub struct Looks(BTreeMap<String, Look>);
 
 impl Looks {
-    /// The looks of all rows. Those of one colour differ while there are hatches (five rows);
-    /// then they begin anew, for the name stands beside every bar.
+    /// The looks of all rows.
     pub fn of<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Row<'t>>) -> Looks {
-        let mut looks = BTreeMap::new();
-        let mut used = [0usize; COLOURS.len()];
-        for row in rows {
-            if !looks.contains_key(&row.name) {
-                let colour = of(&row.kind);
-                let hatch = used[colour] % (HATCHES.len() + 1);
-                used[colour] += 1;
-                looks.insert(row.name.clone(), Look { colour, hatch });
-            }
+        let (mut names, mut kinds): (Vec<&str>, Vec<&str>) = Default::default();
+        let mut known = BTreeSet::new();
+        for row in rows.into_iter().filter(|row| known.insert(row.name.as_str())) {
+            names.push(&row.name);
+            kinds.push(&row.kind);
         }
-        Looks(looks)
+        let looks = Looks::of_kinds(kinds.into_iter());
+        Looks(names.into_iter().map(String::from).zip(looks).collect())
     }
 
-    /// The looks of rows that are no trials, by their kinds, in their order.
+    /// The looks of rows that are no trials, by their kinds, in their order. Those of one colour differ by their
+    /// hatch. Where there are more of a kind than hatches, the others take colours that no kind has here, as
+    /// long as there are any; then looks begin anew, for the name stands beside every bar.
     pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
+        let colours: Vec<usize> = kinds.map(of).collect();
         let mut used = [0usize; COLOURS.len()];
-        let look = |kind: &str| {
-            let colour = of(kind);
-            let hatch = used[colour] % (HATCHES.len() + 1);
+        let look = |own: &usize| {
+            let is_free = |at: &usize| !colours.contains(at) && used[*at] < LOOKS;
+            let other = || (0..COLOURS.len()).find(is_free);
+            let colour = Some(*own).filter(|own| used[*own] < LOOKS).or_else(other).unwrap_or(*own);
+            let hatch = used[colour] % LOOKS;
             used[colour] += 1;
             Look { colour, hatch }
         };
-        kinds.map(look).collect()
+        colours.iter().map(look).collect()
     }
 
     /// The look of a row.
@@ -126,12 +149,14 @@ impl Looks {
 /// The patterns of the hatches, `hatch1` and on, for the whole page or for a chart that stands alone.
 pub fn patterns() -> String {
     let mut svg = String::from("<defs>");
-    for (index, turn) in HATCHES.iter().enumerate() {
+    for (index, Hatch { turn, apart, crossed }) in HATCHES.iter().enumerate() {
         let name = index + 1;
+        let across = format!(r#"<rect class="stripe" width="{apart}" height="2.5"/>"#);
+        let across = if *crossed { across.as_str() } else { "" };
         // Writing to a string cannot fail, so the result of `write!` carries nothing.
         let _ = write!(
             svg,
-            r#"<pattern id="hatch{name}" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate({turn})"><rect class="stripe" width="2.5" height="7"/></pattern>"#
+            r#"<pattern id="hatch{name}" width="{apart}" height="{apart}" patternUnits="userSpaceOnUse" patternTransform="rotate({turn})"><rect class="stripe" width="2.5" height="{apart}"/>{across}</pattern>"#
         );
     }
     svg + "</defs>"
@@ -292,6 +317,18 @@ mod tests {
             assert_eq!([ext4.hatch, xfs.hatch, far.hatch], [0, 0, 1]);
             assert_ne!(ext4.dash(), far.dash());
         }
+    }
+
+    #[test]
+    fn eight_variants_of_one_file_system_look_apart_and_more_take_colours_that_are_free() {
+        let looks = Looks::of_kinds(["ext4"; 8].into_iter().chain(["xfs"]));
+        let dashes: BTreeSet<&str> = looks[..8].iter().map(|look| look.dash()).collect();
+        assert_eq!(dashes.len(), 8);
+        assert!(looks[..8].iter().all(|look| look.colour == looks[0].colour));
+        let many = Looks::of_kinds(["ext4"; 40].into_iter().chain(["xfs"]));
+        assert_eq!(many.iter().collect::<BTreeSet<_>>().len(), 41);
+        assert_eq!(many[40], Look { colour: of("xfs"), hatch: 0 });
+        assert_eq!(Looks::of_kinds(["ext4"; 100].into_iter()).len(), 100);
     }
 
     #[test]
