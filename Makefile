@@ -53,8 +53,8 @@ lint: ## what a change must pass: format, clippy, shellcheck
 	else echo "lint: no shellcheck here, shell scripts were not looked at (apt-get install shellcheck)"; fi
 
 bench: build ## the numbers that the project promises, with a summary; half an hour, as root
-	@$(REPRODUCIBLE) $(CARGO) bench --locked -p fsdyno-engine --no-run
-	@bench/all.sh "$(FSDYNO)" $(foreach bench,against_bare against_read,\
+	@$(REPRODUCIBLE) $(CARGO) bench --locked -p fsdyno-engine -p fsdyno-report --no-run
+	@bench/all.sh "$(FSDYNO)" $(foreach bench,against_bare against_read false_differences,\
 		"$$(ls -t $(PROFILE_DIR)/deps/$(bench)-* | grep -v '\.d$$' | head -n 1)")
 
 docs: ## docs/cli.md from the program's own help, and the verdicts in docs/studies from results/

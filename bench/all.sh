@@ -1,6 +1,7 @@
 #!/bin/sh
 # All that `make bench` measures, one after the other, and a summary with what was promised.
-# all.sh FSDYNO ENGINE VERIFY, where the last two are the benches against_bare and against_read.
+# all.sh FSDYNO ENGINE VERIFY DIFFERENCES, where the last three are the benches against_bare, against_read and
+# false_differences.
 #
 # A part that fails, or misses its promise, leaves its results and what it said in a folder that is named at the end; the
 # others go on.
@@ -12,6 +13,7 @@ here=$(dirname "$0")
 fsdyno=$1
 engine=$2
 verify=$3
+differences=$4
 work=$(mktemp -d)
 FSDYNO_BENCH_SUMMARY=$work/summary
 : >"$FSDYNO_BENCH_SUMMARY"
@@ -34,6 +36,7 @@ part() {
 
 part engine "$engine" --bench
 part verify "$verify" --bench
+part differences "$differences" --bench
 part tools "$here/tools.sh" "$engine"
 part snapshot "$here/first_op.sh" "$fsdyno" 1 snapshot
 for bench in first_op jobs dir_index instructions demo lab_vs_host page why; do

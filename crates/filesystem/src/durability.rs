@@ -12,8 +12,8 @@ const ALWAYS: &str = "always";
 /// Before the name of a mount option in the keys of `gives_up_durability`.
 const MOUNT: &str = "mount ";
 
-/// Why what a trial acknowledged may be lost, a sentence for each reason: by the options that were asked for and by
-/// those that the kernel's mount table showed in effect. Empty where nothing in the catalog says so.
+/// Why what a trial acknowledged may be lost, a sentence for each reason: by the options of the plan and by those
+/// that the kernel's mount table shows in effect. Empty where nothing in the catalog says so.
 pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<String> {
     let mut mounted: Vec<(&Filesystem, String)> = Vec::new();
     for line in [&conditions.mount, &conditions.below] {
@@ -34,7 +34,7 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
     let mut risks: Vec<(String, &str)> = Vec::new();
     for (filesystem, options) in &mounted {
         for (option, reason) in given_up(filesystem, options) {
-            // `barrier=0` is shown as `nobarrier` in the mount table: one reason is told once, as it was asked for.
+            // `barrier=0` is shown as `nobarrier` in the mount table: one reason is given once, as the plan has it.
             match risks.iter_mut().find(|(_, known)| *known == reason) {
                 Some((known, _)) => *known = option,
                 None => risks.push((option, reason)),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::{Context, Spec};
 
-    fn asked(spec: &str) -> Vec<String> {
+    fn planned(spec: &str) -> Vec<String> {
         let spec: Spec = spec.parse().unwrap();
         let filesystem = crate::catalog::get(&spec.kind).unwrap();
         let plan = filesystem.plan(&spec, Context::Lab, None).unwrap();
@@ -95,7 +95,7 @@ mod tests {
             "overlayfs:ext4 @ barrier=0",
             "tmpfs",
         ] {
-            let risks = asked(spec);
+            let risks = planned(spec);
             assert_eq!(risks.len(), 1, "{spec}: {risks:?}");
             let (option, reason) = risks[0].split_once(": ").unwrap();
             assert!(spec.contains(option) && reason.contains("power cut"), "{spec}: {risks:?}");
@@ -114,7 +114,7 @@ mod tests {
             "xfs",
             "overlayfs:ext4",
         ] {
-            assert_eq!(asked(spec), [""; 0], "{spec}");
+            assert_eq!(planned(spec), [""; 0], "{spec}");
         }
     }
 

@@ -18,7 +18,9 @@ use fsdyno_study::{Shard, Size};
 use crate::output::Verbosity;
 
 pub use parse::{meant, typed};
-pub use values::{Age, DataFormat, Listable, Percent, ShowFormat, Showable, named, whole};
+pub use values::{
+    Age, DataFormat, Least, Listable, Percent, ShowFormat, Showable, folder, named, whole,
+};
 use values::{age, size, width};
 
 /// A dynamometer for file systems: which one is fastest for this work, why, and what it costs.
@@ -233,6 +235,8 @@ pub struct Run {
     /// Take ratios to this file system, by its name in the table, and not to the best
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
+    #[command(flatten)]
+    pub least: Least,
     /// Trials that run side by side (on a directory they disturb each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
@@ -251,7 +255,7 @@ pub struct Run {
     pub dry_run: bool,
     /// Folder for the results; one with some of the same trials goes on [default:
     /// fsdyno-results/<time>-<workloads>]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Put these trials into a folder that holds others too; its report shows them all
     #[arg(long)]
@@ -275,7 +279,7 @@ the hosts. Shares of other commands or other labs are refused. A trial that two 
 to the last digit; if it does not, that is a finding, and fsdyno ends with code 4.")]
 pub struct Merge {
     /// Folder for the whole: a new one, or that of an earlier merge of the same command
-    #[arg(value_name = "OUT")]
+    #[arg(value_name = "OUT", value_parser = folder())]
     pub out: PathBuf,
     /// Folders of `fsdyno run --shard`
     #[arg(required = true, value_name = "SHARE")]
@@ -286,6 +290,8 @@ pub struct Merge {
     /// Take ratios to this file system, by its name in the table [default: the --baseline of the shares]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
+    #[command(flatten)]
+    pub least: Least,
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
@@ -308,19 +314,21 @@ pub struct Report {
     /// Take ratios to this file system, by its name in the table, and not to the best
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
+    #[command(flatten)]
+    pub least: Least,
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]
     pub format: Format,
-    /// Write the report as one HTML file
+    /// Write the report as one HTML file; - writes it to standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Keep a study in a new folder that can be committed or sent on: its file, its records compressed, its page,
     /// and a README with the command and what became of the claims; `fsdyno report` of it judges again
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub archive: Option<PathBuf>,
     /// Write every chart of the report as an SVG file of its own into this folder, named
     /// workload-phase-chart.svg; what is there and no such chart is never overwritten
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub charts: Option<PathBuf>,
 }
 
@@ -347,7 +355,7 @@ pub struct Compare {
     /// What is compared
     pub new: PathBuf,
     /// The smallest difference that matters, in percent; what is shown to differ by less is the same
-    #[arg(long, value_name = "PERCENT", default_value = "3%")]
+    #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
     /// What is compared of each phase
     #[arg(long, default_value = "durable", value_parser = named(Metric::ALL))]
@@ -408,8 +416,10 @@ pub struct Why {
     /// In the page take ratios to this file system, by its name in the table, and not to the best
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
+    #[command(flatten)]
+    pub least: Least,
     /// Write the pictures (requests over time, flame graphs) and everything as JSON into this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// How it is written to standard output
     #[arg(long, default_value = "text", value_parser = named(fsdyno_report::why::Format::ALL))]

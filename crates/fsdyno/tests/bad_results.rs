@@ -43,6 +43,27 @@ fn phases(trial: &mut Value) -> impl Iterator<Item = &mut Value> {
 }
 
 #[test]
+fn a_dash_is_standard_output_for_a_page_and_no_folder_and_the_least_difference_can_be_set() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    measured(folder);
+    let page = run(folder, "report base --html -");
+    assert_eq!(code(&page), 0, "{}", stderr(&page));
+    assert!(stdout(&page).to_lowercase().starts_with("<!doctype html>"));
+    assert!(stdout(&page).ends_with("</html>\n"), "a page and nothing else");
+    for words in ["report base --charts -", "report base --archive -", "run dirops --out -"] {
+        let refused = run(folder, words);
+        assert_eq!(code(&refused), 2, "{words}");
+        assert!(stderr(&refused).contains("for a folder of this name write ./-"), "{words}");
+    }
+    assert!(!folder.join("-").exists());
+    for (words, least) in [("", "1 %"), ("--least-difference 99.5%", "99.5 %")] {
+        let said = stdout(&run(folder, &format!("report base {words}")));
+        assert!(said.contains(&format!("No difference above {least} in dirops create")), "{said}");
+    }
+}
+
+#[test]
 fn damaged_records_are_refused_with_their_line_and_a_torn_last_one_is_left_out() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();

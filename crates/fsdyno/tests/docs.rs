@@ -6,6 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{code, fsdyno, run, stderr, stdout};
+use serde_json::{Value, json};
 
 const COMMANDS: &[&str] = &[
     "", "run", "merge", "report", "compare", "crash", "study", "why", "list", "show", "fit",
@@ -70,6 +71,49 @@ fn verdicts(end: &str) -> String {
         }
     }
     kept.trim_end().to_string()
+}
+
+/// What the program is shipped with of full-scale verdicts is what the archives say.
+#[test]
+fn the_table_of_full_scale_verdicts_is_what_the_records_say() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(root.join("results"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    folders.sort();
+    let mut lines = Vec::new();
+    for folder in folders.iter().filter(|folder| studied(folder).is_some()) {
+        let nowhere = tempfile::tempdir().unwrap();
+        let mut report = fsdyno(nowhere.path());
+        let end = report.arg("report").arg(folder).args(["--format", "json"]).output().unwrap();
+        assert_eq!(code(&end), 0, "{}: {}", folder.display(), stderr(&end));
+        let end: Value = serde_json::from_str(&stdout(&end)).unwrap();
+        for variant in end["variants"].as_array().unwrap().iter().filter(|it| it["scale"] == 1) {
+            let judged = |claim: &&Value| {
+                !["not testable here", "not run yet"].contains(&claim["verdict"].as_str().unwrap())
+            };
+            for claim in variant["claims"].as_array().unwrap().iter().filter(judged) {
+                let line = json!({
+                    "study": end["title"], "conditions": variant["conditions"], "id": claim["id"],
+                    "text": claim["text"],
+                    "full_scale": {
+                        "result": folder.file_name().unwrap().to_str().unwrap(),
+                        "kernels": variant["kernels"], "verdict": claim["verdict"],
+                        "one_seed": claim["one_seed"], "measured": claim["measured"],
+                    },
+                });
+                lines.push(line.to_string());
+            }
+        }
+    }
+    let table = format!("[\n{}\n]\n", lines.join(",\n"));
+    let path = root.join("catalog/full-scale.json");
+    if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &table).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap();
+    assert!(there == table, "catalog/full-scale.json is not what results/ has; run: make docs");
 }
 
 #[test]

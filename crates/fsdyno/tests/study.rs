@@ -79,6 +79,66 @@ fn trials(results: &Path) -> BTreeSet<String> {
     text.lines().map(|line| line.split_once(",\"host\":").unwrap().0.to_string()).collect()
 }
 
+/// Two rows that are one and a third, of which a claim says what one seed leaves open.
+const NEAR: &str = r#"
+title = "Are they alike?"
+question = "Is one of two equal ones faster?"
+source = "A test"
+[[run]]
+name = "once"
+workload = "dirops"
+on = "model"
+set = { files = 20 }
+fs = { one = "indexed-ext2", other = "indexed-ext2", far = "classic-ext2" }
+[[claim]]
+id = "C1"
+text = "One is faster than the other"
+[claim.check]
+ratio = { of = "one", over = "other", phase = "create", figure = "returned" }
+more_than = 1.0
+"#;
+
+#[test]
+fn a_verdict_of_one_seed_near_its_bound_gets_two_seeds_more_of_its_own_rows() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let of = |out: &str| -> Vec<String> {
+        let text =
+            std::fs::read_to_string(folder.join(out).join("as-it-stands/once/trials.ndjson"));
+        let records = text.unwrap();
+        let seed = |line: &str| {
+            let trial: serde_json::Value = serde_json::from_str(line).unwrap();
+            format!("{} {}", trial["plan"]["label"].as_str().unwrap(), trial["seed"])
+        };
+        let mut seeds: Vec<String> = records.lines().map(seed).collect();
+        seeds.sort();
+        seeds
+    };
+    let dry = study(folder, NEAR, "--dry-run");
+    let said = "Where one seed leaves the number of a claim within 20 % of its bound, its rows get 2 seeds more: at most 6 \
+                more trials (--no-more-seeds leaves them out)\n";
+    assert!(stdout(&dry).ends_with(said), "{}", stdout(&dry));
+    for (words, out) in [("--no-more-seeds", "off"), ("--repeat 1", "one")] {
+        let done = study(folder, NEAR, &format!("{words} --out {out}"));
+        assert_eq!(code(&done), 0, "{}", stderr(&done));
+        assert_eq!(of(out), ["far 1", "one 1", "other 1"], "{words}");
+        assert!(
+            !stdout(&study(folder, NEAR, &format!("{words} --dry-run"))).contains("seeds more")
+        );
+        assert!(stdout(&done).contains("C1 undecided, one seed"), "{}", stdout(&done));
+    }
+    let done = study(folder, NEAR, "--out more");
+    let said = "one seed leaves C1 within 20 % of the bound: 4 more trials of one, other in once as it stands";
+    assert!(stderr(&done).contains(said), "{}", stderr(&done));
+    let all = ["far 1", "one 1", "one 2", "one 3", "other 1", "other 2", "other 3"];
+    assert_eq!(of("more"), all);
+    assert!(!stdout(&done).contains("one seed"), "{}", stdout(&done));
+    // The same command goes on where it was: here there is nothing left.
+    let again = study(folder, NEAR, "--out more");
+    assert!(!stderr(&again).contains("one seed leaves"), "{}", stderr(&again));
+    assert_eq!(of("more"), all);
+}
+
 #[test]
 fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
     let folder = tempfile::tempdir().unwrap();

@@ -194,6 +194,7 @@ mod tests {
             seed: 1,
             repeats: None,
             version: "0".into(),
+            row: None,
             deadline_ns: None,
             outcome: Outcome::Ok,
             reason: Some("größer".into()),

@@ -30,6 +30,10 @@ pub struct Trial {
     pub lab: Shared<BTreeMap<String, String>>,
     /// The seed.
     pub seed: u64,
+    /// Which row of the table it belongs to, counted from 0 in the order in which the commands of its folder named
+    /// them; none in records that are older than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u32>,
     /// The rule that set the number of repeats, where it was not typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,

@@ -1,20 +1,49 @@
 //! Rows measured against one of them: the best of a section, or the baseline that the user named.
 
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
-use fsdyno_stats::validity::Flag;
+use fsdyno_stats::validity::{self, Flag};
 
+use crate::ages::Pair;
 use crate::measure::Measure;
-use crate::pairing::{How, Pairing};
+use crate::pairing::{How, Pairing, Values};
 use crate::view::{Row, Section};
+
+/// The least difference that matters where the user names none: 1 %.
+pub const LEAST: f64 = 0.01;
+
+/// What rows are measured against, and from which difference on one of them is called better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Basis<'b> {
+    /// The label of the baseline; none for the best row of each section.
+    pub baseline: Option<&'b str>,
+    /// The least difference that matters, relative.
+    pub least: f64,
+}
+
+impl<'b> From<Option<&'b str>> for Basis<'b> {
+    fn from(baseline: Option<&'b str>) -> Basis<'b> {
+        Basis { baseline, least: LEAST }
+    }
+}
 
 /// How a row's time compares with that of the row it is measured against.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Ratio of the geometric means of their times: what the interval and the verdict are about.
     pub value: f64,
-    /// Whether several trials of both leave open which is faster; one trial of each opens nothing,
-    /// for there nothing is claimed at all.
-    pub open: bool,
+    /// What the trials say of it.
+    pub standing: Standing,
+}
+
+/// What trials say of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The two differ; or nothing is claimed, as of one trial of each and of the base itself.
+    Plain,
+    /// Several trials of both leave open which is faster.
+    Open,
+    /// The two differ by less than the least difference that matters.
+    Same,
 }
 
 /// How a row was compared with the one it is measured against.
@@ -31,47 +60,76 @@ pub struct Against {
 /// The ratio of every row to its base, and the comparison that it is of: the best row, or the one of the
 /// baseline's label that shares the row's disk, kernel and threads. None where there is no such row, or
 /// where a time of zero has no ratio.
-pub fn ratios(rows: &[Row<'_>], baseline: Option<&str>, measure: Measure) -> Vec<Option<Against>> {
+pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<Against>> {
     let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
         if !real(row) {
             return None;
         }
-        let base = match baseline {
+        let base = match basis.baseline {
             Some(label) => base_of(row, rows, label)?,
             None => best?,
         };
         let at = rows.iter().position(|other| std::ptr::eq(other, base))?;
-        let compared = compare(base, row, measure)?;
+        let compared = compare(base, row, measure, basis.least)?;
         if std::ptr::eq(row, base) {
             return Some(Against {
-                ratio: Ratio { value: 1.0, open: false },
+                ratio: Ratio { value: 1.0, standing: Standing::Plain },
                 base: at,
                 comparison: None,
             });
         }
-        let ratio = Ratio { value: compared.0.ratio, open: false };
+        let ratio = Ratio { value: compared.0.ratio, standing: Standing::Plain };
         Some(Against { ratio, base: at, comparison: Some(compared) })
     };
     rows.iter().map(ratio).collect()
 }
 
+/// The p-values of the pairs of rows that no comparison shows, but that one would have shown if another row had come
+/// out best: as the best is chosen by the times that are then compared with it, every pair is one test of the family.
+/// Pairs of young and aged are shown anyway. None against a baseline, which is chosen beforehand.
+pub fn unshown(rows: &[Row<'_>], basis: Basis<'_>, aged: &[Pair], measure: Measure) -> Vec<f64> {
+    if basis.baseline.is_some() {
+        return Vec::new();
+    }
+    let may_be_base = candidates(rows);
+    let is_shown = |at: usize, to: usize| {
+        rows[to].base == Some(at)
+            || rows[at].base == Some(to)
+            || aged.iter().any(|pair| (pair.young, pair.aged) == (at, to))
+            || aged.iter().any(|pair| (pair.aged, pair.young) == (at, to))
+    };
+    let pairs = (0..rows.len()).flat_map(|at| (at + 1..rows.len()).map(move |to| (at, to)));
+    let compared = pairs
+        .filter(|(at, to)| real(&rows[*at]) && real(&rows[*to]))
+        .filter(|(at, to)| may_be_base[*at] || may_be_base[*to])
+        .filter(|(at, to)| !is_shown(*at, *to));
+    let values = |row: &Row<'_>| Values::of(&row.trials, |run| measure.value(run));
+    let values: Vec<Option<Values>> = rows.iter().map(values).collect();
+    let p = |(at, to): (usize, usize)| values[at].as_ref()?.p(values[to].as_ref()?);
+    compared.filter_map(p).collect()
+}
+
 /// Corrects all verdicts of one report for their number, those of young against aged among them, and marks the
-/// ratios that they leave open. Where
-/// one trial of each stands alone nothing is claimed at all, and nothing is open.
+/// ratios that they leave open. Where one trial of each stands alone nothing is claimed at all, and nothing is open.
 pub fn adjust_all(sections: &mut [Section<'_>]) {
     let aged = || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.of_row);
     let rows = || sections.iter().flat_map(|section| &section.rows);
     let all = rows().filter_map(|row| row.comparison).chain(aged().map(|pair| pair.comparison));
     let mut table: Vec<Comparison> = all.collect();
-    adjust(&mut table);
+    let unshown: Vec<f64> = sections.iter().flat_map(|section| &section.unshown).copied().collect();
+    adjust(&mut table, &unshown);
     let mut adjusted = table.into_iter();
     for row in sections.iter_mut().flat_map(|section| &mut section.rows) {
         if row.comparison.is_some() {
             row.comparison = adjusted.next();
         }
-        let open = row.comparison.is_some_and(|c| c.n > 1 && c.verdict == Verdict::Unknown);
-        row.ratio = row.ratio.map(|ratio| Ratio { open, ..ratio });
+        let standing = match row.comparison.map(|c| (c.verdict, c.n > 1)) {
+            Some((Verdict::Unknown, true)) => Standing::Open,
+            Some((Verdict::Same, _)) => Standing::Same,
+            _ => Standing::Plain,
+        };
+        row.ratio = row.ratio.map(|ratio| Ratio { standing, ..ratio });
     }
     for Section { aged, rows, .. } in sections {
         for pair in aged {
@@ -82,13 +140,37 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
     }
 }
 
-/// The row whose values have the least geometric mean; none if some row has one of zero, which
-/// no ratio measures.
+/// Which rows can be the best: those that give up no durability, or all where every one does.
+pub fn candidates(rows: &[Row<'_>]) -> Vec<bool> {
+    let any_safe = rows.iter().any(|row| real(row) && row.is_safe());
+    rows.iter().map(|row| real(row) && (row.is_safe() || !any_safe)).collect()
+}
+
+/// The row whose values have the least geometric mean, among those that can be the best; none if some of them has one
+/// of zero, which no ratio measures.
 pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>> {
-    let rivals = || rows.iter().filter(|row| real(row));
+    let may_be_best = candidates(rows);
+    let rivals = || rows.iter().zip(&may_be_best).filter(|(_, may)| **may).map(|(row, _)| row);
     let means: Option<Vec<f64>> = rivals().map(|row| log_mean(row, measure)).collect();
     let ranked = rivals().zip(means?);
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
+}
+
+/// Whether each row is noisy: its own values are, and no ratio of it to another row is known better than they. The
+/// trials of a lab are paired, and may tell two rows apart whose values both scatter.
+pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
+    let known = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::well_known);
+    let is_noisy = |(at, row): (usize, &Row<'_>)| {
+        let own = row.durable.as_ref().unwrap_or(&row.returned);
+        let mut of_it =
+            rows.iter().filter(|other| other.base == Some(at) && other.comparison.is_some());
+        let by_ratios = match row.comparison {
+            Some(_) => known(row),
+            None => of_it.clone().next().is_some() && of_it.all(known),
+        };
+        validity::noisy(own) && !by_ratios
+    };
+    rows.iter().enumerate().map(is_noisy).collect()
 }
 
 /// The logarithm of the geometric mean of a row's values, which have to be positive.
@@ -111,14 +193,22 @@ pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Optio
     alike.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
 }
 
-/// What `new` comes to over what `base` does, alone: paired by seed or as samples, and which.
-pub fn compare(base: &Row<'_>, new: &Row<'_>, measure: Measure) -> Option<(Comparison, How)> {
+/// What `new` comes to over what `base` does, alone, and from which difference on it matters: paired by seed or as
+/// samples, and which.
+pub fn compare(
+    base: &Row<'_>,
+    new: &Row<'_>,
+    measure: Measure,
+    least: f64,
+) -> Option<(Comparison, How)> {
     let pairing = Pairing::of(&base.trials, &new.trials);
-    Some((pairing.compare_runs(|run| measure.value(run))?, pairing.how))
+    Some((pairing.compare_runs(|run| measure.value(run))?.within(least), pairing.how))
 }
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_record::{Nanos, Trial};
+
     use super::*;
     use crate::{fixture, view};
 
@@ -138,7 +228,7 @@ mod tests {
         // Times whose arithmetic means say the opposite of their geometric means.
         for trial in trials.iter_mut().filter(|trial| trial.plan.label != "far") {
             let seconds: [u64; 3] = if trial.plan.label == "ext4" { [1, 1, 16] } else { [5, 5, 5] };
-            let ns = fsdyno_record::Nanos(seconds[trial.seed as usize - 1] * 1_000_000_000);
+            let ns = Nanos(seconds[trial.seed as usize - 1] * 1_000_000_000);
             trial.measured.phases.iter_mut().for_each(|phase| phase.durable_ns = Some(ns));
         }
         trials.retain(|trial| trial.plan.label != "far");
@@ -146,10 +236,50 @@ mod tests {
         let rows = &sections[0].rows;
         assert!(rows[0].measured.mean > rows[1].measured.mean);
         assert!(rows[0].best && !rows[1].best);
-        let comparison = compare(&rows[0], &rows[1], Measure::Durable).unwrap().0;
+        let comparison = compare(&rows[0], &rows[1], Measure::Durable, 0.0).unwrap().0;
         assert_eq!(rows[1].ratio.unwrap().value, comparison.ratio);
         let (low, high) = comparison.interval.unwrap();
         assert!((low..=high).contains(&rows[1].ratio.unwrap().value) && comparison.ratio > 1.0);
+    }
+
+    #[test]
+    fn against_the_best_every_pair_is_counted_and_against_a_baseline_only_what_is_shown() {
+        let trials = fixture::trials();
+        let raised = |baseline: Option<&str>| {
+            let sections = view::sections(&trials, baseline);
+            let rows = sections.iter().flat_map(|section| &section.rows);
+            let shown = rows.filter_map(|row| row.comparison).filter(|c| c.p.is_some());
+            let least = shown.min_by(|a, b| a.p.unwrap().total_cmp(&b.p.unwrap())).unwrap();
+            least.p_in_table.unwrap() / least.p.unwrap()
+        };
+        // Three rows in each of four sections: of 12 pairs 8 are shown, and of the others one is surer than they are.
+        assert!((raised(None) - 11.0).abs() < 1e-9, "{}", raised(None));
+        assert!((raised(Some("ext4")) - 8.0).abs() < 1e-9, "{}", raised(Some("ext4")));
+    }
+
+    #[test]
+    fn what_scatters_alike_in_every_pair_is_not_noisy_and_what_scatters_alone_is() {
+        let mut trials = fixture::trials();
+        trials.retain(|trial| trial.plan.label != "far");
+        for trial in &mut trials {
+            let factor = if trial.plan.label == "xfs" { 222 } else { 100 };
+            let scatter = [10, 17, 8][trial.seed as usize - 1];
+            for phase in &mut trial.measured.phases {
+                phase.durable_ns = Some(Nanos(factor * scatter * 1_000_000 + trial.seed));
+            }
+        }
+        let is_noisy = |trials: &[Trial]| {
+            let sections = view::sections(trials, None);
+            sections[0].rows.iter().map(|row| row.flags.contains(&Flag::Noisy)).collect::<Vec<_>>()
+        };
+        assert_eq!(is_noisy(&trials), [false, false]);
+        let alone: Vec<Trial> = trials.iter().filter(|t| t.plan.label == "xfs").cloned().collect();
+        assert_eq!(is_noisy(&alone), [true]);
+        let xfs = trials.iter_mut().filter(|trial| trial.plan.label == "xfs");
+        xfs.for_each(|trial| {
+            trial.measured.phases[0].durable_ns = Some(Nanos(trial.seed * 1_000_000_000))
+        });
+        assert_eq!(is_noisy(&trials), [true, true]);
     }
 
     #[test]
@@ -157,7 +287,7 @@ mod tests {
         let mut trials = fixture::trials();
         for trial in trials.iter_mut().filter(|trial| trial.plan.label == "xfs") {
             let phases = trial.measured.phases.iter_mut();
-            phases.for_each(|phase| phase.durable_ns = Some(fsdyno_record::Nanos(0)));
+            phases.for_each(|phase| phase.durable_ns = Some(Nanos(0)));
         }
         for section in view::sections(&trials, None) {
             assert!(section.rows.iter().all(|row| row.ratio.is_none() && !row.best));
@@ -195,12 +325,16 @@ mod tests {
         for trial in &mut trials {
             let turn = (trial.seed + trial.plan.label.len() as u64) % 3;
             for phase in &mut trial.measured.phases {
-                phase.durable_ns = Some(fsdyno_record::Nanos(1_000_000_000 + turn * 90_000_000));
+                phase.durable_ns = Some(Nanos(1_000_000_000 + turn * 90_000_000));
             }
         }
-        let open = |trials: &[fsdyno_record::Trial]| {
+        let open = |trials: &[Trial]| {
             let sections = view::sections(trials, Some("ext4"));
-            sections[0].rows.iter().map(|row| row.ratio.unwrap().open).collect::<Vec<_>>()
+            sections[0]
+                .rows
+                .iter()
+                .map(|row| row.ratio.unwrap().standing == Standing::Open)
+                .collect::<Vec<_>>()
         };
         assert_eq!(open(&trials), [false, true, true]);
         assert_eq!(open(&fixture::single()), [false, false, false]);

@@ -24,7 +24,7 @@ pub struct Pair {
 }
 
 /// All pairs, the ages of one fresh row together.
-pub fn pairs(rows: &[Row<'_>], measure: Measure) -> Vec<Pair> {
+pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     let firsts = || rows.iter().map(|row| row.trials.first().map(|(trial, _)| *trial));
     let is_aged: Vec<bool> =
         firsts().map(|trial| trial.is_some_and(|trial| trial.plan.age().is_some())).collect();
@@ -36,7 +36,7 @@ pub fn pairs(rows: &[Row<'_>], measure: Measure) -> Vec<Pair> {
     for young in (0..rows.len()).filter(|at| !is_aged[*at]) {
         let alike = |at: &usize| is_aged[*at] && but_for_age[*at] == but_for_age[young];
         for aged in (0..rows.len()).filter(alike) {
-            let Some((comparison, _)) = compare(&rows[young], &rows[aged], measure) else {
+            let Some((comparison, _)) = compare(&rows[young], &rows[aged], measure, least) else {
                 continue;
             };
             let of_row = rows[aged].base == Some(young);

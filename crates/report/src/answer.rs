@@ -10,15 +10,18 @@ use crate::repeats;
 use crate::view::{Row, Section};
 
 /// Who is fastest where that can be told, or how each stands against the baseline, and the widest
-/// gap; or why nothing is claimed. Then what came of a wanted width.
+/// gap; or why nothing is claimed. Then what gives up durability and is not ranked for it, and what came of a wanted
+/// width.
 pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let mut sentences = verdicts(sections, baseline);
+    sentences.extend(unsafe_rows(sections));
     sentences.extend(repeats::sentences(sections));
     sentences
 }
 
 fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
-    let contested: Vec<&Section<'_>> = sections.iter().filter(|s| s.rows.len() > 1).collect();
+    let contested: Vec<&Section<'_>> =
+        sections.iter().filter(|section| ranked(section).count() > 1).collect();
     if contested.is_empty() {
         return vec![
             "Only one file system was measured.".into(),
@@ -38,35 +41,90 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         Some(label) => against(&contested, label),
         None => vec![winners(&contested)],
     };
-    sentences.push(widest(&contested));
+    sentences.extend(widest(&contested));
     sentences
+}
+
+/// The rows that sentences are about: those that give up durability only where all do, or where one of them is the
+/// baseline.
+fn ranked<'s, 'a>(section: &'s Section<'a>) -> impl Iterator<Item = &'s Row<'a>> + Clone {
+    let all = section.rows.iter().all(|row| !row.is_safe());
+    section.rows.iter().filter(move |row| all || row.is_safe() || is_base(row, section))
+}
+
+/// Whether another row is measured against this one.
+fn is_base(row: &Row<'_>, section: &Section<'_>) -> bool {
+    let base = |other: &Row<'_>| other.base.and_then(|at| section.rows.get(at));
+    section.rows.iter().filter_map(base).any(|base| std::ptr::eq(base, row))
+}
+
+/// Which rows give up durability, and why, where others do not.
+fn unsafe_rows(sections: &[Section<'_>]) -> Option<String> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for row in sections.iter().flat_map(|section| &section.rows).filter(|row| !row.is_safe()) {
+        let named = (row.spoken(), row.risks.join("; "));
+        if !rows.contains(&named) {
+            rows.push(named);
+        }
+    }
+    let named: Vec<String> =
+        rows.into_iter().map(|(name, risks)| format!("{name} ({risks})")).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "{}, not safe at a power cut and not ranked with what is: {}.",
+            Flag::Unsafe,
+            named.join("; ")
+        )
+    })
 }
 
 fn winners(sections: &[&Section<'_>]) -> String {
     let (mut wins, mut fullest): (Lists, Lists) = Default::default();
-    let mut open = Vec::new();
+    let (mut alike, mut open) = (Vec::new(), Vec::new());
     for section in sections {
         let Some(best) = best(&section.rows, section.measure) else {
             open.push(format!("{} cannot be told, for a time is zero", section.title()));
             continue;
         };
-        let rivals = rivals(section, best);
-        if rivals.is_empty() {
+        let rivals = |stand| -> Vec<&Row<'_>> {
+            let others = ranked(section).filter(|row| !std::ptr::eq(*row, best));
+            others.filter(|row| stands(row, section.least) == stand).collect()
+        };
+        let (open_with, like) = (rivals(Stand::Open), rivals(Stand::Alike));
+        let named = |others: &[&Row<'_>]| {
+            let names: Vec<String> = [best].iter().chain(others).map(|row| row.spoken()).collect();
+            listed(&names)
+        };
+        if !open_with.is_empty() {
+            let all = [like, open_with].concat();
+            open.push(format!("{} is open between {}", section.title(), named(&all)));
+        } else if !like.is_empty() && like.len() + 1 == ranked(section).count() {
+            alike.push(place(section, &[best]));
+        } else {
             let filled = section.measure == Measure::Room;
             let wins = if filled { &mut fullest } else { &mut wins };
-            put(wins, best.spoken(), place(section, &[best]));
-        } else {
-            let names: Vec<String> = [best].iter().chain(&rivals).map(|row| row.spoken()).collect();
-            open.push(format!("{} is open between {}", section.title(), listed(&names)));
+            put(wins, named(&like), place(section, &[best]));
         }
     }
-    let said = |wins: Lists, what: &str| -> Vec<String> {
+    let said = |wins: Lists, one: &str, several: &str| -> Vec<String> {
         wins.into_iter()
-            .map(|(name, places)| format!("{name} {what} {}", listed(&places)))
+            .map(|(name, places)| {
+                let what = if name.contains(" and ") { several } else { one };
+                format!("{name} {what} {}", listed(&places))
+            })
             .collect()
     };
-    let mut parts = said(wins, "is fastest in");
-    parts.extend(said(fullest, "holds the most files in"));
+    let mut parts = said(wins, "is fastest in", "are fastest in");
+    parts.extend(said(fullest, "holds the most files in", "hold the most files in"));
+    let least = sections.first().map_or(0.0, |section| section.least);
+    if !alike.is_empty() {
+        let no = if parts.is_empty() { "No" } else { "no" };
+        parts.push(format!(
+            "{no} difference above {} in {}",
+            number::difference(least),
+            listed(&alike)
+        ));
+    }
     if parts.is_empty() {
         return format!(
             "No file system is {} beyond doubt: {}.",
@@ -87,29 +145,46 @@ fn best_of(sections: &[&Section<'_>]) -> &'static str {
     }
 }
 
-/// The rows that the best one does not beat beyond chance, by their intervals and with Holm's correction for
-/// all that the report compares.
-fn rivals<'a, 'b>(section: &'a Section<'b>, best: &Row<'b>) -> Vec<&'a Row<'b>> {
-    // Without a baseline each row was compared with the best one.
-    let beaten = |other: &Row<'_>| other.comparison.is_some_and(|c| c.verdict == Verdict::Slower);
-    section.rows.iter().filter(|row| !std::ptr::eq(*row, best) && !beaten(row)).collect()
+/// How a row stands against the one that it is measured against, by its interval and with Holm's correction for all
+/// that the report compares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    Better,
+    Worse,
+    /// They do not differ, or by less than the least difference that matters.
+    Alike,
+    Open,
+}
+
+fn stands(row: &Row<'_>, least: f64) -> Stand {
+    let Some(comparison) = row.comparison else { return Stand::Open };
+    let matters = comparison.ratio.ln().abs() >= (1.0 + least).ln();
+    match comparison.verdict {
+        Verdict::Unknown => Stand::Open,
+        Verdict::Faster if matters => Stand::Better,
+        Verdict::Slower if matters => Stand::Worse,
+        _ => Stand::Alike,
+    }
 }
 
 /// How a file system may stand against the baseline, in the order in which it is told.
-const WORDS: [&str; 5] = ["faster in", "roomier in", "slower in", "less roomy in", "open in"];
+const WORDS: [&str; 6] =
+    ["faster in", "roomier in", "slower in", "less roomy in", "much the same in", "open in"];
 
 /// One sentence for each file system: where it is faster than the baseline, where slower.
 fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
-        for row in section.rows.iter().filter(|row| row.label() != label) {
+        for row in ranked(section).filter(|row| row.label() != label) {
             let base = row.base.and_then(|at| section.rows.get(at));
-            let word = match row.comparison.map(|comparison| comparison.verdict) {
-                Some(Verdict::Faster) if section.measure == Measure::Room => WORDS[1],
-                Some(Verdict::Slower) if section.measure == Measure::Room => WORDS[3],
-                Some(Verdict::Faster) => "faster in",
-                Some(Verdict::Slower) => "slower in",
-                _ => "open in",
+            let room = section.measure == Measure::Room;
+            let word = match stands(row, section.least) {
+                Stand::Better if room => "roomier in",
+                Stand::Worse if room => "less roomy in",
+                Stand::Better => "faster in",
+                Stand::Worse => "slower in",
+                Stand::Alike => "much the same in",
+                Stand::Open => "open in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
             let at = match names.iter().position(|(name, _)| *name == row.spoken()) {
@@ -123,7 +198,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
         }
     }
     if names.is_empty() {
-        return vec![format!("Only {label} was measured.")];
+        return vec![format!("Only {} was measured.", number::clean(label))];
     }
     let sentence = |(name, verdicts): (String, Lists)| {
         let parts: Vec<String> = WORDS
@@ -157,14 +232,15 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     }
 }
 
-/// The widest gap between best and worst, or between the baseline and any other.
-fn widest(sections: &[&Section<'_>]) -> String {
+/// The widest gap between best and worst, or between the baseline and any other; that there is none, where that was not
+/// said of every phase.
+fn widest(sections: &[&Section<'_>]) -> Option<String> {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
-        for row in &section.rows {
+        for row in ranked(section) {
             let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
             let Some(gap) = row.comparison else { continue };
-            if matches!(gap.verdict, Verdict::Slower | Verdict::Faster) {
+            if matches!(stands(row, section.least), Stand::Better | Stand::Worse) {
                 let start = format!("in {}, {} took", section.title(), row.spoken());
                 let base = base.spoken();
                 let end = match section.measure {
@@ -180,13 +256,21 @@ fn widest(sections: &[&Section<'_>]) -> String {
     let width = |gap: &Comparison| gap.ratio.ln().abs();
     let widest = gaps.into_iter().max_by(|a, b| width(&a.0).total_cmp(&width(&b.0)));
     let Some((gap, start, end)) = widest else {
-        return "No difference is larger than chance explains.".into();
+        let least = sections.first().map_or(0.0, |section| section.least);
+        let above = match least > 0.0 {
+            true => format!(" above {}", number::difference(least)),
+            false => String::new(),
+        };
+        let compared = sections.iter().flat_map(|section| ranked(section));
+        let mut verdicts = compared.filter_map(|row| row.comparison).map(|it| it.verdict);
+        let open = verdicts.any(|verdict| verdict == Verdict::Unknown);
+        return open.then(|| format!("No difference{above} is larger than chance explains."));
     };
     let two = |value: f64| number::relative(value).trim_end_matches('x').to_string();
     let interval = gap.interval.map_or(String::new(), |(low, high)| {
         format!(" (95 % interval {} to {}, n = {})", two(low), two(high), gap.n)
     });
-    format!("The widest gap: {start} {} {end}{interval}.", two(gap.ratio))
+    Some(format!("The widest gap: {start} {} {end}{interval}.", two(gap.ratio)))
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -232,7 +316,31 @@ mod tests {
         }
         let text = answer(&trials);
         assert!(text.contains("No file system is fastest"), "{text}");
-        assert!(text.contains("No difference is larger"), "{text}");
+        assert!(text.contains("No difference above 1 % is larger"), "{text}");
+    }
+
+    #[test]
+    fn a_difference_of_two_microseconds_makes_no_winner() {
+        let mut trials = fixture::trials();
+        trials.retain(|trial| trial.plan.label != "far");
+        for trial in &mut trials {
+            // As sure as can be: all pairs differ by the same.
+            let slower = if trial.plan.label == "xfs" { 1_800 } else { 0 };
+            for phase in &mut trial.measured.phases {
+                phase.durable_ns = Some(Nanos(1_122_713_900 + trial.seed * 10_000 + slower));
+            }
+        }
+        let text = answer(&trials);
+        assert!(text.starts_with("No difference above 1 % in dirops create"), "{text}");
+        assert!(!text.contains("fastest") && !text.contains("widest"), "{text}");
+        let sections = view::sections(&trials, None);
+        assert_eq!(number::ratio(sections[0].rows[1].ratio.unwrap()), "= 1.00x");
+        let against = sentences(&view::sections(&trials, Some("ext4")), Some("ext4")).join(" ");
+        assert!(against.contains("xfs is much the same in dirops create"), "{against}");
+        // Whoever wants to see it all the same can.
+        let basis = crate::Basis { baseline: None, least: 0.0 };
+        let text = sentences(&view::sections(&trials, basis), None).join(" ");
+        assert!(text.starts_with("ext4 is fastest in dirops create"), "{text}");
     }
 
     #[test]

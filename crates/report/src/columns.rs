@@ -78,6 +78,17 @@ fn spread(summary: &Summary) -> String {
     summary.relative_half_width().map(number::percent).unwrap_or_default()
 }
 
+/// ` (p50, p99: fsync)`, of those of these columns that are latencies of another op than the rate counts; empty where no
+/// such column is there.
+pub fn latency_note(section: &Section<'_>, columns: &[&Column]) -> String {
+    let heads = columns.iter().map(|column| column.head.as_str());
+    let heads: Vec<&str> = heads.filter(|head| ["p50", "p99"].contains(head)).collect();
+    match section.latency_note() {
+        Some(op) if !heads.is_empty() => format!(" ({}: {op})", heads.join(", ")),
+        _ => String::new(),
+    }
+}
+
 /// The flags of a row, in words.
 pub fn flags(row: &Row<'_>) -> String {
     row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")

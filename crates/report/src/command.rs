@@ -6,12 +6,16 @@ use fsdyno_record::plan::{DevicePlan, DiskPlan, IssuerPlan, LabPlan, MediumPlan,
 use fsdyno_record::shell::quote;
 use fsdyno_record::{Bytes, Trial};
 
+use crate::against::{Basis, LEAST};
+use crate::number::significant;
+
 /// A `fsdyno run` with every choice spelled out, quoted for a shell; several where one command line cannot
 /// say it all (two places, two numbers of threads); empty without trials.
 ///
 /// One command repeats trials that crossed every workload with every file system; where they did
 /// not, it repeats more than was measured, never less.
-pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
+pub fn of<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
+    let basis = basis.into();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for trial in trials {
         let choices = choices(trial);
@@ -20,7 +24,7 @@ pub fn of(trials: &[Trial], baseline: Option<&str>) -> String {
             None => groups.push(Group { trials: vec![trial], choices }),
         }
     }
-    groups.iter().map(|group| group.command(baseline)).collect::<Vec<_>>().join("\n")
+    groups.iter().map(|group| group.command(basis)).collect::<Vec<_>>().join("\n")
 }
 
 /// What a command line says once, by what it says it of: the options, none where all is as usual.
@@ -46,7 +50,7 @@ impl<'a> Group<'a> {
         self.choices.extend(choices);
     }
 
-    fn command(&self, baseline: Option<&str>) -> String {
+    fn command(&self, basis: Basis<'_>) -> String {
         let trials = || self.trials.iter().copied();
         let device = trials().find_map(|trial| trial.plan.device());
         let drive = device.map(|device| &device.on).filter(|on| on.starts_with('/'));
@@ -63,8 +67,11 @@ impl<'a> Group<'a> {
         let said = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
         options.extend(said.flat_map(|(_, said)| said).cloned());
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
-        let baseline = baseline.filter(|label| labels.contains(label));
+        let baseline = basis.baseline.filter(|label| labels.contains(label));
         options.extend(baseline.map(|label| option("baseline", label)));
+        if basis.least != LEAST {
+            options.push(format!("--least-difference {}%", significant(basis.least * 100.0, 4)));
+        }
         options.extend(drive.map(|_| "--erase SERIAL".to_string()));
         let seeds = || trials().map(|t| t.seed);
         let first = seeds().min().unwrap_or(0);

@@ -1,10 +1,14 @@
 //! What power cuts cost each file system, beside its speed: the table of `fsdyno crash`.
 
 use fsdyno_crash::{Disk, Row, Tried};
+use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;
 use fsdyno_record::naming::{Names, Subject};
+use fsdyno_record::trial::Conditions;
+use fsdyno_stats::validity::Flag;
 use unicode_width::UnicodeWidthStr;
 
+use crate::error::ReportError;
 use crate::table::{Format, MAIL_WIDTH, Style};
 use crate::wrap::{cut, wrap};
 use crate::{columns, csv, markdown, number, text};
@@ -25,7 +29,7 @@ pub struct Column {
 
 /// The columns, the row's name first.
 pub const COLUMNS: &[Column] = &[
-    Column { head: "file system", cell: |row| number::clean(&row.label), meaning: "" },
+    Column { head: "file system", cell: |row| marked(row, number::clean(&row.label)), meaning: "" },
     Column {
         head: "speed",
         cell: |row| format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)),
@@ -123,7 +127,7 @@ pub fn table(rows: &[Row], format: Format, style: Style) -> Option<String> {
 }
 
 /// The rows, each with a name of its own: where two have one label, as those of two results may, it gets what
-/// differs among them.
+/// differs among them. Those that give up durability stand after the others.
 pub fn told_apart(rows: &[Row]) -> Vec<Row> {
     let names = Names::of(rows.iter().map(subject));
     let mut new: Vec<Row> = Vec::new();
@@ -154,7 +158,34 @@ pub fn told_apart(rows: &[Row]) -> Vec<Row> {
         }
         new.push(Row { label, ..row.clone() });
     }
+    new.sort_by_key(|row| !risks(row).is_empty());
     new
+}
+
+/// Why what a row acknowledged may be lost by its options, whatever these cuts found.
+fn risks(row: &Row) -> Vec<String> {
+    durability::risks(row.plan.filesystem.as_ref(), &Conditions::default())
+}
+
+/// A row's name with a mark where its options give up durability: a chart has no column of flags.
+fn marked(row: &Row, name: String) -> String {
+    if risks(row).is_empty() { name } else { format!("{} {name}", Flag::Unsafe) }
+}
+
+/// The rows as they are stored, each with what gives up durability in it.
+///
+/// # Errors
+/// Only [`ReportError::Json`].
+pub fn json(rows: &[Row]) -> Result<Vec<serde_json::Value>, ReportError> {
+    let value = |row: &Row| {
+        let mut value = serde_json::to_value(row)?;
+        let risks = risks(row);
+        if !risks.is_empty() {
+            value["unsafe"] = serde_json::json!(risks);
+        }
+        Ok(value)
+    };
+    rows.iter().map(value).collect()
 }
 
 /// What a row is named after.
@@ -170,7 +201,7 @@ pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
 /// A row's name, with the disk where that is not an honest one.
 pub fn named(row: &Row) -> String {
     let (label, disk) = (number::clean(&row.label), lying(row.disk));
-    if label.ends_with(&disk) { label } else { label + &disk }
+    marked(row, if label.ends_with(&disk) { label } else { label + &disk })
 }
 
 /// What a row's name has of a disk that is not an honest one.
@@ -309,7 +340,8 @@ fn data(rows: &[Row]) -> String {
     for (name, _) in FIGURES {
         heads.extend(["middle", "most", "sum"].map(|which| format!("{name}_{which}")));
     }
-    heads.extend(["violated", "violated_least", "violated_most", "skipped"].map(String::from));
+    let last = ["violated", "violated_least", "violated_most", "skipped", "unsafe"];
+    heads.extend(last.map(String::from));
     let mut out = String::new();
     csv::push_line(&mut out, heads.iter());
     for row in rows {
@@ -359,7 +391,7 @@ fn fields(row: &Row) -> Vec<String> {
         // Nothing was measured, which is not 0.
         fields.iter_mut().skip(CONDITIONS).for_each(String::clear);
     }
-    fields.push(row.skipped.clone().unwrap_or_default());
+    fields.extend([row.skipped.clone().unwrap_or_default(), risks(row).join("; ")]);
     fields
 }
 
@@ -443,7 +475,7 @@ mod tests {
         let columns = |line: &str| line.matches(',').count();
         let lines: Vec<&str> = csv.lines().collect();
         assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{csv}");
-        assert!(lines[3].ends_with(",,,no such driver"), "{csv}");
+        assert!(lines[3].ends_with(",,,no such driver,"), "{csv}");
         // None of three, and two of three: one of them could not be examined.
         assert!(lines[1].contains(",0,0,0.6315") && lines[2].contains(",2,0.0942"), "{csv}");
     }

@@ -3,6 +3,7 @@
 use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Nanos, Trial};
 
+use crate::device;
 use crate::part::Part;
 
 pub const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,threads,issuer,label,filesystem,age,disk,kernel,phase,\
@@ -10,7 +11,7 @@ pub const HEAD: &str = "trial_id,lab_id,seed,outcome,reason,workload,parameters,
     device_writes,device_flushes,device_bytes_read,device_bytes_written,device_seeks,space_used,\
     server_cpu_ns,driver_cpu_ns,late_ns,engine_ns,sampler_cpu_ns,\
     op,count,total_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,\
-    repeats_wanted,repeats_at_most,started,user_ns,system_ns,run,as,period,cacheable";
+    repeats_wanted,repeats_at_most,started,user_ns,system_ns,run,as,period,cacheable,unsafe";
 
 /// The records as CSV (RFC 4180, but lines end in a bare newline). Numbers are the record's own,
 /// nothing is rounded; a value that is unknown is empty. A trial without phases has one line. Of a study each line
@@ -48,11 +49,11 @@ pub fn csv(parts: &[Part<'_>]) -> String {
     out
 }
 
-const COLUMNS: usize = 52;
+const COLUMNS: usize = 53;
 
 /// Of which run of a study it is, under which conditions, with which period's settings, and how much memory may hold
-/// what is cached (in bytes; empty where that is all).
-fn asked_fields(part: &Part<'_>, trial: &Trial) -> [String; 4] {
+/// what is cached (in bytes; empty where that is all); and which of its options give up durability.
+fn asked_fields(part: &Part<'_>, trial: &Trial) -> [String; 5] {
     let period = trial.plan.filesystem.as_ref().and_then(|it| it.period.clone());
     let cacheable = trial.plan.lab().and_then(|lab| lab.cacheable);
     [
@@ -60,6 +61,7 @@ fn asked_fields(part: &Part<'_>, trial: &Trial) -> [String; 4] {
         part.variant.into(),
         period.unwrap_or_default(),
         cacheable.map(|size| size.0.to_string()).unwrap_or_default(),
+        device::risks(trial).join("; "),
     ]
 }
 
@@ -173,12 +175,15 @@ mod tests {
         let parts = [part("curve", "then", &trials[..1]), part("curve", "today", &trials[1..])];
         let text = csv(&parts);
         let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-        assert_eq!(heads[46..], ["user_ns", "system_ns", "run", "as", "period", "cacheable"]);
+        assert_eq!(
+            heads[46..],
+            ["user_ns", "system_ns", "run", "as", "period", "cacheable", "unsafe"]
+        );
         let phase = &trials[0].measured.phases[0];
         let times = format!(",{},{}", phase.user_ns.0, phase.system_ns.0);
         let line = |at: usize| text.lines().nth(at).unwrap();
-        assert!(line(1).ends_with(&format!("{times},curve,then,2001,67108864")), "{text}");
-        assert!(text.lines().last().unwrap().ends_with(",curve,today,,"), "{text}");
+        assert!(line(1).ends_with(&format!("{times},curve,then,2001,67108864,")), "{text}");
+        assert!(text.lines().last().unwrap().ends_with(",curve,today,,,"), "{text}");
         assert!(text.lines().all(|line| line.matches(',').count() == COLUMNS - 1), "{text}");
     }
 

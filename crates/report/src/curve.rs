@@ -6,6 +6,7 @@ use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
 use fsdyno_stats::validity::Flag;
 
+use crate::against::Basis;
 use crate::measure::Measure;
 use crate::number;
 use crate::view::{self, Section};
@@ -119,16 +120,16 @@ pub fn words(growth: &Growth) -> String {
 
 /// The curves in these trials, in their order.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
-    let at = |here: &[&'a Trial], names: &Names| view::sections_named(here, names, None);
+    let at = |here: &[&'a Trial], names: &Names| view::sections_named(here, names, None.into());
     let of_each = each_point(trials, at);
     of_each.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
 }
 
 /// Each point of each curve as a section of its own, by the time to returned, which the exponent is of; its
 /// comparisons are not raised for their number yet.
-pub fn points<'a>(trials: &'a [Trial], baseline: Option<&str>) -> Vec<Section<'a>> {
+pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     let measure = Some(Measure::Returned);
-    let at = |here: &[&'a Trial], names: &Names| view::unadjusted(here, names, baseline, measure);
+    let at = |here: &[&'a Trial], names: &Names| view::unadjusted(here, names, basis, measure);
     let mut points = Vec::new();
     for (sizes, sections) in each_point(trials, at) {
         for (size, sections) in sizes.iter().zip(sections) {

@@ -2,14 +2,28 @@
 //! drives are not known, and nothing is guessed of them.
 
 use fsdyno_disk::limits::limits;
+use fsdyno_filesystem::durability;
 use fsdyno_record::Trial;
 use fsdyno_record::plan::{DiskPlan, MediumPlan, RaidPlan};
 use fsdyno_record::trial::Phase;
 use fsdyno_stats::validity::{self, DeviceSpeed, Flag};
 
-/// The flags of one phase of a trial, the gravest first: the one list that every output shows.
-pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
-    validity::flags_on(trial, phase, speed(trial, phase))
+use crate::view::Run;
+
+/// The flags of repeats of one phase, the gravest first: the one list that every output shows. [`Flag::Noisy`] is not
+/// among them, for that takes the row's comparisons.
+pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
+    let mut flags = validity::flags(runs, speed);
+    if runs.iter().any(|(trial, _)| !risks(trial).is_empty()) {
+        flags.push(Flag::Unsafe);
+        flags.sort();
+    }
+    flags
+}
+
+/// Why what a trial acknowledged may be lost at a power cut, by its options.
+pub fn risks(trial: &Trial) -> Vec<String> {
+    durability::risks(trial.plan.filesystem.as_ref(), &trial.conditions)
 }
 
 /// The speed of the modelled disk, or of the array of them.
@@ -48,7 +62,7 @@ mod tests {
         let mut phase = trial.measured.phases[0].clone();
         (phase.returned_ns, phase.durable_ns) = (Nanos(500_000_000), Some(Nanos(1_000_000_000)));
         (phase.bytes_written, phase.bytes_read) = (Bytes(written), Bytes(read));
-        flags(&trial, &phase)
+        flags(&[(&trial, &phase)])
     }
 
     #[test]
@@ -71,8 +85,8 @@ mod tests {
         if let MediumPlan::Lab(lab) = &mut trial.plan.medium {
             lab.disk.spec = json!({"model": {"law": "instant"}}).into();
         }
-        assert!(!flags(&trial, &phase).contains(&Flag::AboveDeviceSpeed));
+        assert!(!flags(&[(&trial, &phase)]).contains(&Flag::AboveDeviceSpeed));
         let host = fixture::on_a_host().remove(0);
-        assert!(!flags(&host, &phase).contains(&Flag::AboveDeviceSpeed));
+        assert!(!flags(&[(&host, &phase)]).contains(&Flag::AboveDeviceSpeed));
     }
 }

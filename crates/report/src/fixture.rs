@@ -171,6 +171,7 @@ fn trial(workload: &str, seed: u64, filesystem: (&str, &str, &str, u64, u64)) ->
         seed,
         repeats: None,
         version: "0.1.0".into(),
+        row: None,
         deadline_ns: None,
         outcome: Outcome::Ok,
         reason: None,

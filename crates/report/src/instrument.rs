@@ -29,7 +29,7 @@ struct Line {
     driver: String,
     late: String,
     engine: String,
-    /// The largest over the trials, for that is what marks a row.
+    /// Over all trials of the row.
     share: String,
     over: bool,
 }
@@ -58,9 +58,8 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
         sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
     let phases = rows.flat_map(|(section, row)| row.trials.iter().map(move |t| (section, row, t)));
     let phases: Vec<_> = phases.filter(|(_, _, (trial, _))| trial.lab_id.is_some()).collect();
-    let share = |phase: &Phase| instrument_share(phase);
-    let (section, row, (_, worst)) =
-        phases.iter().max_by(|a, b| share(a.2.1).total_cmp(&share(b.2.1)))?;
+    let share = |run: &(&Trial, &Phase)| instrument_share(std::slice::from_ref(run));
+    let (section, row, worst) = phases.iter().max_by(|a, b| share(a.2).total_cmp(&share(b.2)))?;
     let devices = phases.iter().filter_map(|(_, _, (_, phase))| phase.device);
     let requests: u64 = devices.map(|d| d.reads + d.writes + d.flushes + d.discards).sum();
     let late: f64 =
@@ -83,8 +82,7 @@ fn line(title: &str, row: &Row<'_>) -> Line {
         let mean = row.mean(|phase| Some(of(&phase.instrument).seconds()));
         mean.map_or("–".into(), number::seconds)
     };
-    let shares = row.trials.iter().map(|(_, phase)| instrument_share(phase));
-    let most = shares.fold(0.0, f64::max);
+    let share = instrument_share(&row.trials);
     Line {
         phase: title.into(),
         name: row.name.clone(),
@@ -93,8 +91,8 @@ fn line(title: &str, row: &Row<'_>) -> Line {
         driver: mean(|i| i.driver_cpu_ns),
         late: mean(|i| i.late_ns),
         engine: mean(|i| i.engine_ns),
-        share: number::percent(most),
-        over: most > INSTRUMENT_LIMIT,
+        share: number::percent(share),
+        over: share > INSTRUMENT_LIMIT,
     }
 }
 
@@ -105,7 +103,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn every_phase_of_every_file_system_has_a_line_and_the_largest_share_counts() {
+    fn every_phase_of_every_file_system_has_a_line_and_what_is_over_is_marked() {
         let mut trials = fixture::trials();
         let phase = &mut trials[0].measured.phases[0];
         phase.instrument.server_cpu_ns = phase.returned_ns;

@@ -1,11 +1,12 @@
 //! What the columns of the tables mean, for whoever reads them without the manual.
 
+use crate::against::Standing;
 use crate::columns::BYTES;
 use crate::measure::Measure;
 use crate::view::{self, Row, Run, Section};
 
-/// The columns among `heads`, each with its meaning, in the order of the columns; at the end `~`,
-/// where some ratio has it.
+/// The columns among `heads`, each with its meaning, in the order of the columns; at the end `~` and `=`,
+/// where some ratio has them.
 pub fn legend(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)> {
     let Some(first) = sections.first() else { return Vec::new() };
     let mut entries: Vec<(String, String)> = Vec::new();
@@ -27,8 +28,11 @@ pub fn legend(sections: &[Section<'_>], heads: &[&str]) -> Vec<(String, String)>
     entry(if several { "p50, p99" } else { "p99" }, "p99", if several { latency } else { P99 });
     let versus = first.ratio_head();
     entry(&versus, &versus, &ratio(sections));
-    if view::has_open(sections) {
+    if view::has(sections, Standing::Open) {
         entries.push(("~".into(), view::OPEN.into()));
+    }
+    if view::has(sections, Standing::Same) {
+        entries.push(("=".into(), view::same(first.least)));
     }
     entries
 }

@@ -46,11 +46,14 @@ mod subject;
 mod table;
 mod text;
 mod unfinished;
+#[cfg(test)]
+mod unsafe_tests;
 mod view;
 pub mod why;
 mod wrap;
 
-pub use crash::table as crash_table;
+pub use against::{Basis, LEAST};
+pub use crash::{json as crash_json, table as crash_table};
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, load};

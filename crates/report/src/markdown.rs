@@ -3,13 +3,14 @@
 use fsdyno_record::Trial;
 use fsdyno_stats::validity::Flag;
 
-use crate::columns::{Column, columns, flags};
+use crate::against::Basis;
+use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::view::{self, Section};
 use crate::{answer, books, calls, described, disks, legend, number, promise, subject};
 
 /// What was measured, a table for each section, the answer, the legend, and what the flags mean.
-pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
+pub fn markdown(trials: &[Trial], basis: Basis<'_>) -> String {
     let mut out = String::new();
     for sentence in promise::broken(trials) {
         out.push_str(&format!("**{}**\n\n", escape(&sentence)));
@@ -18,7 +19,7 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
         out.push_str(&format!("- {}\n", escape(&line)));
     }
     out.push('\n');
-    let sections = view::sections(trials, baseline);
+    let sections = view::sections(trials, basis);
     for section in &sections {
         out.push_str(&table(section));
         let told = books::lines(section).into_iter().chain(calls::lines(section));
@@ -34,7 +35,7 @@ pub fn markdown(trials: &[Trial], baseline: Option<&str>) -> String {
     } else if sections.is_empty() {
         out.push_str("No trial succeeded.\n\n");
     } else {
-        let answer = answer::sentences(&sections, baseline).join(" ");
+        let answer = answer::sentences(&sections, basis.baseline).join(" ");
         out.push_str(&format!("{}\n\n", escape(&answer)));
     }
     out.push_str(&words(&sections, &curves));
@@ -87,7 +88,8 @@ fn table(section: &Section<'_>) -> String {
     let heads: Vec<String> = columns.iter().map(|c| escape(&c.head)).collect();
     let rule = |c: &Column| if c.left { " --- " } else { " ---: " };
     let rules: Vec<&str> = columns.iter().map(rule).collect();
-    let mut out = format!("### {}\n\n", escape(&section.title()));
+    let note = columns::latency_note(section, &columns.iter().collect::<Vec<_>>());
+    let mut out = format!("### {}\n\n", escape(&(section.title() + &note)));
     out.push_str(&format!("| {} | flags |\n|{}| --- |\n", heads.join(" | "), rules.join("|")));
     for (index, row) in section.rows.iter().enumerate() {
         let cells: Vec<String> = columns.iter().map(|c| escape(&c.cells[index])).collect();

@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 
-use crate::against::Ratio;
+use crate::against::{Ratio, Standing};
 
 /// Seconds as a duration with its unit.
 pub fn seconds(value: f64) -> String {
@@ -66,6 +66,11 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
+/// A difference that the user set, as a percentage with all its digits: `1 %`, `0.5 %`.
+pub fn difference(share: f64) -> String {
+    format!("{} %", significant(share * 100.0, 4))
+}
+
 /// Numbers from here on are told as `1e15`: nobody counts their digits.
 const WHOLE: f64 = 1e15;
 
@@ -106,10 +111,14 @@ pub fn relative(ratio: f64) -> String {
     format!("{ratio:.digits$}x")
 }
 
-/// A ratio that says of itself when the trials leave it open: `~ 1.08x`.
+/// A ratio that says of itself when the trials leave it open, `~ 1.08x`, or show no difference that matters, `= 1.00x`.
 pub fn ratio(ratio: Ratio) -> String {
-    let open = if ratio.open { "~ " } else { "" };
-    format!("{open}{}", relative(ratio.value))
+    let mark = match ratio.standing {
+        Standing::Plain => "",
+        Standing::Open => "~ ",
+        Standing::Same => "= ",
+    };
+    format!("{mark}{}", relative(ratio.value))
 }
 
 /// Foreign text made fit for a terminal: a label must not move the cursor, hide a line, or turn the order of

@@ -42,6 +42,17 @@ pub enum How {
 }
 
 impl How {
+    /// How two sides with this number of common seeds are compared; `once` where neither has a seed twice. A single
+    /// common seed is a pair only where a side has no more trials, for it tells nothing where more could.
+    fn of(in_lab: bool, once: bool, common: usize, (base, new): (usize, usize)) -> How {
+        let enough = common > 1 || (common == 1 && base.min(new) == 1);
+        match (in_lab, once && enough) {
+            (true, true) => How::Pairs(base + new - 2 * common),
+            (true, false) => How::Unpaired,
+            (false, _) => How::Samples,
+        }
+    }
+
     /// How many trials of both sides have no partner.
     pub fn left_out(self) -> usize {
         match self {
@@ -52,8 +63,7 @@ impl How {
 }
 
 impl<'a> Pairing<'a> {
-    /// Finds each trial's partner. A single common seed is a pair only where a side has no more trials, for
-    /// it tells nothing where more could.
+    /// Finds each trial's partner.
     pub fn of(base: &[Run<'a>], new: &[Run<'a>]) -> Pairing<'a> {
         let (mut base, mut new) = (base.to_vec(), new.to_vec());
         let in_lab = base.iter().chain(&new).all(|(trial, _)| trial.lab_id.is_some());
@@ -61,17 +71,15 @@ impl<'a> Pairing<'a> {
         let (of_base, of_new) = (seeds(&base), seeds(&new));
         let common = of_base.intersection(&of_new).count();
         let once = of_base.len() == base.len() && of_new.len() == new.len();
-        let enough = common > 1 || (common == 1 && base.len().min(new.len()) == 1);
-        if !in_lab || !once || !enough {
-            let how = if in_lab { How::Unpaired } else { How::Samples };
+        let how = How::of(in_lab, once, common, (base.len(), new.len()));
+        if !matches!(how, How::Pairs(_)) {
             return Pairing { base, new, how };
         }
-        let left_out = base.len() + new.len() - 2 * common;
         base.retain(|run| of_new.contains(&run.0.seed));
         new.retain(|run| of_base.contains(&run.0.seed));
         base.sort_by_key(|run| run.0.seed);
         new.sort_by_key(|run| run.0.seed);
-        Pairing { base, new, how: How::Pairs(left_out) }
+        Pairing { base, new, how }
     }
 
     /// The ratio of what `value` measures, new over base; none where one is not known or not positive. No verdict
@@ -86,22 +94,77 @@ impl<'a> Pairing<'a> {
         base: impl Fn(&Run<'_>) -> Option<f64>,
         new: impl Fn(&Run<'_>) -> Option<f64>,
     ) -> Option<Comparison> {
-        let base: Vec<f64> = self.base.iter().map(base).collect::<Option<_>>()?;
-        let new: Vec<f64> = self.new.iter().map(new).collect::<Option<_>>()?;
+        let (base, new) = self.values(base, new)?;
+        let comparison = self.t_test(&base, &new)?;
+        let few = base.len().max(new.len()) <= RELABELLED;
         let comparison = match self.how {
-            How::Pairs(_) => {
-                paired(&base.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>())?
+            How::Unpaired | How::Samples if few => {
+                comparison.relabelled(two_samples(&base, &new, SEED))
             }
+            _ => comparison,
+        };
+        let forbidden = [&self.base, &self.new]
+            .iter()
+            .any(|runs| device::flags(runs).iter().any(|flag| flag.forbids_verdict()));
+        Some(if forbidden { comparison.withheld() } else { comparison })
+    }
+
+    fn values(
+        &self,
+        base: impl Fn(&Run<'_>) -> Option<f64>,
+        new: impl Fn(&Run<'_>) -> Option<f64>,
+    ) -> Option<(Vec<f64>, Vec<f64>)> {
+        let base = self.base.iter().map(base).collect::<Option<_>>()?;
+        Some((base, self.new.iter().map(new).collect::<Option<_>>()?))
+    }
+
+    fn t_test(&self, base: &[f64], new: &[f64]) -> Option<Comparison> {
+        match self.how {
+            How::Pairs(_) => {
+                paired(&base.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>())
+            }
+            How::Unpaired | How::Samples => welch(base, new),
+        }
+    }
+}
+
+/// The values of a row, for many comparisons of which the p-value alone is wanted.
+pub struct Values {
+    in_lab: bool,
+    /// Whether no seed is there twice.
+    once: bool,
+    /// By seed.
+    by_seed: Vec<(u64, f64)>,
+}
+
+impl Values {
+    /// The values of these trials; none where one is not known.
+    pub fn of(runs: &[Run<'_>], value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Values> {
+        let by_seed = runs.iter().map(|run| Some((run.0.seed, value(run)?)));
+        let mut by_seed: Vec<(u64, f64)> = by_seed.collect::<Option<_>>()?;
+        by_seed.sort_by_key(|(seed, _)| *seed);
+        let once = by_seed.windows(2).all(|pair| pair[0].0 != pair[1].0);
+        Some(Values { in_lab: runs.iter().all(|(trial, _)| trial.lab_id.is_some()), once, by_seed })
+    }
+
+    /// The p-value that [`Pairing::compare_runs`] has of both.
+    pub fn p(&self, new: &Values) -> Option<f64> {
+        let of = |seed: u64| new.by_seed.binary_search_by_key(&seed, |(seed, _)| *seed).ok();
+        let pairs = self
+            .by_seed
+            .iter()
+            .filter_map(|(seed, value)| of(*seed).map(|at| (*value, new.by_seed[at].1)));
+        let pairs: Vec<(f64, f64)> = pairs.collect();
+        let (once, sizes) = (self.once && new.once, (self.by_seed.len(), new.by_seed.len()));
+        let compared = match How::of(self.in_lab && new.in_lab, once, pairs.len(), sizes) {
+            How::Pairs(_) => paired(&pairs),
             How::Unpaired | How::Samples => {
-                let few = base.len().max(new.len()) <= RELABELLED;
-                let test = few.then(|| two_samples(&base, &new, SEED)).flatten();
-                welch(&base, &new)?.relabelled(test)
+                let [base, new] = [self, new]
+                    .map(|side| side.by_seed.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+                welch(&base, &new)
             }
         };
-        let forbidden = self.base.iter().chain(&self.new).any(|(trial, phase)| {
-            device::flags(trial, phase).iter().any(|flag| flag.forbids_verdict())
-        });
-        Some(if forbidden { comparison.withheld() } else { comparison })
+        compared?.p
     }
 }
 
@@ -135,6 +198,17 @@ mod tests {
         let comparison = pairing.compare_runs(seconds).unwrap();
         assert_eq!(comparison.method, Method::Welch);
         assert!(comparison.relabelled.unwrap().exact);
+    }
+
+    #[test]
+    fn a_p_value_alone_is_that_of_the_comparison() {
+        for trials in [fixture::trials(), fixture::on_a_host()] {
+            for from in 0..3 {
+                let (base, new) = (runs(&trials, "ext4"), &runs(&trials, "xfs")[from..]);
+                let p = Values::of(&base, seconds).unwrap().p(&Values::of(new, seconds).unwrap());
+                assert_eq!(p, Pairing::of(&base, new).compare_runs(seconds).unwrap().p, "{from}");
+            }
+        }
     }
 
     #[test]

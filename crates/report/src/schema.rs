@@ -114,7 +114,7 @@ fn statistics_of_all_kinds_fit_their_schema() {
     let text = statistics::json(&[part, Part { run: "again", ..part }], None);
     assert_eq!(misfits(schema, &text), Vec::<String>::new());
     let empty = r#"{"schema":1,"answer":[],"rows":[{}],"exponents":[{}]}"#;
-    assert_eq!(misfits(schema, empty).len(), 29 + 13);
+    assert_eq!(misfits(schema, empty).len(), 31 + 13);
 }
 
 #[test]

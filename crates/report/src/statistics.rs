@@ -8,6 +8,7 @@ use fsdyno_stats::growth::Growth;
 use fsdyno_stats::interval::LEVEL;
 use serde_json::{Value, json};
 
+use crate::against::Basis;
 use crate::csv::push_line;
 use crate::curve::{self, Curve};
 use crate::described::Described;
@@ -23,12 +24,13 @@ const SCHEMA: u32 = 1;
 
 /// One object, pretty-printed: docs/schema/statistics.schema.json. Values are in the unit that their row names,
 /// ratios those of the row over what it is measured against, which is of the same part.
-pub fn json(parts: &[Part<'_>], baseline: Option<&str>) -> String {
+pub fn json<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
+    let basis = basis.into();
     let (mut answer, mut rows, mut exponents) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         let called = part.called().map(|called| format!("{called}: ")).unwrap_or_default();
-        let found = Found::of(part, baseline);
-        answer.extend(found.answer(baseline).into_iter().map(|said| format!("{called}{said}")));
+        let found = Found::of(part, basis);
+        answer.extend(found.answer(basis).into_iter().map(|said| format!("{called}{said}")));
         for section in &found.sections {
             rows.extend(section.rows.iter().map(|row| with_part(self::row(row, section), part)));
         }
@@ -57,10 +59,10 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn of(part: &Part<'a>, baseline: Option<&str>) -> Found<'a> {
-        let mut sections = view::sections(part.trials, baseline);
+    fn of(part: &Part<'a>, basis: Basis<'_>) -> Found<'a> {
+        let mut sections = view::sections(part.trials, basis);
         let whole = sections.len();
-        let points = curve::points(part.trials, baseline);
+        let points = curve::points(part.trials, basis);
         if !points.is_empty() {
             sections.extend(points);
             // All that is compared here is one family.
@@ -69,11 +71,11 @@ impl<'a> Found<'a> {
         Found { sections, whole, curves: curve::curves(part.trials) }
     }
 
-    fn answer(&self, baseline: Option<&str>) -> Vec<String> {
+    fn answer(&self, basis: Basis<'_>) -> Vec<String> {
         let sections = &self.sections[..self.whole];
         let mut answer = match sections.is_empty() {
             true => Vec::new(),
-            false => answer::sentences(sections, baseline),
+            false => answer::sentences(sections, basis.baseline),
         };
         answer.extend(self.curves.iter().filter_map(curve::answer));
         answer
@@ -168,10 +170,11 @@ fn row(row: &Row<'_>, section: &Section<'_>) -> Value {
             "width": rule.width(), "pilot": rule.pilot, "at_most": rule.at_most,
             "wanted_by_this_row": total.wanted, "reached": total.reached,
         })),
-        "versus": section.versus,
+        "versus": section.versus, "least_difference": section.least,
         "ratio": row.ratio.map(|ratio| ratio.value),
         "comparison": row.comparison.map(|c| comparison(&c, row.how)),
         "flags": row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>(),
+        "unsafe": row.risks,
     })
 }
 
@@ -207,21 +210,22 @@ pub fn verdict(verdict: Verdict) -> &'static str {
 
 const HEAD: &str = "workload,phase,row,measure,unit,n,mean,low,high,sd_sample,sd_population,cv,median,\
     drift_p,warmup_p,outliers,repeats_wanted,repeats_at_most,repeats_reached,versus,ratio,ratio_low,\
-    ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags,run,as,kernel\n";
+    ratio_high,pairs_or_values,left_out,p,p_in_table,relabelled_p,exact,verdict,flags,unsafe,run,as,kernel\n";
 
 /// How many columns there are ...
-const COLUMNS: usize = 34;
+const COLUMNS: usize = 35;
 
 /// ... and how many of them, the last, tell of which part a line is.
 const OF_PART: usize = 3;
 
 /// A line for each row of the tables and each point of a curve, then one for each exponent; what is unknown is empty.
-pub fn csv(parts: &[Part<'_>], baseline: Option<&str>) -> String {
+pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
+    let basis = basis.into();
     let mut out = String::from(HEAD);
     for part in parts {
         let kernel = part.kernel.unwrap_or_default().to_string();
         let of_part = [part.run.to_string(), part.variant.to_string(), kernel];
-        let found = Found::of(part, baseline);
+        let found = Found::of(part, basis);
         let rows = found.sections.iter().flat_map(|s| s.rows.iter().map(|row| fields(row, s)));
         for line in rows.chain(found.lines().map(|line| line.fields())) {
             push_line(&mut out, line.iter().chain(&of_part));
@@ -271,6 +275,7 @@ fn fields(row: &Row<'_>, section: &Section<'_>) -> Vec<String> {
         c.map(|c| yes(c.exact)).unwrap_or_default(),
         c.map(|c| verdict(c.verdict).to_string()).unwrap_or_default(),
         row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", "),
+        row.risks.join("; "),
     ]
 }
 

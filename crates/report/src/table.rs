@@ -2,7 +2,9 @@
 
 use fsdyno_record::Trial;
 
+use crate::against::Basis;
 use crate::csv::csv;
+use crate::device;
 use crate::error::ReportError;
 use crate::markdown::markdown;
 use crate::original::original;
@@ -81,41 +83,54 @@ pub const MAIL_WIDTH: usize = 72;
 ///
 /// # Errors
 /// Only [`ReportError::Json`], for a record that has no JSON form.
-pub fn table(
+pub fn table<'b>(
     trials: &[Trial],
-    baseline: Option<&str>,
+    basis: impl Into<Basis<'b>>,
     format: Format,
     style: Style,
 ) -> Result<String, ReportError> {
+    let basis = basis.into();
     match format {
-        Format::Text => Ok(text(trials, baseline, style, false)),
-        Format::Mail => Ok(text(trials, baseline, Style { color: false, width: MAIL_WIDTH }, true)),
+        Format::Text => Ok(text(trials, basis, style, false)),
+        Format::Mail => Ok(text(trials, basis, Style { color: false, width: MAIL_WIDTH }, true)),
         Format::Json => json(trials),
         Format::Csv => Ok(csv(&[Part::whole(trials)])),
-        Format::Statistics => Ok(statistics::json(&[Part::whole(trials)], baseline)),
-        Format::StatisticsCsv => Ok(statistics::csv(&[Part::whole(trials)], baseline)),
-        Format::Markdown => Ok(markdown(trials, baseline)),
+        Format::Statistics => Ok(statistics::json(&[Part::whole(trials)], basis)),
+        Format::StatisticsCsv => Ok(statistics::csv(&[Part::whole(trials)], basis)),
+        Format::Markdown => Ok(markdown(trials, basis)),
         Format::Original => original(trials),
     }
 }
 
 /// The parts of a study in a format that tells them apart, and compares nothing across them; none in the others, which
 /// have no place for that.
-pub fn table_of_parts(
+pub fn table_of_parts<'b>(
     parts: &[Part<'_>],
-    baseline: Option<&str>,
+    basis: impl Into<Basis<'b>>,
     format: Format,
 ) -> Option<String> {
+    let basis = basis.into();
     match format {
         Format::Csv => Some(csv(parts)),
-        Format::Statistics => Some(statistics::json(parts, baseline)),
-        Format::StatisticsCsv => Some(statistics::csv(parts, baseline)),
+        Format::Statistics => Some(statistics::json(parts, basis)),
+        Format::StatisticsCsv => Some(statistics::csv(parts, basis)),
         _ => None,
     }
 }
 
+/// The records, each with what gives up durability in it, which is read from its options and is no part of what is
+/// stored.
 fn json(trials: &[Trial]) -> Result<String, ReportError> {
-    let lines: Vec<String> = trials.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    let line = |trial: &Trial| {
+        let mut line = serde_json::to_string(trial)?;
+        let risks = device::risks(trial);
+        if !risks.is_empty() {
+            line.pop();
+            line.push_str(&format!(",\"unsafe\":{}}}", serde_json::to_string(&risks)?));
+        }
+        Ok::<_, ReportError>(line)
+    };
+    let lines: Vec<String> = trials.iter().map(line).collect::<Result<_, _>>()?;
     Ok(format!("[{}]\n", lines.join(",\n")))
 }
 
@@ -198,6 +213,31 @@ mod tests {
                 assert!(cells.iter().all(|cell| known.contains(cell)), "{narrow}");
             }
         }
+    }
+
+    #[test]
+    fn a_heading_speaks_of_no_column_that_is_left_out() {
+        let mut trials = fixture::trials();
+        for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
+            let calls = phase.ops.values().next().cloned().unwrap();
+            phase.ops.insert(fsdyno_record::OpKind::Fsync, calls);
+            phase.unit = Some("deliveries".into());
+        }
+        let heading = |text: &str| {
+            text.lines().find(|line| line.starts_with("dirops create")).unwrap().to_string()
+        };
+        assert_eq!(heading(&text(&trials, 200)), "dirops create (p50, p99: create)");
+        assert_eq!(heading(&text(&trials, 60)), "dirops create");
+        for width in 40..200 {
+            let text = text(&trials, width);
+            let mut lines = text.lines().skip_while(|line| !line.starts_with("dirops create"));
+            let (heading, heads) = (lines.next().unwrap(), lines.next().unwrap());
+            for head in ["p50", "p99"] {
+                assert_eq!(heading.contains(head), heads.contains(head), "{width}: {heads}");
+            }
+        }
+        let markdown = table(&trials, None, Format::Markdown, Style::default()).unwrap();
+        assert!(markdown.contains("### dirops create (p50, p99: create)"), "{markdown}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use fsdyno_record::Trial;
 use unicode_width::UnicodeWidthStr;
 
+use crate::against::Basis;
 use crate::columns::{self, Column, columns, flags};
 use crate::curve::{self, Curve};
 use crate::table::Style;
@@ -16,8 +17,8 @@ const CUT_ASCII: &str = "..";
 
 /// The tables of all sections with what was measured before and the answer after them. In plain
 /// ASCII where a mail wants it.
-pub fn text(trials: &[Trial], baseline: Option<&str>, style: Style, ascii: bool) -> String {
-    let text = Writer { style, ascii, out: String::new() }.write(trials, baseline);
+pub fn text(trials: &[Trial], basis: Basis<'_>, style: Style, ascii: bool) -> String {
+    let text = Writer { style, ascii, out: String::new() }.write(trials, basis);
     if ascii { plain(&text) } else { text }
 }
 
@@ -28,8 +29,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(mut self, trials: &[Trial], baseline: Option<&str>) -> String {
-        let sections = view::sections(trials, baseline);
+    fn write(mut self, trials: &[Trial], basis: Basis<'_>) -> String {
+        let sections = view::sections(trials, basis);
         for sentence in promise::broken(trials) {
             self.paragraph(&sentence, "  ");
             self.line("");
@@ -72,7 +73,7 @@ impl Writer {
             self.line("No trial succeeded.");
             self.line("");
         } else {
-            self.paragraph(&answer::sentences(&sections, baseline).join(" "), "");
+            self.paragraph(&answer::sentences(&sections, basis.baseline).join(" "), "");
             self.line("");
         }
         self.legend(&sections, &used, &dropped);
@@ -134,12 +135,10 @@ impl Writer {
         widths: &[usize],
     ) {
         let mut title = section.title();
-        if let Some(op) = section.latency_note() {
-            title.push_str(&format!(" (p50, p99: {op})"));
-        }
+        let columns: Vec<&Column> = columns.iter().filter(|c| shown.contains(&c.drop)).collect();
+        title.push_str(&columns::latency_note(section, &columns));
         let title = self.paint("1", &title);
         self.line(&title);
-        let columns: Vec<&Column> = columns.iter().filter(|c| shown.contains(&c.drop)).collect();
         let slots = columns::slots(&columns, shown);
         let mark = if self.ascii { CUT_ASCII } else { CUT };
         let heads = columns.iter().map(|c| (c.head.as_str(), c.left));

@@ -8,15 +8,15 @@ use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{OpKind, Repeats, Trial};
 use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::measure::seconds;
-use fsdyno_stats::validity::{self, Flag};
+use fsdyno_stats::validity::Flag;
 use fsdyno_stats::{Histogram, Summary};
 
-use crate::against::{self, Ratio};
+use crate::against::{self, Basis, Ratio, Standing};
 use crate::ages::{self, Pair};
 use crate::curve::Curve;
 use crate::device;
 use crate::measure::Measure;
-use crate::number::clean;
+use crate::number::{clean, difference};
 use crate::pairing::How;
 use crate::unfinished::unfinished;
 
@@ -44,10 +44,14 @@ pub struct Section<'a> {
     pub measure: Measure,
     /// What ratios are taken to: `best`, or the label of the baseline.
     pub versus: String,
-    /// In the order of the trials.
+    /// In the order of the trials, those that give up durability after the others.
     pub rows: Vec<Row<'a>>,
     /// Those rows that differ in the age of their file system alone.
     pub aged: Vec<Pair>,
+    /// The least difference that matters, relative.
+    pub least: f64,
+    /// The p-values of the pairs that would have been shown if another row were the best.
+    pub unshown: Vec<f64>,
 }
 
 /// One file system in one phase.
@@ -87,14 +91,27 @@ pub struct Row<'a> {
     /// Whether the geometric mean of its times is the least of several rows with several trials:
     /// single trials rank nobody.
     pub best: bool,
-    /// What is wrong with any of its trials, the gravest first.
+    /// What is wrong with its trials, the gravest first.
     pub flags: Vec<Flag>,
+    /// Why what it acknowledged may be lost at a power cut, a sentence for each option; none of most.
+    pub risks: Vec<String>,
 }
 
 impl<'a> Row<'a> {
     /// The label that the user gave or that its spec has.
     pub fn label(&self) -> &'a str {
         self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
+    }
+
+    /// Whether what it acknowledged as durable is.
+    pub fn is_safe(&self) -> bool {
+        self.risks.is_empty()
+    }
+
+    /// The name where no flag stands with it: a chart's.
+    pub fn marked_name(&self) -> String {
+        let mark = if self.is_safe() { String::new() } else { format!("{} ", Flag::Unsafe) };
+        mark + &self.name
     }
 
     /// The name in a sentence, where its commas would part it: `ext4 (ssd-sata, 4 threads)`.
@@ -147,26 +164,26 @@ impl Section<'_> {
 /// [`crate::curve`]'s), in the order of the trials: a caller that wants
 /// the user's order hands the trials in that order. Ratios are taken to the label of the baseline,
 /// or to the best of each section.
-pub fn sections<'a>(trials: &'a [Trial], baseline: Option<&str>) -> Vec<Section<'a>> {
-    sections_of(trials.iter().filter(|trial| !crate::curve::is_point(trial)), baseline)
+pub fn sections<'a, 'b>(trials: &'a [Trial], basis: impl Into<Basis<'b>>) -> Vec<Section<'a>> {
+    sections_of(trials.iter().filter(|trial| !crate::curve::is_point(trial)), basis)
 }
 
 /// The sections of these trials, whatever they are.
-pub fn sections_of<'a>(
+pub fn sections_of<'a, 'b>(
     trials: impl Iterator<Item = &'a Trial>,
-    baseline: Option<&str>,
+    basis: impl Into<Basis<'b>>,
 ) -> Vec<Section<'a>> {
     let trials = distinct(trials);
-    sections_named(&trials, &Names::of(trials.iter().copied()), baseline)
+    sections_named(&trials, &Names::of(trials.iter().copied()), basis.into())
 }
 
 /// The same of trials that are each there once, with the rows' names as they are among more of them.
 pub fn sections_named<'a>(
     trials: &[&'a Trial],
     rows: &Names,
-    baseline: Option<&str>,
+    basis: Basis<'_>,
 ) -> Vec<Section<'a>> {
-    let mut sections = unadjusted(trials, rows, baseline, None);
+    let mut sections = unadjusted(trials, rows, basis, None);
     against::adjust_all(&mut sections);
     sections
 }
@@ -176,7 +193,7 @@ pub fn sections_named<'a>(
 pub fn unadjusted<'a>(
     trials: &[&'a Trial],
     rows: &Names,
-    baseline: Option<&str>,
+    basis: Basis<'_>,
     measure: Option<Measure>,
 ) -> Vec<Section<'a>> {
     let names = Names::of(trials.iter().copied());
@@ -203,7 +220,7 @@ pub fn unadjusted<'a>(
     let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
     let section = |(workload, phase, of)| {
-        let asked = Asked { baseline, measure };
+        let asked = Asked { basis, measure };
         section(workload, phase, by_name(of, rows), &asked)
     };
     groups.into_iter().filter_map(section).collect()
@@ -211,7 +228,7 @@ pub fn unadjusted<'a>(
 
 /// What a section's rows are held against, and by what if not by the usual.
 struct Asked<'b> {
-    baseline: Option<&'b str>,
+    basis: Basis<'b>,
     measure: Option<Measure>,
 }
 
@@ -231,7 +248,7 @@ fn section<'a>(
     groups: Vec<Group<'a>>,
     asked: &Asked<'_>,
 ) -> Option<Section<'a>> {
-    let baseline = asked.baseline;
+    let basis = asked.basis;
     let trials: Runs<'a> = groups.iter().flat_map(|group| group.trials.iter().copied()).collect();
     let main_op = main_op(&trials);
     let unit = trials.iter().find_map(|(_, phase)| phase.unit.clone());
@@ -240,22 +257,40 @@ fn section<'a>(
     let shown = Shown { main_op, latency_op, unit: unit.as_deref(), measure };
     let mut rows: Vec<Row<'a>> =
         groups.into_iter().filter_map(|group| row(group, &shown)).collect();
+    rows.sort_by_key(|row| !row.is_safe());
     let first = rows.first()?;
     let several = rows.len() > 1 && first.returned.n > 1;
     let best = against::best(&rows, measure);
     let best = best.and_then(|best| rows.iter().position(|row| std::ptr::eq(row, best)));
-    let all = against::ratios(&rows, baseline, measure);
+    let all = against::ratios(&rows, basis, measure);
     for (index, (row, against)) in rows.iter_mut().zip(all).enumerate() {
         row.ratio = against.as_ref().map(|against| against.ratio);
         row.base = against.as_ref().map(|against| against.base);
         (row.comparison, row.how) = against.and_then(|against| against.comparison).unzip();
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
-    let aged = ages::pairs(&rows, measure);
-    let versus = clean(baseline.unwrap_or("best"));
+    for (row, noisy) in against::noisy(&rows).into_iter().enumerate() {
+        // It is the last of all flags.
+        rows[row].flags.extend(noisy.then_some(Flag::Noisy));
+    }
+    let aged = ages::pairs(&rows, measure, basis.least);
+    let unshown = against::unshown(&rows, basis, &aged, measure);
+    let versus = clean(basis.baseline.unwrap_or("best"));
     let phase = clean(phase);
     let unit = unit.map(|unit| clean(&unit));
-    Some(Section { workload, phase, main_op, unit, latency_op, measure, versus, rows, aged })
+    Some(Section {
+        workload,
+        phase,
+        main_op,
+        unit,
+        latency_op,
+        measure,
+        versus,
+        rows,
+        aged,
+        least: basis.least,
+        unshown,
+    })
 }
 
 /// One op in so many must be on names for a phase to be metadata work.
@@ -361,13 +396,11 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let measured = values.and_then(summary).unwrap_or(returned);
     let first = trials.first()?.0;
     let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
-    let mut flags: Vec<Flag> =
-        trials.iter().flat_map(|(trial, phase)| device::flags(trial, phase)).collect();
-    if validity::noisy(durable.as_ref().unwrap_or(&returned)) {
-        flags.push(Flag::Noisy);
-    }
-    flags.sort();
-    flags.dedup();
+    let flags = device::flags(&trials);
+    let mut risks: Vec<String> =
+        trials.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
+    risks.sort();
+    risks.dedup();
     let kind = clean(kind);
     let latency = shown.latency_op.and_then(|kind| merged(&trials, kind));
     Some(Row {
@@ -388,6 +421,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         ratio: None,
         best: false,
         flags,
+        risks,
     })
 }
 
@@ -450,10 +484,18 @@ pub fn verdicts(trials: &[Trial]) -> Vec<String> {
 pub const OPEN: &str = "The 95 % interval of this ratio includes 1, or chance may have made it among so many (Holm), so \
      these trials do not tell the two apart; more seeds (--repeat N) narrow it.";
 
-/// Whether some ratio is left open.
-pub fn has_open(sections: &[Section<'_>]) -> bool {
+/// What `=` before a ratio says.
+pub fn same(least: f64) -> String {
+    format!(
+        "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
+        difference(least)
+    )
+}
+
+/// Whether some ratio stands so.
+pub fn has(sections: &[Section<'_>], standing: Standing) -> bool {
     let mut ratios = sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
-    ratios.any(|ratio| ratio.open)
+    ratios.any(|ratio| ratio.standing == standing)
 }
 
 /// Every flag that some row has, the gravest first.

@@ -238,9 +238,14 @@ impl Comparison {
 /// faster or slower whose is not below 5 %. "Same" stands: it was not claimed by a small p. What
 /// has no p (a single value, or nothing that varied) was not tested and is not counted. The
 /// intervals stay those of each comparison alone.
-pub fn adjust(table: &mut [Comparison]) {
+///
+/// `unshown` are p-values of comparisons that the same data could have put into the table: where the
+/// base is chosen because it came out best, every pair of rows belongs to the family, whichever of
+/// them is shown.
+pub fn adjust(table: &mut [Comparison], unshown: &[f64]) {
     let tested: Vec<&mut Comparison> = table.iter_mut().filter(|c| c.p.is_some()).collect();
-    let p: Vec<f64> = tested.iter().map(|c| c.p.unwrap_or(1.0)).collect();
+    let mut p: Vec<f64> = tested.iter().map(|c| c.p.unwrap_or(1.0)).collect();
+    p.extend(unshown);
     for (comparison, p) in tested.into_iter().zip(holm(&p)) {
         comparison.p_in_table = Some(p);
         *comparison = comparison.judged();
@@ -379,13 +384,15 @@ mod tests {
         let single = paired(&[(1.0, 2.0)]).unwrap();
         let exact = paired(&[(1.0, 2.0); 3]).unwrap();
         table.extend([single, exact]);
-        adjust(&mut table);
+        adjust(&mut table, &[]);
         assert!(table[..20].iter().all(|c| c.verdict == Verdict::Unknown), "{:?}", table[0]);
         assert!((table[0].p_in_table.unwrap() - 0.6).abs() < 1e-4);
         assert_eq!((table[20], table[21]), (single, exact), "what was not tested stays");
         let mut one = [alone, single, exact];
-        adjust(&mut one);
+        adjust(&mut one, &[]);
         assert_eq!(one[0].verdict, Verdict::Slower);
+        adjust(&mut one, &[alone.p.unwrap()]);
+        assert_eq!(one[0].verdict, Verdict::Unknown, "what might have been shown is counted");
         let test = |p, least| Some(Permutation { p, exact: true, least });
         assert_eq!(alone.relabelled(test(0.06, 0.01)).verdict, Verdict::Unknown);
         assert_eq!(alone.relabelled(test(0.06, 0.01)).regressed(), None);

@@ -6,6 +6,7 @@ pub mod consistency;
 pub mod describe;
 pub mod drift;
 pub mod estimate;
+mod flag;
 pub mod growth;
 pub mod histogram;
 pub mod holm;

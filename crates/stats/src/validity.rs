@@ -1,9 +1,11 @@
 //! Whether a result is what it seems, judged from the record of a phase alone.
 
-use fsdyno_record::plan::IssuerPlan;
+use fsdyno_record::plan::{AccelPlan, IssuerPlan};
 use fsdyno_record::trial::{Phase, Trial};
 use fsdyno_record::{Nanos, OpKind};
 
+use crate::compare::Comparison;
+pub use crate::flag::{Bearing, Flag};
 use crate::interval::Summary;
 
 /// Share of the elapsed time above which the instrument, not the file system, may be what was
@@ -17,6 +19,9 @@ pub const SHORTEST_ON_HOST: Nanos = Nanos(500_000_000);
 /// Virtual time has no jitter, so the lab may go lower, but periodic work (jbd2, write-back) must
 /// still be small beside a phase: the least time that pyperf lets a sample take (`--min-time`).
 pub const SHORTEST_IN_LAB: Nanos = Nanos(100_000_000);
+
+/// Share of the elapsed time above which a phase in the lab is CPU time and hardly anything else.
+pub const CPU_LIMIT: f64 = 0.90;
 
 /// Relative standard deviation above which pyperf warns that a benchmark is unstable.
 pub const NOISE_LIMIT: f64 = 0.10;
@@ -40,189 +45,63 @@ pub struct DeviceSpeed {
     pub write: f64,
 }
 
-/// A reason not to take a number at face value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Flag {
-    /// The file system's own check, or the comparison of what is on disk, found a fault.
-    CheckFailed,
-    /// The ops were never issued: the times are the instrument's own.
-    NoCalls,
-    /// A process did the file system's work, and not the kernel.
-    UserSpace,
-    /// Work was done but the device saw none of it.
-    Cached,
-    /// More bytes passed in the time than the device can pass.
-    AboveDeviceSpeed,
-    /// The phase was to begin with cold caches and found warm ones.
-    NotCold,
-    /// It could not be shown that the device's own cache was empty.
-    NotDurable,
-    /// The phase returned too soon to mean anything.
-    TooShort,
-    /// The instrument took over [`INSTRUMENT_LIMIT`] of the time.
-    InstrumentBound,
-    /// The repeats scatter by more than [`NOISE_LIMIT`] of their mean, or leave it unknown by more than
-    /// [`INTERVAL_LIMIT`].
-    Noisy,
-}
+/// One phase as one trial ran it.
+pub type Run<'a> = (&'a Trial, &'a Phase);
 
-impl Flag {
-    /// Every flag, the gravest first.
-    pub const ALL: &[Flag] = &[
-        Flag::CheckFailed,
-        Flag::NoCalls,
-        Flag::UserSpace,
-        Flag::Cached,
-        Flag::AboveDeviceSpeed,
-        Flag::NotCold,
-        Flag::NotDurable,
-        Flag::TooShort,
-        Flag::InstrumentBound,
-        Flag::Noisy,
-    ];
-
-    /// The words in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Flag::CheckFailed => "CHECK FAILED",
-            Flag::NoCalls => "NO CALLS",
-            Flag::UserSpace => "USER SPACE",
-            Flag::Cached => "CACHED",
-            Flag::AboveDeviceSpeed => "ABOVE DEVICE SPEED",
-            Flag::NotCold => "NOT COLD",
-            Flag::NotDurable => "NOT DURABLE",
-            Flag::TooShort => "TOO SHORT",
-            Flag::InstrumentBound => "INSTRUMENT-BOUND",
-            Flag::Noisy => "NOISY",
-        }
-    }
-
-    /// What it means, in a sentence.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Flag::CheckFailed => {
-                "The file system's own check or the verification found a fault; the numbers of \
-                 this trial count for nothing."
-            }
-            Flag::NoCalls => {
-                "The ops were made up but never issued (--issuer null): every time and rate here is \
-                 the cost of the instrument itself, of no file system."
-            }
-            Flag::UserSpace => {
-                "A process did the file system's work (FUSE), and not the kernel: it is shown beside \
-                 the others, and no claim about a kernel is ever judged by it."
-            }
-            Flag::Cached => {
-                "The work never reached the device: no request was counted up to the last time \
-                 stamp, so this is the speed of memory."
-            }
-            Flag::AboveDeviceSpeed => {
-                "More bytes were written or read in the time than the device can pass at its best, so \
-                 part of them stayed in memory (or was compressed): this is not the speed of the \
-                 device. Use more bytes than memory caches, or look at the time to durable."
-            }
-            Flag::NotCold => {
-                "The workload wanted cold caches before this phase (a remount, or caches dropped), \
-                 but that could not be done here: the phase found in memory what the one before \
-                 had left, and disks may look as fast as memory. Run as root, or in the lab \
-                 (--on lab)."
-            }
-            Flag::NotDurable => {
-                "It could not be shown that the device's own cache was empty at the end, so there \
-                 is no time to durable."
-            }
-            Flag::TooShort => {
-                "The phase returned in under 0.5 s (0.1 s of virtual time in the lab), so what it \
-                 costs to begin weighs too much, and work that comes by timer (the journal every \
-                 5 s, write-back) may fall in or out of it. Give it more to do: more files, more \
-                 bytes (fsdyno show workload NAME)."
-            }
-            Flag::InstrumentBound => {
-                "fsdyno's own work (serving the modelled disk, keeping histograms) took more than \
-                 3 % of the elapsed time of a trial, so differences of that size mean nothing; \
-                 larger ones, CPU times and request counts stand. More files than memory caches \
-                 (--set files=N) or a slower disk make its share smaller."
-            }
-            Flag::Noisy => {
-                "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % \
-                 of their mean: look at the interval before the mean, and repeat with more seeds \
-                 (--repeat N) to narrow it."
-            }
-        }
-    }
-}
-
-/// How a flag bears on a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bearing {
-    /// No verdict is given: what was compared is not what was asked for.
-    Forbids,
-    /// A verdict is given, and the flag named with it: no interval answers for what it says.
-    Weakens,
-    /// It is in the interval already, or says nothing of the times that are compared.
-    None,
-}
-
-impl Flag {
-    /// How it bears on verdicts: the one list that tables, answers and comparisons go by.
-    pub fn bearing(self) -> Bearing {
-        match self {
-            Flag::CheckFailed | Flag::NoCalls => Bearing::Forbids,
-            Flag::UserSpace
-            | Flag::Cached
-            | Flag::AboveDeviceSpeed
-            | Flag::NotCold
-            | Flag::TooShort
-            | Flag::InstrumentBound => Bearing::Weakens,
-            // Without a time to durable that to returned is compared, and said to be.
-            Flag::NotDurable | Flag::Noisy => Bearing::None,
-        }
-    }
-
-    /// Whether no verdict may be given of values that bear it.
-    pub fn forbids_verdict(self) -> bool {
-        self.bearing() == Bearing::Forbids
-    }
-
-    /// Whether it is to be named with a verdict.
-    pub fn weakens_verdict(self) -> bool {
-        self.bearing() != Bearing::None
-    }
-}
-
-impl std::fmt::Display for Flag {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The flags of one phase of a trial, the gravest first; of a device whose speed is not known.
-pub fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
-    flags_on(trial, phase, None)
-}
-
-/// The flags of one phase of a trial on a device of this speed, the gravest first.
-pub fn flags_on(trial: &Trial, phase: &Phase, speed: Option<DeviceSpeed>) -> Vec<Flag> {
-    let virtual_time = matches!(trial.conditions.venue.as_str(), "lab" | "model");
-    let shortest = if virtual_time { SHORTEST_IN_LAB } else { SHORTEST_ON_HOST };
+/// The flags of repeats of one phase, the gravest first. What is wrong in kind with any of them flags all; what is a
+/// matter of size (too short, the instrument's share, the CPU's) is judged by their sum, as it is their mean that is
+/// shown. `speed` says how fast the device of a trial is, where that is known.
+///
+/// [`Flag::Unsafe`] and [`Flag::Noisy`] are not judged here: the one by the options of a plan, the other by what the
+/// trials are compared with.
+pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSpeed>) -> Vec<Flag> {
+    let any =
+        |of: &dyn Fn(&Trial, &Phase) -> bool| runs.iter().any(|(trial, phase)| of(trial, phase));
+    let issued = |trial: &Trial| trial.plan.issuer != IssuerPlan::Null;
     let judge = |flag: &Flag| match flag {
-        Flag::CheckFailed => check_failed(trial),
-        Flag::NoCalls => trial.plan.issuer == IssuerPlan::Null,
-        Flag::UserSpace => trial.conditions.userspace,
+        Flag::CheckFailed => any(&|trial, _| check_failed(trial)),
+        Flag::NoCalls => any(&|trial, _| !issued(trial)),
+        Flag::UserSpace => any(&|trial, _| trial.conditions.userspace),
         // What was never issued cannot reach a device.
-        Flag::Cached => cached(phase) && trial.plan.issuer != IssuerPlan::Null,
-        Flag::AboveDeviceSpeed => {
-            let issued = trial.plan.issuer != IssuerPlan::Null;
-            issued && speed.is_some_and(|speed| above_device_speed(phase, speed))
-        }
-        Flag::NotCold => not_cold(trial, phase),
-        Flag::NotDurable => phase.durable_ns.is_none(),
-        Flag::TooShort => phase.returned_ns < shortest,
-        Flag::InstrumentBound => instrument_share(phase) > INSTRUMENT_LIMIT,
-        // A matter of several trials; see `noisy`.
-        Flag::Noisy => false,
+        Flag::Cached => any(&|trial, phase| cached(phase) && issued(trial)),
+        Flag::AboveDeviceSpeed => any(&|trial, phase| {
+            issued(trial)
+                && speed(trial, phase).is_some_and(|speed| above_device_speed(phase, speed))
+        }),
+        Flag::NotCold => any(&not_cold),
+        Flag::NotDurable => any(&|_, phase| phase.durable_ns.is_none()),
+        Flag::TooShort => too_short(runs),
+        Flag::InstrumentBound => instrument_share(runs) > INSTRUMENT_LIMIT,
+        Flag::CpuBound => shared(runs, by_instructions) > CPU_LIMIT,
+        Flag::Unsafe | Flag::Noisy => false,
     };
     Flag::ALL.iter().copied().filter(judge).collect()
+}
+
+/// Whether repeats return too soon on average.
+fn too_short(runs: &[Run<'_>]) -> bool {
+    let shortest = |trial: &Trial| match trial.conditions.venue.as_str() {
+        "lab" | "model" => SHORTEST_IN_LAB,
+        _ => SHORTEST_ON_HOST,
+    };
+    let least: u64 = runs.iter().map(|(trial, _)| shortest(trial).0).sum();
+    runs.iter().map(|(_, phase)| phase.returned_ns.0).sum::<u64>() < least
+}
+
+/// What repeats spent on something, as a share of the time that all of them took.
+fn shared(runs: &[Run<'_>], on: impl Fn(&Trial, &Phase) -> Nanos) -> f64 {
+    let spent: f64 = runs.iter().map(|(trial, phase)| on(trial, phase).seconds()).sum();
+    let all: f64 = runs.iter().map(|(_, phase)| elapsed(phase).seconds()).sum();
+    if spent == 0.0 { 0.0 } else { spent / all }
+}
+
+/// CPU time that is a count of instructions: that of the lab's emulated processor, of the threads that issue the calls
+/// and of the kernel's own.
+fn by_instructions(trial: &Trial, phase: &Phase) -> Nanos {
+    if trial.plan.lab().is_none_or(|lab| lab.accel == AccelPlan::Kvm) {
+        return Nanos(0);
+    }
+    Nanos(phase.cpu_ns.0 + phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>())
 }
 
 /// Whether repeats scatter too much, or are too few for how they scatter, to be read as one number.
@@ -230,6 +109,11 @@ pub fn noisy(summary: &Summary) -> bool {
     let size = summary.mean.abs();
     summary.sd.is_some_and(|sd| sd > NOISE_LIMIT * size)
         || summary.half_width.is_some_and(|half| half > INTERVAL_LIMIT * size)
+}
+
+/// Whether a ratio is known to a part of it: half its 95 % interval is at most [`INTERVAL_LIMIT`].
+pub fn well_known(ratio: &Comparison) -> bool {
+    ratio.interval.is_some_and(|(low, high)| (high / low).sqrt() - 1.0 <= INTERVAL_LIMIT)
 }
 
 /// Whether a phase passed more bytes up to its last stamp ([`elapsed`]) than the device could have,
@@ -248,11 +132,15 @@ pub fn elapsed(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
 
-/// CPU time of the disk's server, of the engine's own work and of the sampler as a share of [`elapsed`].
-pub fn instrument_share(phase: &Phase) -> f64 {
+/// CPU time of the disk's server, of the engine's own work and of the sampler.
+fn instrument(phase: &Phase) -> Nanos {
     let it = &phase.instrument;
-    let cost = it.server_cpu_ns + it.engine_ns + it.sampler_cpu_ns;
-    if cost.0 == 0 { 0.0 } else { cost.seconds() / elapsed(phase).seconds() }
+    it.server_cpu_ns + it.engine_ns + it.sampler_cpu_ns
+}
+
+/// The instrument's CPU time as a share of [`elapsed`], over all repeats of a phase.
+pub fn instrument_share(runs: &[Run<'_>]) -> f64 {
+    shared(runs, |_, phase| instrument(phase))
 }
 
 fn check_failed(trial: &Trial) -> bool {
@@ -286,10 +174,18 @@ fn changes(kind: OpKind) -> bool {
 mod tests {
     use super::*;
     use fsdyno_record::Bytes;
-    use fsdyno_record::plan::{MediumPlan, Plan, VerifyMode, WorkloadPlan};
+    use fsdyno_record::plan::{DiskPlan, LabPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan};
     use fsdyno_record::trial::{
         CheckReport, Conditions, Device, Gap, Host, Measured, OpStats, Outcome,
     };
+
+    fn flags(trial: &Trial, phase: &Phase) -> Vec<Flag> {
+        super::flags(&[(trial, phase)], |_, _| None)
+    }
+
+    fn flags_on(trial: &Trial, phase: &Phase, speed: Option<DeviceSpeed>) -> Vec<Flag> {
+        super::flags(&[(trial, phase)], |_, _| speed)
+    }
 
     fn trial(venue: &str) -> Trial {
         Trial {
@@ -299,6 +195,7 @@ mod tests {
             lab: Default::default(),
             seed: 1,
             repeats: None,
+            row: None,
             deadline_ns: None,
             version: String::new(),
             outcome: Outcome::Ok,
@@ -398,6 +295,56 @@ mod tests {
         assert_eq!(flags(&trial("lab"), &short), []);
         let shorter = Phase { returned_ns: Nanos(99_999_999), ..sound() };
         assert_eq!(flags(&trial("lab"), &shorter), [Flag::TooShort]);
+    }
+
+    #[test]
+    fn one_short_trial_among_long_ones_is_not_too_short() {
+        let host = trial("host");
+        let phase = |ns| Phase { returned_ns: Nanos(ns), ..sound() };
+        let of = |times: &[u64]| {
+            let phases: Vec<Phase> = times.iter().map(|ns| phase(*ns)).collect();
+            let runs: Vec<Run<'_>> = phases.iter().map(|phase| (&host, phase)).collect();
+            super::flags(&runs, |_, _| None)
+        };
+        assert_eq!(of(&[1_440_000_000, 499_999_999, 900_000_000]), []);
+        assert_eq!(of(&[500_000_000, 499_999_999, 499_999_999]), [Flag::TooShort]);
+    }
+
+    #[test]
+    fn the_instrument_is_judged_by_its_share_of_all_repeats() {
+        let lab = trial("lab");
+        let taken = |ns| {
+            let mut phase = sound();
+            phase.instrument.server_cpu_ns = Nanos(ns);
+            phase
+        };
+        let of = |one: u64, other: u64| {
+            let phases = [taken(one), taken(other)];
+            super::flags(&[(&lab, &phases[0]), (&lab, &phases[1])], |_, _| None)
+        };
+        assert_eq!(of(80_000_000, 0), []);
+        assert_eq!(of(80_000_000, 60_000_000), [Flag::InstrumentBound]);
+    }
+
+    #[test]
+    fn what_is_nearly_all_instructions_says_so_in_the_lab_alone() {
+        let mut lab = trial("lab");
+        lab.plan.medium = MediumPlan::Lab(LabPlan::new(
+            DiskPlan { name: "instant".into(), spec: Default::default() },
+            Bytes(1 << 30),
+            "6.1.0",
+        ));
+        let mut phase = sound();
+        phase.cpu_ns = Nanos(1_000_000_000);
+        phase.kernel_cpu_ns = [("kworker".to_string(), Nanos(800_000_000))].into();
+        assert_eq!(flags(&lab, &phase), []);
+        phase.kernel_cpu_ns = [("kworker".to_string(), Nanos(800_000_001))].into();
+        assert_eq!(flags(&lab, &phase), [Flag::CpuBound]);
+        assert_eq!(flags(&trial("host"), &phase), []);
+        if let MediumPlan::Lab(plan) = &mut lab.plan.medium {
+            plan.accel = AccelPlan::Kvm;
+        }
+        assert_eq!(flags(&lab, &phase), []);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod ages;
 mod config;
 mod device_rows;
 pub mod file;
+pub mod full_scale;
 pub mod input;
 pub mod judge;
 mod lab_rows;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded;
 use fsdyno_record::lines::{self, FILE as RECORDS};
-use fsdyno_record::plan::Plan;
 use fsdyno_record::series::Series;
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_record::units::counted;
@@ -28,8 +27,6 @@ use crate::store::{Store, StoreError};
 pub struct Merged {
     /// The trials, in the order of the schedule, and as they now lie in the folder.
     pub trials: Vec<Trial>,
-    /// A plan of each cell that has a trial, in the order of the table.
-    pub plans: Vec<Plan>,
     /// The file system that ratios are taken to, if one was named.
     pub baseline: Option<String>,
     /// What is missing, share by share; empty if nothing is.
@@ -240,7 +237,6 @@ fn put_together(
     let (known, over_time) = (by_trial(&sources), over_time(&sources));
     let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut copies, mut series) = (Vec::new(), Vec::new());
-    let mut plans: BTreeMap<usize, Plan> = BTreeMap::new();
     for (place, planned) in whole.trials.iter().enumerate() {
         let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
         match choose(candidates)? {
@@ -249,8 +245,9 @@ fn put_together(
                     trial.outcome == Outcome::Ok && *folder != store.folder()
                 };
                 twice += candidates.iter().filter(good).count().saturating_sub(1);
-                plans.entry(planned.cell).or_insert_with(|| trial.plan.clone());
                 let mut merged = trial.clone();
+                // The rows of the one command, whichever share knew them.
+                merged.row = u32::try_from(planned.cell).ok();
                 let of = candidates.iter().find(|(_, one)| std::ptr::eq(*one, trial));
                 if let Some((folder, _)) = of.filter(|(folder, _)| *folder != store.folder()) {
                     copies.extend(logs::plan(&mut merged, folder, store.folder())?);
@@ -270,8 +267,8 @@ fn put_together(
     whole.write(store.folder())?;
     store.replace(trials.clone(), &series)?;
     let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());
-    let (torn, plans) = (torn.collect(), plans.into_values().collect());
-    Ok(Merged { trials, plans, baseline: whole.baseline, missing, twice, torn })
+    let torn = torn.collect();
+    Ok(Merged { trials, baseline: whole.baseline, missing, twice, torn })
 }
 
 fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {

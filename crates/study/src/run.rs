@@ -1,5 +1,6 @@
 //! Runs a schedule through a venue: some trials side by side, each stored as it ends.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -142,10 +143,12 @@ pub fn run(
     may_join(cells, venue, store.trials())?;
     let there = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
     let (steps, skipped) = steps(schedule, cells, store);
+    let rows = rows(cells, store.trials());
     let floor = Floor {
         venue,
         runner,
         steps: &steps,
+        rows: &rows,
         next: AtomicUsize::new(0),
         store: Mutex::new(store),
         refused: Mutex::default(),
@@ -217,6 +220,28 @@ fn steps(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<Step>, usize)
     (steps, skipped)
 }
 
+/// The row of each plan and label in the folder's table.
+type Rows = BTreeMap<(String, String), u32>;
+
+fn row_of(plan: &Plan) -> (String, String) {
+    (plan.hash.clone(), plan.label.clone())
+}
+
+/// The rows of all cells: those that earlier commands named keep theirs, the others come after them, in the order of this
+/// command.
+fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
+    let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
+    let mut rows: Rows = known.collect();
+    let mut next = rows.values().max().map_or(0, |last| last + 1);
+    for cell in cells {
+        rows.entry(row_of(&cell.plan)).or_insert_with(|| {
+            next += 1;
+            next - 1
+        });
+    }
+    rows
+}
+
 /// Whether it is stored already that a job is skipped for this reason.
 fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
     stored.iter().any(|known| {
@@ -231,6 +256,7 @@ struct Floor<'a> {
     venue: &'a dyn Venue,
     runner: &'a Runner<'a>,
     steps: &'a [Step],
+    rows: &'a Rows,
     next: AtomicUsize,
     store: Mutex<&'a mut Store>,
     refused: Mutex<Refused>,
@@ -314,6 +340,7 @@ impl Floor<'_> {
     fn store(&self, mut trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
         let outcome = trial.outcome;
         trial.host.build = self.runner.build.cloned();
+        trial.row = self.rows.get(&row_of(&trial.plan)).copied();
         lock(&self.store).append(trial, series)?;
         let mut summary = lock(&self.summary);
         match outcome {
@@ -359,6 +386,7 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
         lab_id: None,
         lab: Default::default(),
         seed: job.seed,
+        row: None,
         repeats: None,
         version: env!("CARGO_PKG_VERSION").to_string(),
         deadline_ns: Some(job.deadline).filter(|given| *given != USUAL_DEADLINE),

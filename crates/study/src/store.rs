@@ -343,6 +343,7 @@ pub(crate) mod tests {
             seed: 1,
             repeats: None,
             version: "0".into(),
+            row: None,
             deadline_ns: None,
             outcome,
             reason: None,

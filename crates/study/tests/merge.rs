@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::plan::{DiskPlan, IssuerPlan, LabPlan, MediumPlan, VerifyMode, WorkloadPlan};
@@ -58,6 +59,7 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
         seed: slot.seed,
         repeats: None,
         version: "1".into(),
+        row: None,
         deadline_ns: None,
         outcome: Outcome::Ok,
         reason: None,
@@ -165,8 +167,9 @@ fn shares_make_the_whole_in_the_order_of_the_schedule_in_whatever_order_they_are
     let merged = merge(&out, &shares, false).unwrap();
     assert_eq!(without_host(&merged.trials), cluster.whole());
     assert_eq!((merged.missing.as_str(), merged.twice), ("", 0));
-    let labels: Vec<&str> = merged.plans.iter().map(|plan| plan.label.as_str()).collect();
-    assert_eq!(labels, ["a", "b"]);
+    let rows = merged.trials.iter().map(|trial| (trial.row, trial.plan.label.as_str()));
+    let rows: BTreeSet<(Option<u32>, &str)> = rows.collect();
+    assert_eq!(rows.into_iter().collect::<Vec<_>>(), [(Some(0), "a"), (Some(1), "b")]);
     let stored = Store::open(&out).unwrap();
     assert_eq!(stored.trials(), merged.trials);
     let over_time: Vec<Series> = merged.trials.iter().filter_map(series).collect();

@@ -8,6 +8,7 @@
 
 pub mod account;
 pub mod explained;
+pub mod functions;
 pub mod grid;
 pub mod kernel;
 pub mod map;

@@ -7,8 +7,8 @@ use fsdyno_record::mailbox::Stage;
 
 use crate::account::Sum;
 use crate::explained::{Explained, Flat, Phase};
-use crate::kernel::tree::SMALLER;
-use crate::kernel::{Frame, Task};
+use crate::functions::source;
+use crate::kernel::Task;
 use crate::map::Structure;
 
 /// The sentences of a trial, against another of the same workload where there is one.
@@ -21,14 +21,9 @@ pub fn sentences(it: &Explained, other: Option<&Explained>) -> Vec<String> {
             let (at, phase) = (0u16..).zip(&it.phases).find(same)?;
             Some(Side { it, at, phase })
         });
-        out.extend(disk(&here, there.as_ref()));
-        if there.is_none() {
-            out.extend(ran(phase));
-        }
-        if let Some(there) = there {
-            let label = if it.label == there.it.label { "the other" } else { &there.it.label };
-            out.extend(difference(&here, &there, label));
-            out.extend(processor(phase, there.phase, label));
+        match there {
+            Some(there) => out.extend(against(&here, &there)),
+            None => out.extend([disk(&here, None), ran(phase)].into_iter().flatten()),
         }
     }
     out
@@ -135,6 +130,35 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     Some(format!("{}: {what}{}{part}.", here.phase.name, against.unwrap_or_default()))
 }
 
+/// A phase against the other's: how much longer it takes, and then what made the larger part of that, the processor or the
+/// disk, before the other of them.
+fn against(here: &Side<'_>, there: &Side<'_>) -> Vec<String> {
+    let label = if here.it.label == there.it.label { "the other" } else { &there.it.label };
+    let more = |of: &dyn Fn(&Side<'_>) -> Nanos| of(here).0 as f64 - of(there).0 as f64;
+    let took = more(&|side| side.phase.took_ns);
+    let (cpu, disks) = (more(&|side| side.phase.cpu_ns), more(&|side| busy(&side.sums())));
+    let (cpu_told, disk_told) = (
+        format!("the processor runs for {}", signed(cpu)),
+        format!("the disk is busy for {}", signed(disks)),
+    );
+    let by_cpu = cpu.abs() > disks.abs();
+    let (first, then) = if by_cpu { (cpu_told, disk_told) } else { (disk_told, cpu_told) };
+    let lead = format!(
+        "{}: the phase takes {}, with {label} {} ({}); {first}, {then}.",
+        here.phase.name,
+        here.phase.took_ns,
+        there.phase.took_ns,
+        signed(took)
+    );
+    let of_cpu = processor(here.phase, there.phase, label);
+    let of_disk = [difference(here, there), disk(here, Some(there))];
+    let details: Vec<Option<String>> = match by_cpu {
+        true => std::iter::once(of_cpu).chain(of_disk).collect(),
+        false => of_disk.into_iter().chain([of_cpu]).collect(),
+    };
+    std::iter::once(lead).chain(details.into_iter().flatten()).collect()
+}
+
 /// What differs by less is called alike.
 const ALIKE: f64 = 0.01;
 
@@ -143,20 +167,17 @@ const WORTH_NAMING: f64 = 0.2;
 const NAMED: usize = 2;
 
 /// Which structures make the disk busy for longer here than there, or for less long.
-fn difference(here: &Side<'_>, there: &Side<'_>, label: &str) -> Option<String> {
+fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
     let (ours, theirs) = (here.sums(), there.sums());
     let (one, other) = (busy(&ours), busy(&theirs));
     if one.0 == 0 && other.0 == 0 {
         return None;
     }
-    let begin = format!(
-        "{}: the phase takes {}, with {label} {}",
-        here.phase.name, here.phase.took_ns, there.phase.took_ns
-    );
+    let begin = &here.phase.name;
     let more = one.0 as f64 - other.0 as f64;
     let are = if there.phase.any_busy_ns.is_some() { there.disks() } else { here.disks() };
     if more.abs() < ALIKE * one.0.max(other.0) as f64 {
-        return Some(format!("{begin}; {are} busy about as long ({one} against {other})."));
+        return Some(format!("{begin}: {are} busy about as long ({one} against {other})."));
     }
     let none = Sum::default();
     let structures: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
@@ -186,7 +207,7 @@ fn difference(here: &Side<'_>, there: &Side<'_>, label: &str) -> Option<String> 
         true => String::new(),
         false => format!(": {}", named.join(", ")),
     };
-    Some(format!("{begin}; {are} busy for {one} against {other} ({}){of_it}.", signed(more)))
+    Some(format!("{begin}: {are} busy for {one} against {other} ({}){of_it}.", signed(more)))
 }
 
 /// A time with its sign.
@@ -205,57 +226,6 @@ fn times(more: u64, less: u64) -> String {
         (ratio, _) if ratio < 9.95 => format!("{ratio:.1} times"),
         (ratio, _) => format!("{ratio:.0} times"),
     }
-}
-
-/// A function's instructions an op here less those there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The function.
-    pub function: String,
-    /// Its layer here, or there.
-    pub layer: String,
-    /// Instructions an op.
-    pub here: f64,
-    /// The same in the other result.
-    pub there: f64,
-}
-
-impl Difference {
-    /// How many more.
-    pub fn more(&self) -> f64 {
-        self.here - self.there
-    }
-}
-
-/// What the threads that issue ops executed in a phase, function by function, against another's; the
-/// largest difference first. Functions that differ by nothing are left out.
-pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
-    let of = |phase: &Phase| {
-        let ops = phase.ops.max(1) as f64;
-        let mut sums: BTreeMap<String, (String, f64)> = BTreeMap::new();
-        for it in phase.functions.iter().filter(|it| it.task == Task::Ops) {
-            let sum = sums.entry(it.function.clone()).or_insert((it.layer.clone(), 0.0));
-            sum.1 += it.instructions as f64 / ops;
-        }
-        sums
-    };
-    let (here, there) = (of(here), of(there));
-    let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
-    let mut differences: Vec<Difference> = names
-        .into_iter()
-        .map(|name| {
-            let (one, other) = (here.get(name), there.get(name));
-            Difference {
-                function: name.clone(),
-                layer: one.or(other).map(|(layer, _)| layer.clone()).unwrap_or_default(),
-                here: one.map_or(0.0, |(_, own)| *own),
-                there: other.map_or(0.0, |(_, own)| *own),
-            }
-        })
-        .filter(|it| it.more() != 0.0)
-        .collect();
-    differences.sort_by(|a, b| b.more().abs().total_cmp(&a.more().abs()));
-    differences
 }
 
 /// Instructions an op of the threads that issue ops.
@@ -298,43 +268,6 @@ fn ran(phase: &Phase) -> Option<String> {
     ))
 }
 
-/// What functions of a module are called that could not be placed: who calls them says more.
-const UNNAMED: &str = "?";
-
-/// Where a difference comes from is named if at least so much of it does.
-const MOST: f64 = 0.5;
-
-/// Where most of a difference comes from: one function by itself, or the deepest one with all that it calls.
-fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
-    let named = |it: &Difference| it.function != UNNAMED && it.more() / more >= MOST;
-    if let Some(it) = differences(here, there).into_iter().find(named) {
-        return Some(format!(", {:+.0} of them in {}", it.more(), it.function));
-    }
-    let none = Frame::default();
-    let (mut one, mut other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
-    let mut found = None;
-    loop {
-        let names: BTreeSet<&String> = one.below.keys().chain(other.below.keys()).collect();
-        let next = names.into_iter().filter(|name| *name != SMALLER).map(|name| {
-            let of = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
-            let (ours, theirs) =
-                (one.below.get(name).unwrap_or(&none), other.below.get(name).unwrap_or(&none));
-            (of(ours, here.ops) - of(theirs, there.ops), name, ours, theirs)
-        });
-        let next = next.max_by(|a, b| (a.0 / more).total_cmp(&(b.0 / more)));
-        let Some((part, name, ours, theirs)) = next.filter(|next| next.0 / more >= MOST) else {
-            break;
-        };
-        // The way into the kernel explains nothing.
-        let layer = if ours.layer.is_empty() { &theirs.layer } else { &ours.layer };
-        if name != UNNAMED && !matches!(layer.as_str(), "entry" | "user") {
-            found = Some(format!(", {part:+.0} of them in {name} and what it calls"));
-        }
-        (one, other) = (ours, theirs);
-    }
-    found
-}
-
 impl Structure {
     /// The name of several.
     pub fn plural(self) -> &'static str {
@@ -369,6 +302,8 @@ impl Structure {
 mod tests {
     use super::*;
     use crate::account::{Account, Cause, Key};
+    use crate::functions::differences;
+    use crate::kernel::Frame;
 
     fn leaf(own: u64, layer: &str, below: &[(&str, Frame)]) -> Frame {
         let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
@@ -420,22 +355,40 @@ mod tests {
         assert_eq!(
             sentences(&ext3, Some(&ext4)),
             [
-                format!("{alone}; ext3 makes 6.0 times as many as ext4; {part}"),
-                "unlink: the phase takes 2.00 ms, with ext4 2.00 ms; the disk is busy for 1.00 ms against \
-                 400 us (+600 us): +600 us for inode tables (600 seeks against 100)."
+                "unlink: the phase takes 2.00 ms, with ext4 2.00 ms (+0 ns); the disk is busy for +600 us, \
+                 the processor runs for +0 ns."
                     .to_string(),
+                "unlink: the disk is busy for 1.00 ms against 400 us (+600 us): +600 us for inode tables \
+                 (600 seeks against 100)."
+                    .to_string(),
+                format!("{alone}; ext3 makes 6.0 times as many as ext4; {part}"),
                 "unlink: +16.4 % instructions against ext4: +180 an op (1280 against 1100), +180 of them \
                  in ext4_find_entry."
                     .to_string()
             ]
         );
         let back = sentences(&ext4, Some(&ext3));
+        assert!(back[1].contains("(-600 us): -600 us for inode tables (100 seeks against 600)"));
         assert!(
-            back[0].contains("seeks to data") && back[0].contains("makes just as many"),
+            back[2].contains("seeks to data") && back[2].contains("makes just as many"),
             "{back:?}"
         );
-        assert!(back[1].contains("(-600 us): -600 us for inode tables (100 seeks against 600)"));
-        assert!(back[2].contains("-180 of them in ext4_find_entry"), "{back:?}");
+        assert!(back[3].contains("-180 of them in ext4_find_entry"), "{back:?}");
+    }
+
+    #[test]
+    fn the_first_sentence_is_about_the_larger_cause() {
+        let (mut one, other) =
+            (explained("new", (110, 715_000), 9000), explained("old", (100, 710_000), 0));
+        (one.phases[0].took_ns, one.phases[0].cpu_ns) = (Nanos(2_021_000), Nanos(916_000));
+        let said = sentences(&one, Some(&other));
+        assert_eq!(
+            said[0],
+            "unlink: the phase takes 2.02 ms, with old 2.00 ms (+21.0 us); the processor runs for +16.0 us, the \
+             disk is busy for +5.00 us."
+        );
+        assert!(said[1].contains("% instructions against old"), "{said:?}");
+        assert!(said[2].contains("the disk is busy"), "{said:?}");
     }
 
     #[test]
@@ -487,8 +440,8 @@ mod tests {
         let one = explained("ext4", (100, 710_000), 1000);
         assert_eq!(differences(&one.phases[0], &one.phases[0]), []);
         let said = sentences(&one, Some(&one));
-        assert!(said[0].contains("makes just as many as the other result"), "{said:?}");
         assert!(said[1].contains("busy about as long (1.00 ms against 1.00 ms)"), "{said:?}");
-        assert!(said[2].contains("+0.0 % instructions"), "{said:?}");
+        assert!(said[2].contains("makes just as many as the other result"), "{said:?}");
+        assert!(said[3].contains("+0.0 % instructions"), "{said:?}");
     }
 }

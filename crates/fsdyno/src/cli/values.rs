@@ -1,11 +1,13 @@
 //! What the values of options are parsed into, where no other crate has the type.
 
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use fsdyno_record::Count;
 use fsdyno_record::plan::AgePlan;
+use fsdyno_report::{Basis, LEAST};
 use fsdyno_study::Size;
 
 /// A part of a whole, given as a percentage: `3%` and `3` are 0.03.
@@ -58,6 +60,33 @@ pub fn whole<T: TryFrom<u64>>(
             .and_then(|number| T::try_from(number).ok())
             .ok_or_else(|| format!("it is a whole number {bounds}"))
     }
+}
+
+/// From which difference on rows are called better or worse.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Least {
+    /// The least difference that matters, in percent: a smaller one is marked = and makes no winner
+    /// [default: 1%]
+    #[arg(long, value_name = "PERCENT")]
+    pub least_difference: Option<Percent>,
+}
+
+impl Least {
+    /// What rows are measured against.
+    pub fn basis(self, baseline: Option<&str>) -> Basis<'_> {
+        let least = self.least_difference.map_or(LEAST, |Percent(part)| part);
+        Basis { baseline, least }
+    }
+}
+
+/// A folder that is written to: `-`, which means standard output elsewhere, is none.
+pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path == Path::new("-") {
+        true => {
+            Err("it is a folder, and standard output is none; for a folder of this name write ./-")
+        }
+        false => Ok(path),
+    })
 }
 
 /// Formats of other data.

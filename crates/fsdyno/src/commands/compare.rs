@@ -52,6 +52,6 @@ fn read(path: &Path) -> Result<Vec<Trial>, Failure> {
     }
     let mut trials = loaded.trials;
     fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
-    report::in_order(&mut trials, &[]);
+    report::in_order(&mut trials);
     Ok(trials)
 }

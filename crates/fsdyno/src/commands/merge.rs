@@ -19,17 +19,18 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     }
     let merged = fsdyno_study::merge(&merge.out, &merge.shares, merge.partial)?;
     say_what_was_found(&merged);
-    let Merged { mut trials, plans, baseline, missing, .. } = merged;
+    let Merged { mut trials, baseline, missing, .. } = merged;
     let failed = trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count();
     let baseline = merge.baseline.as_deref().or(baseline.as_deref());
     // Of a merge that is not whole the baseline's own trials may be what is missing.
     let baseline = baseline.filter(|name| trials.iter().any(|trial| trial.plan.label == *name));
-    report::in_order(&mut trials, &plans.iter().collect::<Vec<_>>());
+    let basis = merge.least.basis(baseline);
+    report::in_order(&mut trials);
     if !trials.is_empty() {
         let html = merge.out.join(fsdyno_study::store::PAGE);
         let series = report::drawn(&[&merge.out], &trials)?;
-        report::write_html(&html, &trials, &series, baseline)?;
-        report::print(&trials, baseline, merge.format)?;
+        report::write_html(&html, &trials, &series, basis)?;
+        report::print(&trials, basis, merge.format)?;
         say(&format!("report: {}", html.display()));
     }
     if !missing.is_empty() {

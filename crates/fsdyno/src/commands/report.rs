@@ -1,11 +1,12 @@
 //! `fsdyno report`: stored results as a table, as data, as one HTML file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::series::Series;
-use fsdyno_record::{Plan, Trial};
-use fsdyno_report::{Format, Style, load_series, load_why};
+use fsdyno_report::{Basis, Format, Style, load_series, load_why};
 use fsdyno_why::Told;
 
 use crate::cli::Report;
@@ -42,20 +43,34 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
     let baseline = report.baseline.as_deref();
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
-    in_order(&mut trials, &[]);
-    if let Some(path) = &report.html {
-        let beside = (drawn(&report.results, &trials)?, told(&report.results, &trials)?);
-        write_html_with(path, &trials, (&beside.0, &beside.1), baseline)?;
-        say(&format!("report: {}", path.display()));
-    }
+    in_order(&mut trials);
+    let basis = report.least.basis(baseline);
     if let Some(folder) = &report.charts {
         let series = drawn(&report.results, &trials)?;
-        let charts = fsdyno_report::charts(&trials, &series, baseline);
+        let charts = fsdyno_report::charts(&trials, &series, basis);
         super::charts::write(folder, &charts)?;
         say(&format!("charts: {} in {}", charts.len(), folder.display()));
     }
-    print(&trials, baseline, report.format)?;
+    if let Some(path) = &report.html {
+        let (series, told) = (drawn(&report.results, &trials)?, told(&report.results, &trials)?);
+        let page = fsdyno_report::html_with(&trials, &series, &told, basis)?;
+        if page_instead(path, &page)? {
+            return Ok(Exit::Good);
+        }
+    }
+    print(&trials, basis, report.format)?;
     Ok(Exit::Good)
+}
+
+/// Writes the page that `--html` asks for, and says whether it stands on standard output in place of all else.
+pub fn page_instead(path: &Path, page: &str) -> Result<bool, Failure> {
+    if path == Path::new("-") {
+        output::data(page)?;
+        return Ok(true);
+    }
+    write_file(path, page)?;
+    say(&format!("report: {}", path.display()));
+    Ok(false)
 }
 
 /// The first finding of `fsdyno crash` in a folder that has neither records nor the rows that it was one of, or the
@@ -93,39 +108,33 @@ pub fn check_baseline<'a>(
     Err(Failure::wrong(format!("unknown baseline '{name}': {hint}")))
 }
 
-/// Sorts trials, which are stored as they ended, into the order of the table: as the user named
-/// workloads and file systems where that is known, else as the catalogs list them.
-pub fn in_order(trials: &mut [Trial], named: &[&Plan]) {
-    let place = |plan: &Plan| {
-        let workload = |other: &&Plan| other.workload.name == plan.workload.name;
-        // Rows of one label differ in disk or kernel, and both are part of the medium.
-        let label = |other: &&Plan| other.label == plan.label && other.medium == plan.medium;
-        // Ages and periods are part of neither.
-        let same = |other: &&Plan| other.hash == plan.hash && other.label == plan.label;
-        let place = |same: &dyn Fn(&&Plan) -> bool| named.iter().position(same);
-        (place(&workload), place(&label), place(&same))
-    };
-    let listed = |plan: &Plan| {
-        let kind = plan.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
-        let names = fsdyno_filesystem::catalog::names();
-        let workloads = fsdyno_workload::workloads::ALL;
-        (
-            workloads.iter().position(|workload| workload.name == plan.workload.name),
-            names.iter().position(|name| Some(*name) == kind),
-        )
-    };
+/// Sorts trials, which are stored as they ended, into the order of the table: that in which the commands of their folder
+/// named the rows. Records that do not say stand behind, in the order in which their labels were first run, a fresh
+/// file system before its aged ones.
+pub fn in_order(trials: &mut [Trial]) {
+    let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
+    let mut labels: BTreeMap<String, String> = BTreeMap::new();
+    for trial in trials.iter() {
+        let (plan, started) = (&trial.plan, &trial.host.started);
+        let row = rows.entry((plan.hash.clone(), plan.label.clone()));
+        let (place, first) = row.or_insert_with(|| (u32::MAX, started.clone()));
+        *place = (*place).min(trial.row.unwrap_or(u32::MAX));
+        *first = first.clone().min(started.clone());
+        let first = labels.entry(plan.label.clone()).or_insert_with(|| started.clone());
+        *first = first.clone().min(started.clone());
+    }
     trials.sort_by_cached_key(|trial| {
         let plan = &trial.plan;
-        // A fresh file system before its aged ones, in whatever order they ran.
+        let row = rows.get(&(plan.hash.clone(), plan.label.clone())).cloned().unwrap_or_default();
         let age = plan.age().map(|age| (age.fill, age.churn));
-        (place(plan), listed(plan), plan.label.clone(), age, trial.seed)
+        (row.0, labels.get(&plan.label).cloned(), age, row.1, trial.seed)
     });
 }
 
 /// Prints the table in the format that was asked for.
-pub fn print(trials: &[Trial], baseline: Option<&str>, format: Format) -> Result<(), Failure> {
+pub fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
     let style = Style { color: output::colour(), width: output::width() };
-    output::data(&fsdyno_report::table(trials, baseline, format, style)?)?;
+    output::data(&fsdyno_report::table(trials, basis, format, style)?)?;
     if format == Format::Original {
         // A form of another program has no place for them.
         fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
@@ -160,9 +169,9 @@ pub fn write_html(
     path: &Path,
     trials: &[Trial],
     series: &[Series],
-    baseline: Option<&str>,
+    basis: Basis<'_>,
 ) -> Result<(), Failure> {
-    write_html_with(path, trials, (series, &[]), baseline)
+    write_html_with(path, trials, (series, &[]), basis)
 }
 
 /// The same, with what was found out about why it is so.
@@ -170,9 +179,9 @@ pub fn write_html_with(
     path: &Path,
     trials: &[Trial],
     (series, told): (&[Series], &[Told]),
-    baseline: Option<&str>,
+    basis: Basis<'_>,
 ) -> Result<(), Failure> {
-    write_file(path, &fsdyno_report::html_with(trials, series, told, baseline)?)
+    write_file(path, &fsdyno_report::html_with(trials, series, told, basis)?)
 }
 
 /// Makes a folder for files of ours.
@@ -207,6 +216,37 @@ mod tests {
         assert_eq!(lone_finding(&at("a.json")), None);
         std::fs::write(at("crash.json"), "[]").unwrap();
         assert_eq!(lone_finding(folder.path()), None);
+    }
+
+    /// Trials as they were stored, each with its label, its row and when it began.
+    fn stored(all: &[(&str, Option<u32>, u32)]) -> Vec<Trial> {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let path = Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
+        let model = fsdyno_report::load(&[path]).unwrap().trials.remove(0);
+        let trial = |(label, row, began): &(&str, Option<u32>, u32)| {
+            let mut trial = model.clone();
+            (trial.plan.label, trial.row) = (label.to_string(), *row);
+            trial.host.started = format!("2026-11-22T00:00:{began:02}Z");
+            trial
+        };
+        all.iter().map(trial).collect()
+    }
+
+    fn ordered(mut trials: Vec<Trial>) -> Vec<String> {
+        in_order(&mut trials);
+        trials.into_iter().map(|trial| trial.plan.label).collect()
+    }
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_command_however_their_trials_ended() {
+        let all = [("b", Some(2), 1), ("xfs", Some(0), 2), ("a", Some(1), 3), ("xfs", Some(0), 0)];
+        assert_eq!(ordered(stored(&all)), ["xfs", "xfs", "a", "b"]);
+    }
+
+    #[test]
+    fn records_that_name_no_row_stand_as_they_were_first_run() {
+        let all = [("b", None, 3), ("a", None, 2), ("c", None, 1), ("a", None, 4), ("b", None, 0)];
+        assert_eq!(ordered(stored(&all)), ["b", "b", "c", "a", "a"]);
     }
 
     #[test]

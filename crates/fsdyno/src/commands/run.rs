@@ -46,7 +46,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
             say(&format!("fsdyno: share {shard} has none of the {all}"));
             Ok(())
         }
-        _ => show(run, &cells, store),
+        _ => show(run, store),
     };
     let summary = measured?;
     shown?;
@@ -330,11 +330,12 @@ pub fn go(
         say_unlogged(run, store, cells, schedule);
     }
     let todo = fsdyno_study::todo(schedule, cells, store);
-    let ops = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell)).map(Cell::ops).sum();
     let jobs = usize::from(run.jobs);
-    let of_cells: Vec<usize> = todo.iter().map(|(_, slot)| slot.cell).collect();
+    let ops = |cell: usize| cells.get(cell).map_or(0, Cell::ops);
+    let of_cells: Vec<(usize, u64)> =
+        todo.iter().map(|(_, slot)| (slot.cell, ops(slot.cell))).collect();
     let plans: Vec<_> = cells.iter().map(|cell| &cell.plan).collect();
-    let show = progress::Show::new(&plans, &of_cells, ops, jobs);
+    let show = progress::Show::new(&plans, &of_cells, jobs);
     let runner = Runner { jobs, build: version::build(), stop, observer: &show };
     let summary = fsdyno_study::run(schedule, cells, venue, store, &runner);
     show.finish();
@@ -359,21 +360,21 @@ fn say_unlogged(run: &Run, store: &Store, cells: &[Cell], schedule: &[Slot]) {
 }
 
 /// Table on stdout, report beside the trials, and where it all is on stderr.
-fn show(run: &Run, cells: &[Cell], store: Store) -> Result<(), Failure> {
+fn show(run: &Run, store: Store) -> Result<(), Failure> {
     if store.trials().is_empty() {
         store.discard_if_empty();
         return Ok(());
     }
     let mut trials = fsdyno_study::without_superseded(store.trials());
-    report::in_order(&mut trials, &cells.iter().map(|cell| &cell.plan).collect::<Vec<_>>());
+    report::in_order(&mut trials);
     let html = store.folder().join(fsdyno_study::store::PAGE);
-    let baseline = run.baseline.as_deref();
+    let basis = run.least.basis(run.baseline.as_deref());
     let results = [store.folder()];
     let written = report::drawn(&results, &trials).and_then(|series| {
         let told = report::told(&results, &trials)?;
-        report::write_html_with(&html, &trials, (&series, &told), baseline)
+        report::write_html_with(&html, &trials, (&series, &told), basis)
     });
-    report::print(&trials, baseline, run.format)?;
+    report::print(&trials, basis, run.format)?;
     written?;
     say(&format!("report: {}", html.display()));
     Ok(())

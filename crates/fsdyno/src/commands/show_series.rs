@@ -11,7 +11,7 @@ use crate::output::{self, say};
 pub fn run(show: &Show) -> Result<Exit, Failure> {
     let loaded = fsdyno_report::load([&show.name])?;
     let mut trials = fsdyno_study::without_superseded(&loaded.trials);
-    report::in_order(&mut trials, &[]);
+    report::in_order(&mut trials);
     if let Some(torn) = &loaded.torn {
         say(&format!("fsdyno: {torn}"));
     }

@@ -64,7 +64,8 @@ fn row(row: &Row) -> Value {
         "verdict": verdict(row.verdict()),
         "note": c.and_then(|c| c.note()),
         "flags": row.flags().map(|flag| flag.name()).collect::<Vec<_>>(),
-        "notes": row.marks.iter().map(words::mark).collect::<Vec<_>>(),
+        "unsafe": row.risks,
+        "notes": words::marks_of(row),
     })
 }
 

@@ -92,6 +92,8 @@ pub struct Row {
     pub comparison: Option<Comparison>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
+    /// Why what either side acknowledged may be lost at a power cut.
+    pub risks: Vec<String>,
 }
 
 impl Row {
@@ -134,7 +136,7 @@ pub fn rows(pairs: &[Pair<'_>], wanted: Wanted) -> (Vec<Row>, Vec<Alone>) {
         alone.extend(only_new.map(|phase| without(Side::New, &pair.new, phase)));
     }
     let mut table: Vec<Comparison> = rows.iter().filter_map(|row| row.comparison).collect();
-    adjust(&mut table);
+    adjust(&mut table, &[]);
     let compared = rows.iter_mut().filter_map(|row| row.comparison.as_mut());
     compared.zip(table).for_each(|(old, adjusted)| *old = adjusted);
     rows.iter_mut().for_each(mark);
@@ -188,10 +190,12 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
     };
     let (base_values, new_values) = (values(base), values(new));
     let comparison = pairing.compare_runs(|run| measure.value(run));
-    let mut flags: Vec<Flag> =
-        all.iter().flat_map(|(trial, phase)| device::flags(trial, phase)).collect();
+    let mut flags = [device::flags(base), device::flags(new)].concat();
     flags.sort();
     flags.dedup();
+    let mut risks: Vec<String> = all.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
+    risks.sort();
+    risks.dedup();
     // That it is not durable is what "by returned" says.
     flags.retain(|flag| *flag != Flag::NotDurable);
     marks.extend(flags.into_iter().map(Mark::Flag));
@@ -203,6 +207,7 @@ fn row(pair: &Pair<'_>, phase: &str, wanted: Wanted) -> Option<Row> {
         new: (new.len(), new_values.as_deref().map(mean)),
         comparison: comparison.map(|comparison| comparison.within(wanted.threshold)),
         marks,
+        risks,
     })
 }
 

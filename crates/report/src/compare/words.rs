@@ -1,6 +1,7 @@
 //! The words that every format of a comparison shares.
 
 use fsdyno_stats::compare::{Method, Verdict};
+use fsdyno_stats::validity::Flag;
 
 use super::{Alone, Compared, Difference, Mark, Metric, Row, Side};
 use crate::number::{self, clean};
@@ -88,7 +89,16 @@ pub fn value(row: &Row, side: Side) -> String {
 
 /// All marks of a row in one line; empty where it has none.
 pub fn marks(row: &Row) -> String {
-    row.marks.iter().map(mark).collect::<Vec<_>>().join(", ")
+    marks_of(row).join(", ")
+}
+
+/// The marks of a row, each with what it says of this row alone.
+pub fn marks_of(row: &Row) -> Vec<String> {
+    let words = |it: &Mark| match it {
+        Mark::Flag(Flag::Unsafe) => format!("{} ({})", mark(it), row.risks.join("; ")),
+        _ => mark(it),
+    };
+    row.marks.iter().map(words).collect()
 }
 
 /// What the marks and the columns mean, each with its name.

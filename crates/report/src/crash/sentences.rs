@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsdyno_crash::{Row, Tried, promise};
 use fsdyno_stats::proportion;
 
-use super::{named, ran};
+use super::{named, ran, risks};
 use crate::number;
 
 /// The confidence of all limits.
@@ -18,6 +18,7 @@ const SHARES: [f64; 3] = [0.05, 0.01, 0.001];
 /// could not be examined, or only after a repair; what could not run.
 pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut said = kept(rows);
+    said.extend(rows.iter().filter_map(at_risk));
     said.extend(rows.iter().filter_map(lost));
     if ran(rows).any(|row| !row.tried.is_empty()) {
         said.push(
@@ -65,7 +66,7 @@ fn all(row: &Row) -> String {
 /// Those that lost nothing, by how often their power was cut: cuts of different file systems show nothing together.
 fn kept(rows: &[Row]) -> Vec<String> {
     let mut by_cuts: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| !row.is_bad() && !row.tried.is_empty()) {
+    for row in rows.iter().filter(|row| lost_nothing(row) && risks(row).is_empty()) {
         by_cuts.entry(row.tried.len()).or_default().push(named(row));
     }
     let say = |(cuts, names): (usize, Vec<String>)| {
@@ -90,6 +91,20 @@ fn kept(rows: &[Row]) -> Vec<String> {
         )
     };
     by_cuts.into_iter().map(say).collect()
+}
+
+fn lost_nothing(row: &Row) -> bool {
+    !row.is_bad() && !row.tried.is_empty()
+}
+
+/// What gives up durability by its options is never called kept, whatever the cuts found.
+fn at_risk(row: &Row) -> Option<String> {
+    let risks = risks(row);
+    let found = match lost_nothing(row) {
+        true => "; that these cuts lost nothing acknowledged does not make it safe",
+        false => "",
+    };
+    (!risks.is_empty()).then(|| format!("{} ({}){found}.", named(row), risks.join("; ")))
 }
 
 fn lost(row: &Row) -> Option<String> {

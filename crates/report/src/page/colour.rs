@@ -124,7 +124,7 @@ impl Looks {
 
     /// The looks of rows that are no trials, by their kinds, in their order. Those of one colour differ by their
     /// hatch. Where there are more of a kind than hatches, the others take colours that no kind has here, as
-    /// long as there are any; then looks begin anew, for the name stands beside every bar.
+    /// long as there are any; then looks begin anew, for every bar has its name next to it.
     pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
         let colours: Vec<usize> = kinds.map(of).collect();
         let mut used = [0usize; COLOURS.len()];

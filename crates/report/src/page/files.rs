@@ -9,6 +9,7 @@ use super::chart::MARK;
 use super::colour::Looks;
 use super::figure::Figure;
 use super::{figures, growth, overview};
+use crate::against::Basis;
 use crate::curve;
 use crate::series::Index;
 use crate::view;
@@ -24,8 +25,12 @@ pub struct ChartFile {
 
 /// Every chart of these trials, drawn as the page draws it: `overview.svg` and
 /// `workload-phase-chart.svg`.
-pub fn charts(trials: &[Trial], series: &[Series], baseline: Option<&str>) -> Vec<ChartFile> {
-    let sections = view::sections(trials, baseline);
+pub fn charts<'b>(
+    trials: &[Trial],
+    series: &[Series],
+    basis: impl Into<Basis<'b>>,
+) -> Vec<ChartFile> {
+    let sections = view::sections(trials, basis);
     let curves = curve::curves(trials);
     let looks = Looks::of(
         sections.iter().flat_map(|s| &s.rows).chain(curves.iter().flat_map(growth::rows)),

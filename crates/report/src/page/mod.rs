@@ -36,6 +36,7 @@ use fsdyno_why::Told;
 use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
+use crate::against::Basis;
 use crate::columns::columns;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
@@ -62,25 +63,25 @@ pub use why::{title_of as why_title, why_charts};
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
-pub fn html(
+pub fn html<'b>(
     trials: &[Trial],
     series: &[Series],
-    baseline: Option<&str>,
+    basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
-    html_with(trials, series, &[], baseline)
+    html_with(trials, series, &[], basis)
 }
 
 /// The same, with what was found out about why it is so.
 ///
 /// # Errors
 /// As [`html`].
-pub fn html_with(
+pub fn html_with<'b>(
     trials: &[Trial],
     series: &[Series],
     told: &[Told],
-    baseline: Option<&str>,
+    basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
-    page_of(None, trials, Beside { series, told, ..Beside::default() }, baseline)
+    page_of(None, trials, Beside { series, told, ..Beside::default() }, basis.into())
 }
 
 /// The page of a study: its claims with their verdicts and its published tables beside the measured ones
@@ -88,23 +89,23 @@ pub fn html_with(
 ///
 /// # Errors
 /// As [`html`].
-pub fn study_page(
+pub fn study_page<'b>(
     judged: &Judged,
     trials: &[Trial],
     beside: Beside<'_>,
-    baseline: Option<&str>,
+    basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
-    page_of(Some(judged), trials, beside, baseline)
+    page_of(Some(judged), trials, beside, basis.into())
 }
 
 fn page_of(
     judged: Option<&Judged>,
     trials: &[Trial],
     beside: Beside<'_>,
-    baseline: Option<&str>,
+    basis: Basis<'_>,
 ) -> Result<String, ReportError> {
     let Beside { series, told, crashed, .. } = beside;
-    let sections = view::sections(trials, baseline);
+    let sections = view::sections(trials, basis);
     let curves = curve::curves(trials);
     let on_curves =
         || curves.iter().flat_map(|c| &c.lines).flat_map(|line| line.rows.iter().flatten());
@@ -142,7 +143,7 @@ fn page_of(
         broken => room::lines(promise::broken(trials)),
         answer => room::lines(match judged {
             Some(judged) => [beside.not_run(), crate::study::counts(judged)].concat(),
-            None => answers(&sections, &curves, baseline),
+            None => answers(&sections, &curves, basis),
         }),
         subject => room::lines(subject::lines(trials)),
         overview,
@@ -160,7 +161,7 @@ fn page_of(
         conditions_file => "trials.ndjson",
         labs => conditions::labs(trials),
         more_labs => view::labs(trials).len().saturating_sub(conditions::LABS),
-        command => room::text(command::of(trials, baseline)),
+        command => room::text(command::of(trials, basis)),
     })?;
     Ok(page)
 }
@@ -357,10 +358,10 @@ fn compared(trials: &[Trial], sections: &[Section<'_>], curves: &[Curve<'_>]) ->
 }
 
 /// Who wins, and how times grow.
-fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], baseline: Option<&str>) -> Vec<String> {
+fn answers(sections: &[Section<'_>], curves: &[Curve<'_>], basis: Basis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if !sections.is_empty() {
-        sentences.extend(answer::sentences(sections, baseline));
+        sentences.extend(answer::sentences(sections, basis.baseline));
     }
     sentences.extend(curves.iter().filter_map(curve::answer));
     sentences

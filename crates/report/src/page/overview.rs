@@ -5,6 +5,7 @@ use super::colour::{Look, Looks};
 use super::figure::{Figure, n_of};
 use super::scale::{Scale, Unit};
 use super::table::Table;
+use crate::against::Standing;
 use crate::measure::Measure;
 use crate::number;
 use crate::view::{Row, Section};
@@ -30,7 +31,7 @@ enum Names {
 }
 
 impl Names {
-    fn of(phases: &[Phase<'_>], axis: &Axis) -> Names {
+    fn of(phases: &[Phase], axis: &Axis) -> Names {
         let dots = || phases.iter().flat_map(|phase| &phase.dots);
         if dots().count() > NAMED {
             Names::Nowhere
@@ -74,8 +75,8 @@ const STRIP: f64 = 20.0;
 const BETWEEN: f64 = 12.0;
 
 /// One dot.
-struct Dot<'a> {
-    name: &'a str,
+struct Dot {
+    name: String,
     look: Look,
     n: usize,
     /// Whether all others are measured by it.
@@ -90,15 +91,14 @@ struct Dot<'a> {
 }
 
 /// A phase with its dots.
-struct Phase<'a> {
+struct Phase {
     title: String,
-    dots: Vec<Dot<'a>>,
+    dots: Vec<Dot>,
 }
 
 /// The figure; none where nothing is compared.
 pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
-    let phases: Vec<Phase<'_>> =
-        sections.iter().filter_map(|section| phase(section, looks)).collect();
+    let phases: Vec<Phase> = sections.iter().filter_map(|section| phase(section, looks)).collect();
     let versus = sections.first()?.versus.clone();
     if phases.is_empty() {
         return None;
@@ -111,7 +111,9 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
     let to = if versus == "best" { "the best of its phase" } else { &versus };
     let open = match dots().any(|dot| dot.n > 1) {
-        true => " Filled: beyond chance; hollow: these trials do not tell.",
+        true => {
+            " Filled: beyond chance; hollow: no difference that matters, or these trials do not tell."
+        }
         false => " Hollow: one trial each tells nothing beyond its own.",
     };
     let filled = sections.iter().filter(|section| section.measure == Measure::Room).count();
@@ -129,25 +131,26 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     Some(Figure { slug: "overview", title: "Overview".into(), note, chart, table })
 }
 
-fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase<'s>> {
+fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase> {
     let dot = |row: &'s Row<'_>| {
         // A row without a ratio in the table (no calls, a time of zero) has no dot.
         let ratio = row.ratio?;
         let comparison = row.comparison;
         Some(Dot {
-            name: &row.name,
+            name: row.marked_name(),
             look: looks.get(row),
             // Of pairs it is those that are compared.
             n: comparison.map_or(row.returned.n, |comparison| comparison.n),
             base: comparison.is_none(),
             ratio: ratio.value,
             interval: comparison.and_then(|comparison| comparison.interval),
-            told: comparison.is_some_and(|comparison| comparison.n > 1) && !ratio.open,
+            told: comparison.is_some_and(|comparison| comparison.n > 1)
+                && ratio.standing == Standing::Plain,
             measured: section.measure.shown(row.measured.mean),
             verdict: comparison.map_or("", |of| section.measure.verdict(of.verdict)),
         })
     };
-    let dots: Vec<Dot<'s>> = section.rows.iter().filter_map(dot).collect();
+    let dots: Vec<Dot> = section.rows.iter().filter_map(dot).collect();
     (dots.len() > 1).then(|| Phase { title: section.title(), dots })
 }
 
@@ -160,7 +163,7 @@ enum Axis {
 
 impl Axis {
     /// Never narrower than from zero to 1.5, or from a half to double: small differences look small.
-    fn over<'a>(dots: impl Iterator<Item = &'a Dot<'a>> + Clone) -> Axis {
+    fn over<'a>(dots: impl Iterator<Item = &'a Dot> + Clone) -> Axis {
         let ratios = || dots.clone().map(|dot| dot.ratio);
         let (most, least) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
         let ends = || dots.clone().filter_map(|dot| dot.interval);
@@ -215,9 +218,9 @@ impl Axis {
     }
 }
 
-fn chart(phases: &[Phase<'_>], axis: &Axis, versus: &str) -> Chart {
+fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     let names = Names::of(phases, axis);
-    let height = |phase: &Phase<'_>| TITLE + BETWEEN + names.height(phase.dots.len());
+    let height = |phase: &Phase| TITLE + BETWEEN + names.height(phase.dots.len());
     let mut chart =
         Chart::new(format!("Every phase: time relative to {versus}"), described(phases));
     let bottom: f64 = phases.iter().map(height).sum();
@@ -239,18 +242,18 @@ fn chart(phases: &[Phase<'_>], axis: &Axis, versus: &str) -> Chart {
 }
 
 /// Its name, and how it compares.
-fn label(dot: &Dot<'_>, axis: &Axis) -> String {
+fn label(dot: &Dot, axis: &Axis) -> String {
     let (_, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let beyond = if axis.has(high) { "" } else { " …" };
     match dot.base {
-        true => cut(dot.name, 38),
-        false => format!("{} {}{beyond}", cut(dot.name, 34), number::relative(dot.ratio)),
+        true => cut(&dot.name, 38),
+        false => format!("{} {}{beyond}", cut(&dot.name, 34), number::relative(dot.ratio)),
     }
 }
 
 /// The place of its name, right of its interval or left of it, with whether it is to the right;
 /// none where it fits on neither side of the narrowest chart.
-fn beside(dot: &Dot<'_>, axis: &Axis) -> Option<(f64, bool)> {
+fn beside(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (left, right) = (axis.at(low), axis.at(high));
     let wide = label(dot, axis).chars().count() as f64 * LETTER + 14.0;
@@ -262,7 +265,7 @@ fn beside(dot: &Dot<'_>, axis: &Axis) -> Option<(f64, bool)> {
 }
 
 /// A dot with its interval and its name.
-fn mark(chart: &mut Chart, dot: &Dot<'_>, axis: &Axis, y: f64, names: Names) {
+fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: Names) {
     let (at, colour) = (axis.at(dot.ratio), dot.look.colour);
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (left, right) = (axis.at(low), axis.at(high));
@@ -292,7 +295,7 @@ fn mark(chart: &mut Chart, dot: &Dot<'_>, axis: &Axis, y: f64, names: Names) {
             ));
         }
         _ => {
-            chart.text("dotname", 0.0, y - 10.0, Anchor::Start, &cut(dot.name, 30));
+            chart.text("dotname", 0.0, y - 10.0, Anchor::Start, &cut(&dot.name, 30));
             if !dot.base {
                 chart.text("dotname", 1.0, y - 10.0, Anchor::End, &number::relative(dot.ratio));
             }
@@ -301,12 +304,12 @@ fn mark(chart: &mut Chart, dot: &Dot<'_>, axis: &Axis, y: f64, names: Names) {
 }
 
 /// Those that differ beyond chance, phase by phase.
-fn described(phases: &[Phase<'_>]) -> String {
-    let dot = |dot: &Dot<'_>| {
+fn described(phases: &[Phase]) -> String {
+    let dot = |dot: &Dot| {
         let told = if dot.told || dot.base { "" } else { ", not told apart" };
         format!("{} {}{told}", dot.name, number::relative(dot.ratio))
     };
-    let phase = |phase: &Phase<'_>| {
+    let phase = |phase: &Phase| {
         let dots: Vec<String> = phase.dots.iter().take(NAMED).map(dot).collect();
         format!("{}: {}", phase.title, dots.join(", "))
     };
@@ -320,14 +323,14 @@ pub fn interval((low, high): (f64, f64)) -> String {
     format!("{} to {}", end(low), end(high))
 }
 
-fn table(phases: &[Phase<'_>], versus: &str, measured: &str) -> Table {
+fn table(phases: &[Phase], versus: &str, measured: &str) -> Table {
     let versus = format!("vs {versus}");
     let heads = ["<file system", "<phase", "n", measured, &versus, "95 % interval", "<verdict"];
     let mut table = Table::new("Ratios of geometric means of n trials", &heads);
     for phase in phases {
         for dot in &phase.dots {
             let cells = vec![
-                dot.name.to_string(),
+                dot.name.clone(),
                 phase.title.clone(),
                 dot.n.to_string(),
                 dot.measured.clone(),
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn small_differences_look_small() {
         let dot = |ratio| Dot {
-            name: "a",
+            name: "a".into(),
             look: Look { colour: 0, hatch: 0 },
             n: 3,
             base: false,

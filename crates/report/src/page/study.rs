@@ -10,8 +10,8 @@ use crate::crash;
 use crate::error::ReportError;
 use crate::number::clean;
 use crate::study::{
-    CHANGES_MEAN, Claim, Judged, Table, Timeline, Variant, Verdict, changes, claim_facts, count,
-    digits, grids, notes_of_table, subject, timelines,
+    CHANGES_MEAN, Claim, Judged, Table, Timeline, Variant, Verdict, changes, claim_facts,
+    claim_notes, count, digits, grids, notes_of_table, subject, timelines,
 };
 
 /// What only this section needs of style.
@@ -71,10 +71,17 @@ impl Leads {
 struct Word {
     class: &'static str,
     sign: &'static str,
-    text: &'static str,
+    text: String,
 }
 
 impl Word {
+    /// A claim's: muted where it is one of another experiment than the study.
+    fn of_claim(claim: &Claim) -> Word {
+        let word = Word::of(claim.verdict);
+        let class = if claim.is_full() { word.class } else { "scaled" };
+        Word { class, text: claim.called(), ..word }
+    }
+
     fn of(verdict: Verdict) -> Word {
         let (class, sign) = match verdict {
             Verdict::Reproduced | Verdict::StillHolds => ("holds", "✓"),
@@ -83,7 +90,7 @@ impl Word {
             Verdict::Undecided => ("open", "~"),
             Verdict::NotTestable | Verdict::NotRun => ("untested", "–"),
         };
-        Word { class, sign, text: verdict.word() }
+        Word { class, sign, text: verdict.word().into() }
     }
 }
 
@@ -110,7 +117,7 @@ impl ShownTimeline {
     fn of(timeline: &Timeline<'_>) -> ShownTimeline {
         let point = |claim: &&Claim| {
             let value = claim.measured.map_or_else(String::new, |number| digits(number.value));
-            (Word::of(claim.verdict), value, room::text(clean(&claim.why)))
+            (Word::of_claim(claim), value, room::text(clean(&claim.why)))
         };
         let claims = timeline.claims().into_iter().map(|(claim, at)| ShownPoint {
             id: clean(&claim.id),
@@ -163,11 +170,12 @@ impl ShownClaim {
             let found = facts.iter().find(|(name, _)| *name == wanted);
             found.map_or_else(String::new, |(_, value)| value.clone())
         };
-        let lines = claim.check.iter().chain([&claim.why]).chain(&claim.notes);
+        let notes = claim_notes(claim);
+        let lines = claim.check.iter().chain([&claim.why]).chain(&notes);
         ShownClaim {
             id: clean(&claim.id),
             text: room::text(clean(&claim.text)),
-            verdict: Word::of(claim.verdict),
+            verdict: Word::of_claim(claim),
             numbers: ["measured", "95 % interval", "n", "published"].map(fact),
             lines: lines.map(|line| room::text(clean(line))).collect(),
         }

@@ -51,7 +51,7 @@ fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
     let rest = light(row).map(|durable| durable.mean - solid.mean);
     parts.extend(rest.map(|length| Part { length, tone: Tone::Light }));
     Bar {
-        name: row.name.clone(),
+        name: row.marked_name(),
         look: looks.get(row),
         value: value(row),
         parts,

@@ -11,7 +11,7 @@ pub fn counts(judged: &Judged) -> Vec<String> {
     judged.variants.iter().map(|variant| format!("{}: {}", name(variant), count(variant))).collect()
 }
 
-/// `12 claims: 7 still hold, 5 undecided`.
+/// `12 claims: 7 still hold, 5 undecided (3 of them by one seed)`.
 pub fn count(variant: &Variant) -> String {
     let all = variant.claims.len();
     let parts: Vec<String> = Verdict::ALL
@@ -20,10 +20,15 @@ pub fn count(variant: &Variant) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(verdict, n)| format!("{n} {}", verdict.words(n)))
         .collect();
+    let single = variant.claims.iter().filter(|claim| claim.one_seed && claim.is_judged()).count();
+    let single = match single {
+        0 => String::new(),
+        n => format!(" ({n} of them by one seed)"),
+    };
     match all {
         0 => "no claims".into(),
-        1 => format!("1 claim: {}", parts.join(", ")),
-        _ => format!("{all} claims: {}", parts.join(", ")),
+        1 => format!("1 claim: {}{single}", parts.join(", ")),
+        _ => format!("{all} claims: {}{single}", parts.join(", ")),
     }
 }
 
@@ -72,6 +77,27 @@ pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
         ("published", claim.published.map(|value| unit(digits(value)))),
     ];
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// What a reader must know of a claim, and what became of it at full scale where this is not.
+pub fn claim_notes(claim: &Claim) -> Vec<String> {
+    let mut notes: Vec<String> = claim.notes.iter().map(|note| clean(note)).collect();
+    if let Some(full) = claim.full_scale.as_ref().filter(|_| !claim.is_full()) {
+        let seed = if full.one_seed { ", one seed" } else { "" };
+        let number = full.measured.map_or_else(String::new, |number| {
+            let interval = number.interval;
+            let interval =
+                interval.map(|(low, high)| format!(" ({} to {})", digits(low), digits(high)));
+            format!(", {}{}", digits(number.value), interval.unwrap_or_default())
+        });
+        notes.push(clean(&format!(
+            "At full scale (results/{}, kernel {}): {}{seed}{number}.",
+            full.result,
+            full.kernels.join(", "),
+            full.verdict.word()
+        )));
+    }
+    notes
 }
 
 /// A table as text: for each row a line of what was published, one of what was measured, and where any

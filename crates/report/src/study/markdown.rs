@@ -1,6 +1,6 @@
 //! A study's end as Markdown, for an issue tracker or a page of docs.
 
-use super::lines::{Grid, claim_facts, counts, grids, notes_of_table, subject};
+use super::lines::{Grid, claim_facts, claim_notes, counts, grids, notes_of_table, subject};
 use super::timeline::{CHANGES_MEAN, timelines};
 use super::{Judged, Verdict};
 use crate::markdown::escape;
@@ -35,12 +35,11 @@ pub fn markdown(judged: &Judged) -> String {
             let facts =
                 claim_facts(claim).into_iter().map(|(name, value)| format!("{name} {value}"));
             let facts: Vec<String> = facts.collect();
-            let word = claim.verdict.word();
+            let word = claim.called();
             let turned = matches!(claim.verdict, Verdict::NoLongerHolds | Verdict::Reversed);
-            let verdict = if turned { format!("**{word}**") } else { word.to_string() };
-            let why: Vec<&str> = std::iter::once(claim.why.as_str())
-                .chain(claim.notes.iter().map(String::as_str))
-                .collect();
+            let verdict = if turned && claim.is_full() { format!("**{word}**") } else { word };
+            let why: Vec<String> =
+                std::iter::once(claim.why.clone()).chain(claim_notes(claim)).collect();
             let [id, text, facts, why] =
                 [claim.id.clone(), claim.text.clone(), facts.join(", "), why.join(" ")]
                     .map(|text| escape(&clean(&text)));

@@ -9,10 +9,10 @@ mod markdown;
 mod text;
 mod timeline;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use beside::{Beside, NotRun};
-pub(crate) use lines::{claim_facts, count, grids, notes_of_table, subject};
+pub(crate) use lines::{claim_facts, claim_notes, count, grids, notes_of_table, subject};
 pub use lines::{counts, digits};
 pub use markdown::markdown;
 pub use text::{mail, text};
@@ -52,7 +52,7 @@ pub struct Variant {
 }
 
 /// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
     /// It holds, on a kernel of its time.
     #[serde(rename = "reproduced")]
@@ -166,12 +166,52 @@ pub struct Claim {
     /// The p-value of the verdict, raised for all claims of the variant (Holm); none with one seed, and where
     /// nothing varied.
     pub p: Option<f64>,
-    /// What a reader must know beside: one seed, flags, a model, a scale.
+    /// What else a reader must know: one seed, flags, a model.
     pub notes: Vec<String>,
+    /// What sizes were divided by; 1 at full scale.
+    pub scale: u64,
+    /// Whether the verdict is that of a single seed.
+    pub one_seed: bool,
+    /// What became of it at full scale, where this is another and that is known.
+    pub full_scale: Option<FullScale>,
+}
+
+impl Claim {
+    /// Whether it has a verdict, and not only the reason why there is none.
+    pub fn is_judged(&self) -> bool {
+        !matches!(self.verdict, Verdict::NotTestable | Verdict::NotRun)
+    }
+
+    /// Whether its verdict is one about the study, and not about a smaller experiment.
+    pub fn is_full(&self) -> bool {
+        self.scale == 1 || !self.is_judged()
+    }
+
+    /// The verdict as what it is: `at 1/32: reversed, one seed`.
+    pub fn called(&self) -> String {
+        let scale = if self.is_full() { String::new() } else { format!("at 1/{}: ", self.scale) };
+        let seed = if self.one_seed && self.is_judged() { ", one seed" } else { "" };
+        format!("{scale}{}{seed}", self.verdict.word())
+    }
+}
+
+/// What became of a claim in the full study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FullScale {
+    /// The folder below `results/` of fsdyno's source that has the records.
+    pub result: String,
+    /// The kernels that it ran on.
+    pub kernels: Vec<String>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Whether that is of a single seed.
+    pub one_seed: bool,
+    /// What was measured.
+    pub measured: Option<Number>,
 }
 
 /// A measured number, in the unit of where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Number {
     /// The mean, ratio or exponent.
     pub value: f64,

@@ -15,6 +15,9 @@ fn claim(id: &str, verdict: Verdict, text: &str, why: &str, ratio: Option<f64>) 
         measured: ratio.map(|value| Number { value, n: 5, interval: Some(interval(value)) }),
         p: ratio.map(|_| 0.004),
         notes: Vec::new(),
+        scale: 1,
+        one_seed: false,
+        full_scale: None,
     }
 }
 
@@ -120,6 +123,7 @@ pub fn judged() -> Judged {
         ..then.clone()
     };
     today.claims.truncate(1);
+    today.claims[0].scale = 10;
     today.tables[0].rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|c| c.ratio = None);
     Judged {
         title: "ext3 or ext4 for unlink?".into(),

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::lines::{Grid, claim_facts, counts, grids, notes_of_table, subject};
+use super::lines::{Grid, claim_facts, claim_notes, counts, grids, notes_of_table, subject};
 use super::timeline::{CHANGES_MEAN, Timeline, timelines};
 use super::{Claim, Judged, Variant, Verdict};
 use crate::columns::aligned;
@@ -99,19 +99,21 @@ impl Writer {
     }
 
     fn claim(&mut self, claim: &Claim) {
-        let word = claim.verdict.word();
+        let word = claim.called();
         let head = format!("  {} {word}: {}", clean(&claim.id), clean(&claim.text));
         let style = self.paper.style;
         let mut lines = wrap(&self.paper.spelled(&head), INDENT, style.width);
         // The verdict is a word; its colour only repeats it.
         if let Some(first) = lines.first_mut().filter(|_| style.color) {
             let code = match claim.verdict {
+                // Another experiment's verdict must not look like the study's.
+                _ if !claim.is_full() => "2",
                 Verdict::Reproduced | Verdict::StillHolds => "32",
                 Verdict::NoLongerHolds | Verdict::Reversed => "31",
                 Verdict::Undecided => "33",
                 Verdict::NotTestable | Verdict::NotRun => "2",
             };
-            *first = first.replacen(word, &format!("\x1b[{code}m{word}\x1b[0m"), 1);
+            *first = first.replacen(&word, &format!("\x1b[{code}m{word}\x1b[0m"), 1);
         }
         lines.iter().for_each(|line| self.line(line));
         let facts: Vec<String> =
@@ -120,7 +122,7 @@ impl Writer {
             claim.check.as_deref().map(clean).unwrap_or_default(),
             facts.join(", "),
             clean(&claim.why),
-            claim.notes.iter().map(|note| clean(note)).collect::<Vec<_>>().join(" "),
+            claim_notes(claim).join(" "),
         ];
         for told in told.iter().filter(|told| !told.is_empty()) {
             self.paragraph(&format!("{INDENT}{told}"), INDENT);

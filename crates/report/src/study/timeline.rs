@@ -110,7 +110,8 @@ pub fn changes(at: &[&Claim]) -> bool {
 /// `still holds 1.52`.
 pub fn told(claim: &Claim) -> String {
     let verdict = claim.verdict;
-    let short = if verdict == Verdict::NotTestable { "not testable" } else { verdict.word() };
+    let called = claim.called();
+    let short = if verdict == Verdict::NotTestable { "not testable" } else { &called };
     claim.measured.map_or(short.into(), |number| format!("{short} {}", digits(number.value)))
 }
 

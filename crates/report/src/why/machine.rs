@@ -1,6 +1,7 @@
 //! An explained trial for programs: CSV and JSON, nothing rounded.
 
-use fsdyno_why::say::{Difference, differences, sentences};
+use fsdyno_why::functions::{Difference, differences};
+use fsdyno_why::say::sentences;
 use fsdyno_why::{Explained, FunctionRow, Phase, Row};
 use serde_json::json;
 
@@ -60,7 +61,7 @@ pub fn json(it: &Explained, other: Option<&Explained>) -> String {
     });
     if let Some(other) = other {
         let row = |phase: &Phase, it: Difference| {
-            json!({"phase": phase.name, "function": it.function, "layer": it.layer,
+            json!({"phase": phase.name, "function": it.function, "was": it.was, "layer": it.layer,
                    "here_per_op": it.here, "there_per_op": it.there})
         };
         let mut rows = Vec::new();

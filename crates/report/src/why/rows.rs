@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::Nanos;
 use fsdyno_why::account::{Cause, Sum};
+use fsdyno_why::functions::{Difference, differences};
 use fsdyno_why::kernel::{Frame, Task};
-use fsdyno_why::say::{self, Difference};
 use fsdyno_why::{Explained, Phase, Row};
 
 use crate::columns::Column;
@@ -162,7 +162,7 @@ fn alone(phase: &Phase) -> Vec<Column> {
 }
 
 fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
-    let rows: Vec<Difference> = say::differences(here, there).into_iter().take(SHOWN).collect();
+    let rows: Vec<Difference> = differences(here, there).into_iter().take(SHOWN).collect();
     let column = |head: &str, drop, left, cell: &dyn Fn(&Difference) -> String| Column {
         head: head.into(),
         drop,
@@ -170,7 +170,7 @@ fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
         cells: rows.iter().map(cell).collect(),
     };
     vec![
-        column("function", 0, true, &|it| it.function.clone()),
+        column("function", 0, true, &Difference::called),
         column("layer", 3, true, &|it| it.layer.clone()),
         column("instructions an op", 1, false, &|it| format!("{:.1}", it.here)),
         column("of the other", 2, false, &|it| format!("{:.1}", it.there)),

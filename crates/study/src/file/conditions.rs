@@ -53,6 +53,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("format", "it is the study's: fsdyno study NAME --format mail"),
     ("dry-run", "it is the study's: fsdyno study NAME --dry-run"),
     ("mix", "each run of a study has a folder of its own; leave it out"),
+    ("least-difference", "it is the report's: fsdyno report DIR --least-difference 1%"),
     ("jobs", "it is the study's: fsdyno study NAME --jobs 2"),
     ("shard", "a study runs on one machine; leave it out"),
     ("erase", "a drive is erased only by what is typed, never by what a file says; leave it out"),

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::trial::Phase;
 use fsdyno_report::study::digits;
 use fsdyno_report::{How, Pairing, counted};
-use fsdyno_stats::validity::{Flag, elapsed, instrument_share};
+use fsdyno_stats::validity::{Flag, instrument_share};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
@@ -119,9 +118,9 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
             let (above, below) = edges(*bound);
             let counts = counts_from(above, below, least);
             let estimate = ratio(of, over, counts, trials, &mut measured)?;
-            let part =
-                Part { what: String::new(), estimate, above, below, ratio: true, fitted: false };
-            measured.parts.push(part);
+            measured
+                .parts
+                .push(Part { ratio: true, ..part(&[of, over], estimate, (above, below)) });
         }
         Check::Order(cells) => {
             measured.means = means(cells, trials)?;
@@ -131,8 +130,8 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                 let estimate = ratio(&pair[1], &pair[0], counts, trials, &mut measured)?;
                 let what = between(&pair[1], &pair[0]);
                 measured.compare_means((at + 1, at), &what, estimate.value);
-                let part = Part { what, estimate, above, below: None, ratio: true, fitted: false };
-                measured.parts.push(part);
+                let part = part(&[&pair[1], &pair[0]], estimate, (above, None));
+                measured.parts.push(Part { what, ratio: true, ..part });
             }
         }
         Check::Within { cells, at_most } => {
@@ -148,12 +147,12 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                         }
                         false => (new, base, (to, at), estimate),
                     };
-                    let (above, below) = (None, Some(Edge::upto(*at_most)));
+                    let below = Some(Edge::upto(*at_most));
                     let what = between(new, base);
                     measured.compare_means(places, &what, estimate.value);
                     // No difference is what is claimed, so nothing can be turned round.
-                    let part = Part { what, estimate, above, below, ratio: false, fitted: false };
-                    measured.parts.push(part);
+                    let part = part(&[new, base], estimate, (None, below));
+                    measured.parts.push(Part { what, ..part });
                 }
             }
         }
@@ -170,19 +169,21 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
             let summary = Summary::of(&found.values(cell)?).ok_or("its value is not finite")?;
             let (above, below) = edges(*bound);
             let estimate = Estimate::of_mean(&summary);
-            let part =
-                Part { what: String::new(), estimate, above, below, ratio: false, fitted: false };
-            measured.parts.push(part);
+            measured.parts.push(part(&[cell], estimate, (above, below)));
         }
         Check::Exponent { cell, bound } => {
             let estimate = exponent(cell, trials, &mut measured)?;
             let (above, below) = edges(*bound);
-            let part =
-                Part { what: String::new(), estimate, above, below, ratio: false, fitted: true };
-            measured.parts.push(part);
+            measured.parts.push(Part { fitted: true, ..part(&[cell], estimate, (above, below)) });
         }
     }
     Ok(measured)
+}
+
+/// A number of these cells and its bounds: one part alone, no ratio and not fitted.
+fn part(cells: &[&Cell], estimate: Estimate, (above, below): (Option<Edge>, Option<Edge>)) -> Part {
+    let rows = cells.iter().map(|cell| (cell.run.clone(), cell.row.clone())).collect();
+    Part { what: String::new(), estimate, above, below, ratio: false, rows, fitted: false }
 }
 
 /// One cell over another, paired by seed where trials are of the lab. Where they are two samples, what relabelling
@@ -239,15 +240,9 @@ fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
             | Figure::WrittenRate
             | Figure::ReadRate
     );
-    let phases: Vec<&Phase> = found
-        .runs
-        .iter()
-        .flat_map(|(trial, _)| figure::phases(cell, trial).unwrap_or_default())
-        .collect();
-    let all: f64 = phases.iter().map(|phase| elapsed(phase).seconds()).sum();
-    let own: f64 =
-        phases.iter().map(|phase| instrument_share(phase) * elapsed(phase).seconds()).sum();
-    (timed && all > 0.0 && own < all).then(|| own / all)
+    let phases = found.runs.iter().flat_map(|(trial, _)| super::trials::phases_of(cell, trial));
+    let share = instrument_share(&phases.collect::<Vec<_>>());
+    (timed && share < 1.0).then_some(share)
 }
 
 /// The exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size are

@@ -75,6 +75,9 @@ impl Untested {
             measured: None,
             p: None,
             notes: Vec::new(),
+            scale: 1,
+            one_seed: false,
+            full_scale: None,
         }
     }
 }
@@ -126,6 +129,9 @@ impl Context<'_> {
             measured: Some(Number { value, n, interval }),
             p: self.outcome.p,
             notes: self.notes(part),
+            scale: self.trials.scale,
+            one_seed: n == 1 && !self.is_exponent(),
+            full_scale: None,
         }
     }
 
@@ -310,9 +316,6 @@ impl Context<'_> {
         }
         if self.measured.in_model == Some(true) {
             notes.push("By the directory model, no kernel.".into());
-        }
-        if self.trials.scale != 1 {
-            notes.push(format!("At scale 1/{}.", self.trials.scale));
         }
         notes.extend(self.measured.notes.iter().cloned());
         notes

@@ -10,12 +10,15 @@
 mod check;
 mod claims;
 mod figure;
+mod near;
 mod period;
 mod table;
 #[cfg(test)]
 mod tests;
 mod trials;
 mod verdict;
+
+pub use near::{NEAR, Near, SEEDS, near};
 
 use fsdyno_record::Trial;
 use fsdyno_report::study::{self, Judged};
@@ -44,18 +47,28 @@ pub struct RunResult {
 /// The cells of `file` are looked up as they stand: where points of curves were scaled, the file has to
 /// be the scaled one.
 pub fn judge(file: &StudyFile, results: &[RunResult]) -> Judged {
-    let mut variants = Vec::new();
-    for variant in variants_of(file, results) {
-        for kernel in kernels_of(file, results, variant) {
-            variants.push(judged(file, results, variant, kernel));
-        }
-    }
+    let variants = each_variant(file, results);
     Judged {
         title: file.title.clone(),
         question: file.question.clone(),
         source: file.source.clone(),
-        variants,
+        variants: variants
+            .iter()
+            .map(|(kernel, kernels, it)| judged(*kernel, kernels, it))
+            .collect(),
     }
+}
+
+/// A variant (or a kernel of its timeline), the kernels that its trials ran on, and the trials.
+type Part<'a> = (Option<&'a str>, Vec<String>, Trials<'a>);
+
+/// All that is judged by itself: each variant, and of a timeline each kernel.
+fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'a>> {
+    let kernels = |variant| kernels_of(file, results, variant).into_iter();
+    let parts = variants_of(file, results).into_iter().flat_map(|variant| {
+        kernels(variant).map(move |kernel| part(file, results, variant, kernel))
+    });
+    parts.collect()
 }
 
 /// The variants that anything was run for; a run that stands as it is serves all of them, and has a variant of
@@ -92,12 +105,12 @@ fn serves(file: &StudyFile, result: &RunResult, variant: Variant) -> bool {
     file.run(&result.run).and_then(|run| run.serves(variant)) == Some(result.variant)
 }
 
-fn judged(
-    file: &StudyFile,
-    results: &[RunResult],
+fn part<'a>(
+    file: &'a StudyFile,
+    results: &'a [RunResult],
     variant: Variant,
-    kernel: Option<&str>,
-) -> study::Variant {
+    kernel: Option<&'a str>,
+) -> Part<'a> {
     let of_kernel =
         |result: &&RunResult| result.kernel.is_none() || result.kernel.as_deref() == kernel;
     let mine = results.iter().filter(|result| serves(file, result, variant)).filter(of_kernel);
@@ -116,16 +129,20 @@ fn judged(
             kernels.push(kernel);
         }
     }
-    let trials = Trials { file, variant, scale, runs };
+    (kernel, kernels, Trials { file, variant, scale, runs })
+}
+
+fn judged(kernel: Option<&str>, kernels: &[String], trials: &Trials<'_>) -> study::Variant {
+    let Trials { file, variant, scale, .. } = trials;
     let named = kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
     study::Variant {
         name: format!("{}{named}", variant.words()),
         conditions: variant.words().to_string(),
         kernel: kernel.map(String::from),
-        scale,
-        kernels,
-        claims: claims::claims(&trials),
-        tables: file.published.iter().map(|of| table::table(of, &trials)).collect(),
+        scale: *scale,
+        kernels: kernels.to_vec(),
+        claims: claims::claims(trials),
+        tables: file.published.iter().map(|of| table::table(of, trials)).collect(),
     }
 }
 

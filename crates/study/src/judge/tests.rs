@@ -530,7 +530,53 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     // On one kernel it is none.
     let one = judge(&file, &[of("6.12", TEN)]);
     assert!(!fsdyno_report::study::markdown(&one).contains("kernel by kernel"));
-    assert!(judged.variants[0].claims[0].notes.contains(&"At scale 1/10.".to_string()));
+    assert_eq!(judged.variants[0].claims[0].called(), "at 1/10: still holds");
+}
+
+#[test]
+fn what_is_near_its_bound_by_too_few_seeds_wants_more_of_its_own_rows() {
+    let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
+    let text = claim("C1", &ratio("xfs", "ext4", "more_than = 1.3"))
+        + &claim("C2", &ratio("far", "ext4", "more_than = 1.3"));
+    let file = study(&text);
+    let wants = |xfs: &[f64]| {
+        let trials = trials(&[("ext4", &TEN[..xfs.len()]), ("xfs", xfs), ("far", &[40.0])]);
+        near(&file, &then(trials))
+    };
+    let found = wants(&[15.5]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].run.as_str(), found[0].variant), ("files", Variant::Then));
+    assert_eq!(found[0].rows.iter().collect::<Vec<_>>(), ["ext4", "xfs"]);
+    assert_eq!(found[0].claims.iter().collect::<Vec<_>>(), ["C1"]);
+    // 1.56 is 1.2 times 1.3, and 1.083 a 1.2th of it.
+    assert_eq!(wants(&[15.7]), []);
+    assert_eq!(wants(&[10.7]), []);
+    assert_eq!(wants(&[10.9]).len(), 1);
+    assert_eq!(wants(&[15.5, 15.5]).len(), 1, "a run that was stopped goes on");
+    assert_eq!(wants(&[15.5, 15.5, 15.5]), []);
+    // Of an order only the links that are near.
+    let links = near(
+        &study(&claim("C1", order)),
+        &then(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),
+    );
+    assert_eq!(links[0].rows.iter().collect::<Vec<_>>(), ["ext4", "xfs"]);
+}
+
+#[test]
+fn a_verdict_says_that_it_is_of_one_seed_and_of_which_scale() {
+    let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
+    let told = |scale: u64, seeds: usize| {
+        let trials = trials(&[("ext4", &TEN[..seeds]), ("xfs", &FIFTEEN[..seeds])]);
+        let mut results = then(trials);
+        results[0].scale = scale;
+        judge(&file, &results)
+    };
+    let called = |judged: &Judged| judged.variants[0].claims[0].called();
+    assert_eq!(called(&told(1, 1)), "still holds, one seed");
+    assert_eq!(called(&told(1, 3)), "still holds");
+    assert_eq!(called(&told(32, 1)), "at 1/32: still holds, one seed");
+    let text = fsdyno_report::study::text(&told(1, 1), fsdyno_report::Style::default());
+    assert!(text.contains("1 claim: 1 still holds (1 of them by one seed)"), "{text}");
 }
 
 #[test]

@@ -94,9 +94,12 @@ impl<'a> Trials<'a> {
             let phases = figure::phases(cell, trial)?;
             runs.extend(phases.first().map(|phase| (trial, *phase)));
         }
-        let all = || runs.iter().flat_map(|(trial, _)| phases_of(cell, trial));
-        let flagged = |flag: &Flag| all().any(|(trial, phase)| flags(trial, phase).contains(flag));
-        let found: Vec<Flag> = Flag::ALL.iter().copied().filter(flagged).collect();
+        // Points of a curve are no repeats of each other.
+        let mut repeats: BTreeMap<(&str, &str), Vec<Run<'_>>> = BTreeMap::new();
+        for (trial, phase) in runs.iter().flat_map(|(trial, _)| phases_of(cell, trial)) {
+            repeats.entry((&trial.plan.hash, &phase.name)).or_default().push((trial, phase));
+        }
+        let found: BTreeSet<Flag> = repeats.values().flat_map(|runs| flags(runs)).collect();
         if let Some(flag) = found.iter().find(|flag| flag.forbids_verdict()) {
             return Err(format!("'{row}' is {flag}: {}", flag.meaning()));
         }
@@ -165,7 +168,7 @@ fn repeated(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), Stri
 }
 
 /// The phases of a cell in a trial, as runs.
-fn phases_of<'a>(cell: &Cell, trial: &'a Trial) -> Vec<Run<'a>> {
+pub fn phases_of<'a>(cell: &Cell, trial: &'a Trial) -> Vec<Run<'a>> {
     let phases = figure::phases(cell, trial).unwrap_or_default();
     phases.into_iter().map(|phase| (trial, phase)).collect()
 }

@@ -23,6 +23,8 @@ pub struct Part {
     pub below: Option<Edge>,
     /// Whether it compares two sides, so that 1 is no difference and beyond 1 the claim is turned round.
     pub ratio: bool,
+    /// The rows that it is measured on: run and label.
+    pub rows: Vec<(String, String)>,
     /// Whether it is fitted over points: then its interval is all that tells, and of two points, which every power
     /// fits, there is none.
     pub fitted: bool,
@@ -180,6 +182,13 @@ impl Part {
     pub fn too_near(&self, least: f64) -> bool {
         let value = self.estimate.value;
         !self.fitted && self.place(value, value, least) == Stand::Open
+    }
+
+    /// Whether the number lies within this factor of one of its bounds.
+    pub fn is_near(&self, factor: f64) -> bool {
+        let value = self.estimate.value;
+        let mut edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
+        edges.any(|at| value > 0.0 && at > 0.0 && (value / at).ln().abs() <= factor.ln())
     }
 
     /// Whether the number itself lies within the bounds, sure or not.

@@ -139,6 +139,26 @@ fn a_failure_bears_the_identity_of_the_lab_it_happened_in() {
 }
 
 #[test]
+fn trials_keep_the_row_that_the_commands_of_their_folder_gave_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    go(&Fake(good), &mut store, false).unwrap();
+    let rows = |store: &Store| {
+        let of = |trial: &Trial| (trial.plan.label.clone(), trial.row.unwrap());
+        store.trials().iter().map(of).collect::<BTreeMap<_, _>>()
+    };
+    let rows_of = |all: &[(&str, u32)]| {
+        all.iter().map(|(label, row)| (label.to_string(), *row)).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(rows(&store), rows_of(&[("a", 0), ("b", 1)]));
+    // Another command in the same folder names a new row first.
+    let mut cells = cells();
+    cells[0].plan.label = "new".into();
+    go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    assert_eq!(rows(&store), rows_of(&[("a", 0), ("b", 1), ("new", 2)]));
+}
+
+#[test]
 fn the_same_plan_under_another_label_is_another_row_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();

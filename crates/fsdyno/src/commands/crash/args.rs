@@ -6,7 +6,7 @@ use clap::Args;
 use fsdyno_crash::{Disk, Tear};
 use fsdyno_filesystem::Author;
 
-use crate::cli::{Run, SEEDS, named, whole};
+use crate::cli::{Run, SEEDS, folder, named, whole};
 use crate::exit::Failure;
 use crate::words::as_run;
 
@@ -129,7 +129,7 @@ pub struct Crash {
     pub dry_run: bool,
     /// Folder for crash.json, report.html and findings/
     /// [default: fsdyno-results/<time>-crash-<workload>]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// How the table is written to standard output
     #[arg(long, default_value = "text", value_parser = named(Format::ALL))]

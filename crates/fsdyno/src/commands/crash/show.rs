@@ -8,9 +8,9 @@ use fsdyno_record::bounded::RESULTS;
 use fsdyno_report::{Format, Style, compressed};
 
 use crate::cli::Report;
-use crate::commands::report::write_file;
+use crate::commands::report::page_instead;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, data, json, say};
+use crate::output::{self, data, json};
 
 /// The rows of stored results, if they are those of `fsdyno crash`; none if none of them is.
 pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
@@ -60,14 +60,15 @@ fn file_of(result: &Path) -> Option<PathBuf> {
 
 /// `fsdyno report` of such rows.
 pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
-    if report.charts.is_some() || report.baseline.is_some() {
-        let what = "these are results of fsdyno crash, which has no --charts and no --baseline";
+    let least = report.least.least_difference;
+    if report.charts.is_some() || report.baseline.is_some() || least.is_some() {
+        let what = "these are results of fsdyno crash, which has no --charts, no --baseline and no --least-difference";
         return Err(Failure::wrong(what));
     }
-    if let Some(path) = &report.html {
-        let html = fsdyno_report::crash_html(rows)?;
-        write_file(path, html)?;
-        say(&format!("report: {}", path.display()));
+    if let Some(path) = &report.html
+        && page_instead(path, &fsdyno_report::crash_html(rows)?)?
+    {
+        return Ok(Exit::Good);
     }
     print(rows, report.format)?;
     Ok(Exit::Good)
@@ -76,7 +77,7 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
 /// Prints the rows in a format.
 pub fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
     if format == Format::Json {
-        return json(&rows);
+        return json(&fsdyno_report::crash_json(rows)?);
     }
     let style = Style { color: output::colour(), width: output::width() };
     match fsdyno_report::crash_table(rows, format, style) {

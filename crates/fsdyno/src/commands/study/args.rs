@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use fsdyno_report::Format;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{JOBS, REPEATS, SEEDS, named, whole};
+use crate::cli::{JOBS, REPEATS, SEEDS, folder, named, whole};
 
 /// The variants that can be asked for.
 const AS: &[(&str, &str, Variant)] = &[
@@ -74,6 +74,10 @@ pub struct Study {
     /// How many trials of each kind, each under a seed of its own [default: what the file says, else 1]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS))]
     pub repeat: Option<u32>,
+    /// Leave a verdict of one seed as it is; otherwise the rows of a claim whose number lies within 20 % of its
+    /// bound get two seeds more, unless --repeat or the file says how many there are
+    #[arg(long)]
+    pub no_more_seeds: bool,
     /// The first seed; repeats take the next ones [default: what the file says, else 1]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(SEEDS))]
     pub seed: Option<u64>,
@@ -92,7 +96,7 @@ pub struct Study {
     pub dry_run: bool,
     /// Folder for the results: a new one, or that of the same study, which goes on
     /// [default: fsdyno-results/<time>-study-<name>]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// How the end is written to standard output
     #[arg(long, default_value = "text", value_parser = named(END))]

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use fsdyno_crash::Row;
 use fsdyno_record::Trial;
 use fsdyno_report::study::{Beside, Judged, NotRun};
-use fsdyno_report::{Format, Part, Style, study};
+use fsdyno_report::{Basis, Format, Part, Style, study};
 use fsdyno_study::file::{StudyFile, Variant};
+use fsdyno_study::full_scale;
 use fsdyno_study::judge::{RunResult, judge};
 
 use fsdyno_why::Told;
@@ -57,21 +58,24 @@ pub fn report(asked: &Report, folder: &Path) -> Result<Exit, Failure> {
     }
     let baseline = asked.baseline.as_deref();
     report::check_baseline(baseline, end.trials.iter().map(|trial| trial.plan.label.as_str()))?;
-    if let Some(path) = &asked.html {
-        end.write_html(path, baseline)?;
-    }
+    let basis = asked.least.basis(baseline);
     if let Some(into) = &asked.charts {
         let series = report::drawn(&end.folders, &end.trials)?;
-        let drawn = fsdyno_report::charts(&end.trials, &series, baseline);
+        let drawn = fsdyno_report::charts(&end.trials, &series, basis);
         charts::write(into, &drawn)?;
         say(&format!("charts: {} in {}", drawn.len(), into.display()));
     }
     if let Some(into) = &asked.archive {
         let told = end.whole(Format::Markdown, Style::default(), study::markdown(&end.judged));
-        let kept = archive::Kept { title: &end.judged.title, told, page: end.html(baseline)? };
+        let kept = archive::Kept { title: &end.judged.title, told, page: end.html(basis)? };
         archive::write((folder, into), &file, &kept)?;
     }
-    end.print(asked.format, baseline)?;
+    if let Some(path) = &asked.html
+        && report::page_instead(path, &end.html(basis)?)?
+    {
+        return Ok(Exit::Good);
+    }
+    end.print(asked.format, basis)?;
     Ok(Exit::Good)
 }
 
@@ -84,8 +88,8 @@ pub fn show(folder: &Path, file: &StudyFile, format: Format) -> Result<(), Failu
     if end.trials.is_empty() {
         return Ok(());
     }
-    let written = end.write_html(&folder.join(fsdyno_study::store::PAGE), None);
-    end.print(format, None)?;
+    let written = end.write_html(&folder.join(fsdyno_study::store::PAGE), None.into());
+    end.print(format, None.into())?;
     written
 }
 
@@ -143,7 +147,8 @@ struct End {
 impl End {
     fn of(folder: &Path, file: &StudyFile) -> Result<End, Failure> {
         let results: Vec<RunResult> = stored::results(folder, file)?;
-        let judged = judge(file, &results);
+        let mut judged = judge(file, &results);
+        full_scale::put_next_to(&mut judged);
         let not_run = not_run(file, &judged);
         let (mut trials, mut ran): (Vec<Trial>, Vec<Ran>) = Default::default();
         for RunResult { run, variant, kernel, trials: own, .. } in results {
@@ -163,7 +168,7 @@ impl End {
         Ok(End { judged, trials, ran, folders, told, places, not_run, crashed })
     }
 
-    fn print(&self, format: Format, baseline: Option<&str>) -> Result<(), Failure> {
+    fn print(&self, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
         let style = Style { color: output::colour(), width: output::width() };
         let with = |text: String| output::data(&self.whole(format, style, text));
         match format {
@@ -172,9 +177,9 @@ impl End {
             Format::Markdown => with(study::markdown(&self.judged)),
             Format::Json => output::data(&study::json(&self.judged, self.beside())?),
             // The forms of records and of other programs have no place for claims.
-            _ => match fsdyno_report::table_of_parts(&self.parts(), baseline, format) {
+            _ => match fsdyno_report::table_of_parts(&self.parts(), basis, format) {
                 Some(table) => output::data(&table),
-                None => report::print(&self.trials, baseline, format),
+                None => report::print(&self.trials, basis, format),
             },
         }
     }
@@ -195,8 +200,8 @@ impl End {
         parts.collect()
     }
 
-    fn write_html(&self, path: &Path, baseline: Option<&str>) -> Result<(), Failure> {
-        report::write_file(path, self.html(baseline)?)?;
+    fn write_html(&self, path: &Path, basis: Basis<'_>) -> Result<(), Failure> {
+        report::write_file(path, self.html(basis)?)?;
         say(&format!("report: {}", path.display()));
         Ok(())
     }
@@ -213,9 +218,9 @@ impl End {
     }
 
     /// The page. Of the phases over time only those that it draws are read into memory.
-    fn html(&self, baseline: Option<&str>) -> Result<String, Failure> {
+    fn html(&self, basis: Basis<'_>) -> Result<String, Failure> {
         let series = report::drawn(&self.folders, &self.trials)?;
         let beside = Beside { series: &series, ..self.beside() };
-        Ok(fsdyno_report::study_page(&self.judged, &self.trials, beside, baseline)?)
+        Ok(fsdyno_report::study_page(&self.judged, &self.trials, beside, basis)?)
     }
 }

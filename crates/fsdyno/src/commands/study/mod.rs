@@ -5,6 +5,7 @@ mod args;
 mod check;
 mod end;
 mod leg;
+mod seeds;
 mod stored;
 
 use std::path::Path;
@@ -79,6 +80,12 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
                 failed = Some(leg.told(failure));
                 break;
             }
+        }
+    }
+    if failed.is_none() {
+        match seeds::run(study, (&folder, &file), &legs, &venues, &stop) {
+            Ok(summary) => sum = sum.and(summary),
+            Err(failure) => failed = Some(failure),
         }
     }
     // What is there is shown, however it ended; why it ended is the first thing to tell.
@@ -166,7 +173,8 @@ fn dry(study: &Study, mut legs: Vec<Leg>) -> Result<Exit, Failure> {
         _ => {
             let trials: usize = legs.iter().map(Leg::trials).sum();
             let (trials, runs) = (counted(trials, "trial"), counted(legs.len(), "run"));
-            output::data(&format!("{text}{trials} in {runs}\n"))?;
+            let more = seeds::dry(study, &legs).unwrap_or_default();
+            output::data(&format!("{text}{trials} in {runs}\n{more}"))?;
         }
     }
     missing.map_or(Ok(Exit::Good), Err)

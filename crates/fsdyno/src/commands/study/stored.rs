@@ -148,6 +148,10 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         }
         let mut trials = loaded.trials;
         fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
+        report::in_order(&mut trials);
+        // The file knows the order of its rows, whatever the records say.
+        let rows = run.rows(variant).unwrap_or_default();
+        trials.sort_by_key(|trial| rows.iter().position(|row| *row == trial.plan.label));
         for trial in trials {
             let kernel = kernel(&trial);
             let same = |it: &&mut RunResult| {

@@ -52,7 +52,7 @@ pub fn chosen(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
             folder.display()
         )));
     }
-    report::in_order(&mut chosen, &[]);
+    report::in_order(&mut chosen);
     Ok(chosen)
 }
 
@@ -214,6 +214,7 @@ mod tests {
             seed: 1,
             repeats: None,
             version: String::new(),
+            row: None,
             deadline_ns: None,
             outcome: Outcome::Ok,
             reason: None,

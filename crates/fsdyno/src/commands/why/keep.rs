@@ -65,12 +65,13 @@ impl Kept {
         let loaded = fsdyno_report::load(results)?;
         let mut trials = loaded.trials;
         fsdyno_study::drop_superseded(&mut trials, &loaded.ends);
-        report::in_order(&mut trials, &[]);
+        report::in_order(&mut trials);
         let baseline = why.baseline.clone().or_else(|| of_share(&self.folder, &trials));
         let html = self.folder.join(fsdyno_study::store::PAGE);
         let series = report::drawn(&results, &trials)?;
         let all = report::told(&results, &trials)?;
-        report::write_html_with(&html, &trials, (&series, &all), baseline.as_deref())?;
+        let basis = why.least.basis(baseline.as_deref());
+        report::write_html_with(&html, &trials, (&series, &all), basis)?;
         let to = baseline.map_or("the best; --baseline names another".into(), |label| {
             format!("the baseline {label}")
         });

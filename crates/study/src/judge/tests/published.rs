@@ -34,8 +34,15 @@ fn a_published_number_meets_its_own_claim() {
                 Check::Order(_) | Check::Exponent { .. } => continue,
             };
             let estimate = Estimate::of_mean(&Summary::of(&[published]).unwrap());
-            let part =
-                Part { what: String::new(), estimate, above, below, ratio: false, fitted: false };
+            let part = Part {
+                what: String::new(),
+                estimate,
+                above,
+                below,
+                ratio: false,
+                rows: Vec::new(),
+                fitted: false,
+            };
             seen += 1;
             if part.stand(claim.least) != Stand::Within {
                 let name = path.file_stem().unwrap().to_string_lossy();

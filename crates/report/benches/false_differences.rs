@@ -1,0 +1,226 @@
+//! How often a report calls one of several equal file systems slower than the best of them.
+//!
+//! `cargo bench -p fsdyno-report --bench false_differences -- [REPORTS]` makes records of k file systems, draws
+//! their times from one distribution (logarithms normal), has the product compute its statistics of them, and
+//! counts the reports with a verdict "faster" or "slower" between file systems that do not differ. Promised are
+//! at most 5 % (docs/statistics.md). k is 2 to 11 and n 3 to 10, in the lab (pairs by seed) and on a host
+//! (Welch), with one phase and with three, and in three shapes:
+//!
+//! - alike: all have one mean and one deviation, 3 %;
+//! - uneven: deviations from 1 to 8 %;
+//! - halves: every second one takes half as long again, and only pairs within a half are counted.
+//!
+//! A share is known only so well, so a line is NOT KEPT where it is above 5 % by more than chance makes it once in
+//! a thousand.
+
+#![allow(clippy::unwrap_used, reason = "a bench tells its mistakes by stopping")]
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+use fsdyno_record::plan::{IssuerPlan, MediumPlan, Plan, VerifyMode, WorkloadPlan};
+use fsdyno_record::seed::{SplitMix64, stream};
+use fsdyno_record::trial::{Conditions, Host, Measured, Outcome, Phase, trial_id};
+use fsdyno_record::{Nanos, Trial};
+use fsdyno_report::{Basis, Format, Style, table};
+
+/// Reports of each k, n, number of phases and shape on a host ...
+const REPORTS: usize = 10;
+
+/// ... and how many times as many in the lab, where nothing is relabelled.
+const LAB: usize = 8;
+
+/// The probability of a false difference that is promised.
+const PROMISED: f64 = 0.05;
+
+/// Standard deviations that chance exceeds once in a thousand.
+const ONCE_IN_A_THOUSAND: f64 = 3.09;
+
+const MOST: usize = 11;
+const SEEDS: std::ops::RangeInclusive<usize> = 3..=10;
+const PHASES: [usize; 2] = [1, 3];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    Alike,
+    Uneven,
+    Halves,
+}
+
+const SHAPES: [Shape; 3] = [Shape::Alike, Shape::Uneven, Shape::Halves];
+
+impl Shape {
+    /// Mean and deviation of the logarithm of a file system's times.
+    fn of(self, at: usize) -> (f64, f64) {
+        match self {
+            Shape::Alike => (0.0, 0.03),
+            Shape::Uneven => (0.0, 0.01 * f64::from(1 << (at % 4))),
+            Shape::Halves => (self.half(at) as f64 * 1.5f64.ln(), 0.03),
+        }
+    }
+
+    /// Which file systems are equal.
+    fn half(self, at: usize) -> usize {
+        if self == Shape::Halves { at % 2 } else { 0 }
+    }
+}
+
+struct Counted {
+    wrong: usize,
+    all: usize,
+}
+
+impl Counted {
+    fn share(&self) -> f64 {
+        self.wrong as f64 / self.all as f64
+    }
+
+    fn kept(&self) -> bool {
+        let all = self.all as f64;
+        let chance = ONCE_IN_A_THOUSAND * (PROMISED * (1.0 - PROMISED) * all).sqrt();
+        self.wrong as f64 <= PROMISED * all + chance
+    }
+}
+
+fn main() {
+    let reports = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(REPORTS);
+    let mut draws = stream(20, "false differences");
+    println!("share of reports with a false difference; columns: k file systems");
+    let heads: Vec<String> = (2..=MOST).map(|k| format!("{k:>6}")).collect();
+    println!("{:<24}{}", "", heads.concat());
+    for lab in [true, false] {
+        let mut worst = Counted { wrong: 0, all: 1 };
+        for shape in SHAPES {
+            for phases in PHASES {
+                let what = format!("{shape:?}, {phases} phases").to_lowercase();
+                print!("{} {what:<19}", if lab { "lab " } else { "host" });
+                for k in 2..=MOST {
+                    let mut counted = Counted { wrong: 0, all: 0 };
+                    for n in SEEDS {
+                        for _ in 0..reports * if lab { LAB } else { 1 } {
+                            let trials = trials((k, n, phases), shape, lab, &mut draws);
+                            counted.wrong += usize::from(claims(&trials, shape));
+                            counted.all += 1;
+                        }
+                    }
+                    print!(
+                        "{:5.1}{}",
+                        100.0 * counted.share(),
+                        if counted.kept() { ' ' } else { '!' }
+                    );
+                    std::io::stdout().flush().unwrap();
+                    if counted.share() > worst.share() {
+                        worst = counted;
+                    }
+                }
+                println!();
+            }
+        }
+        conclude(lab, &worst);
+    }
+}
+
+/// The line for the summary: the largest share of a number of file systems.
+fn conclude(lab: bool, worst: &Counted) {
+    let name = format!("reports with a false difference, {}", if lab { "lab" } else { "host" });
+    let line = format!(
+        "{name:<48} {:>10.2} {:<12} promised: at most {} but for chance  {}\n",
+        100.0 * worst.share(),
+        "%",
+        100.0 * PROMISED,
+        if worst.kept() { "kept" } else { "NOT KEPT" }
+    );
+    print!("{line}");
+    if let Ok(path) = std::env::var("FSDYNO_BENCH_SUMMARY") {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Whether the report tells some row from a base that it equals.
+fn claims(trials: &[Trial], shape: Shape) -> bool {
+    let basis = Basis { baseline: None, least: 0.0 };
+    let csv = table(trials, basis, Format::StatisticsCsv, Style::default()).unwrap();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| lines[0].iter().position(|head| *head == name).unwrap();
+    let (phase, row, ratio, verdict) =
+        (column("phase"), column("row"), column("ratio"), column("verdict"));
+    let half = |line: &[&str]| shape.half(line[row][2..].parse().unwrap());
+    lines[1..].iter().any(|line| {
+        let is_base = |other: &&Vec<&str>| other[phase] == line[phase] && other[ratio] == "1";
+        let base = lines[1..].iter().find(is_base).unwrap();
+        ["faster", "slower"].contains(&line[verdict]) && half(line) == half(base)
+    })
+}
+
+/// Records of k file systems with n seeds of these phases.
+fn trials(
+    (k, n, phases): (usize, usize, usize),
+    shape: Shape,
+    lab: bool,
+    draws: &mut SplitMix64,
+) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for seed in 1..=n as u64 {
+        for at in 0..k {
+            let mut trial = blank(&format!("fs{at}"), seed, lab);
+            trial.host.started = format!("{}", trials.len());
+            for phase in 0..phases {
+                let (mean, deviation) = shape.of(at);
+                let seconds = 60.0 * (mean + deviation * normal(draws)).exp();
+                let time = Nanos((seconds * 1e9) as u64);
+                trial.measured.phases.push(Phase {
+                    name: format!("phase{phase}"),
+                    returned_ns: time,
+                    durable_ns: Some(time),
+                    ..Phase::default()
+                });
+            }
+            trials.push(trial);
+        }
+    }
+    trials
+}
+
+fn blank(label: &str, seed: u64, lab: bool) -> Trial {
+    let workload = WorkloadPlan { name: "dirops".into(), params: Default::default(), input: None };
+    let plan = Plan {
+        label: label.into(),
+        workload,
+        filesystem: None,
+        medium: MediumPlan::Directory { path: "/srv".into() },
+        threads: 1,
+        issuer: IssuerPlan::Sync,
+        verify: VerifyMode::Full,
+        sysctls: Default::default(),
+        hash: String::new(),
+    };
+    let plan = plan.sealed();
+    Trial {
+        schema: 1,
+        trial_id: trial_id(&plan, seed),
+        lab_id: lab.then(|| "lab".into()),
+        lab: Default::default(),
+        seed,
+        repeats: None,
+        version: String::new(),
+        row: None,
+        deadline_ns: None,
+        outcome: Outcome::Ok,
+        reason: None,
+        plan,
+        conditions: Conditions {
+            venue: if lab { "lab" } else { "host" }.into(),
+            ..Conditions::default()
+        },
+        measured: Measured::default(),
+        host: Host::default(),
+    }
+}
+
+/// A standard normal deviate (Box and Muller).
+fn normal(draws: &mut SplitMix64) -> f64 {
+    let mut unit = || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
+    let (a, b) = (1.0 - unit(), unit());
+    (-2.0 * a.ln()).sqrt() * (2.0 * std::f64::consts::PI * b).cos()
+}

@@ -1,0 +1,121 @@
+//! What gives up durability is marked in every format, ranks behind what does not, and is the base of nothing.
+
+use fsdyno_record::{Nanos, Trial};
+use fsdyno_stats::validity::Flag;
+
+use crate::answer::sentences;
+use crate::table::{Format, Style, table};
+use crate::{compare, crash_fixture, crash_table, fixture, html, view};
+
+/// ext4 with barriers and without, which is five times as fast, and xfs; the unsafe one comes first.
+fn trials() -> Vec<Trial> {
+    let mut trials = fixture::trials();
+    for trial in &mut trials {
+        let plan = &mut trial.plan;
+        if plan.label == "ext4" {
+            plan.label = "off".into();
+            plan.filesystem.as_mut().unwrap().mount_options = "noatime,barrier=0".into();
+            for phase in &mut trial.measured.phases {
+                let ns = phase.durable_ns.unwrap().0;
+                (phase.returned_ns, phase.durable_ns) = (Nanos(ns / 5), Some(Nanos(ns / 5)));
+            }
+        } else if plan.label == "far" {
+            plan.label = "ext4".into();
+        }
+    }
+    trials
+}
+
+#[test]
+fn what_gives_up_durability_stands_last_and_is_never_the_base() {
+    for baseline in [None, Some("ext4")] {
+        for section in view::sections(&trials(), baseline) {
+            let names: Vec<&str> = section.rows.iter().map(|row| row.name.as_str()).collect();
+            assert_eq!(names, ["xfs", "ext4", "off"]);
+            let off = &section.rows[2];
+            assert!(!off.best && off.flags.contains(&Flag::Unsafe), "{off:?}");
+            assert!(off.ratio.unwrap().value < 0.5 && off.base != Some(2));
+            assert!(section.rows.iter().all(|row| row.base != Some(2)));
+        }
+    }
+}
+
+#[test]
+fn what_gives_up_durability_is_in_no_headline_but_named_with_its_reason() {
+    for baseline in [None, Some("ext4")] {
+        let said = sentences(&view::sections(&trials(), baseline), baseline);
+        let (headline, reason) = said.split_at(said.len() - 1);
+        assert!(headline.iter().all(|said| !said.contains("off")), "{said:?}");
+        assert!(reason[0].starts_with("UNSAFE, "), "{said:?}");
+        assert!(reason[0].contains("off (barrier=0: no flush is sent"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_baseline_that_is_named_may_be_unsafe_and_is_marked() {
+    let said = sentences(&view::sections(&trials(), Some("off")), Some("off")).join(" ");
+    assert!(said.contains("Against off, xfs is slower in dirops create (UNSAFE"), "{said}");
+}
+
+#[test]
+fn where_every_row_gives_it_up_they_rank_among_themselves() {
+    let mut trials = trials();
+    for trial in &mut trials {
+        trial.plan.filesystem.as_mut().unwrap().mount_options = "nobarrier".into();
+    }
+    let sections = view::sections(&trials, None);
+    assert!(sections[0].rows[0].best && sections[0].rows[0].name == "off");
+    let said = sentences(&sections, None).join(" ");
+    assert!(said.contains("off is fastest in dirops create (UNSAFE"), "{said}");
+}
+
+#[test]
+fn every_format_says_so() {
+    let trials = trials();
+    let all = Format::ALL.iter().filter(|(_, _, format)| *format != Format::Original);
+    for (name, _, format) in all {
+        let text = table(&trials, None, *format, Style::default()).unwrap();
+        // A mail is wrapped.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("barrier=0: no flush is sent"), "{name}: {text}");
+    }
+    for format in [Format::Text, Format::Mail, Format::Markdown, Format::Statistics] {
+        assert!(table(&trials, None, format, Style::default()).unwrap().contains("UNSAFE"));
+    }
+    let page = html(&trials, &[], None).unwrap();
+    assert!(page.contains("UNSAFE") && page.contains("barrier=0: no flush is sent"));
+    assert!(page.contains("UNSAFE off"), "charts have no column of flags");
+}
+
+#[test]
+fn a_comparison_says_so_in_every_format() {
+    let wanted = compare::Wanted { metric: compare::Metric::Durable, threshold: 0.03 };
+    let compared = compare::compare(&trials(), &trials(), wanted).unwrap();
+    for (name, _, format) in compare::Format::ALL {
+        let text = compare::print(&compared, *format, Style::default());
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("UNSAFE (barrier=0: no flush is sent"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn power_cuts_say_so_too_and_do_not_acquit_it() {
+    let mut rows = crash_fixture::crashed();
+    rows.reverse();
+    let filesystem = rows[0].plan.filesystem.as_mut().unwrap();
+    (filesystem.kind, filesystem.mount_options) = ("ext4".into(), "barrier=0".into());
+    rows[0].disk = fsdyno_crash::Disk::Honest;
+    rows[0].tried = rows[1].tried.clone();
+    for format in [Format::Text, Format::Mail, Format::Csv, Format::Markdown] {
+        let text = crash_table(&rows, format, Style::default()).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("barrier=0: no flush is sent"), "{text}");
+        let (safe, other) = (text.find("ext4").unwrap(), text.find("off").unwrap());
+        assert!(safe < other, "{text}");
+    }
+    let text = crash_table(&rows, Format::Text, Style { width: 300, color: false }).unwrap();
+    assert!(text.contains("\nUNSAFE off "), "{text}");
+    assert!(text.contains("lost in 3 cuts of ext4."), "{text}");
+    assert!(text.contains("nothing acknowledged does not make it safe"), "{text}");
+    assert!(crate::crash_json(&rows).unwrap()[0]["unsafe"].is_array());
+}

@@ -1,0 +1,56 @@
+//! Which verdicts a few more seeds may turn: those of claims whose number lies near its bound and comes from too few seeds.
+
+use std::collections::BTreeSet;
+
+use super::check;
+use super::{RunResult, each_variant};
+use crate::file::{StudyFile, Test, Variant};
+
+/// A number is near its bound within this factor: what one seed moves times by at full scale stays below it in most
+/// of the studies that were repeated.
+pub const NEAR: f64 = 1.2;
+
+/// How many seeds a verdict takes that is near its bound.
+pub const SEEDS: u32 = 3;
+
+/// Rows of a run in a variant that want more seeds, and for which claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// The run.
+    pub run: String,
+    /// The variant that it is run in.
+    pub variant: Variant,
+    /// The labels of its rows.
+    pub rows: BTreeSet<String>,
+    /// The claims.
+    pub claims: BTreeSet<String>,
+}
+
+/// What lies near its bound and has fewer seeds than [`SEEDS`], by the runs that it comes from. Exponents are not among
+/// it: they are fitted over sizes.
+pub fn near(file: &StudyFile, results: &[RunResult]) -> Vec<Near> {
+    let mut found: Vec<Near> = Vec::new();
+    for (_, _, trials) in each_variant(file, results) {
+        for claim in &file.claims {
+            let Test::Check(check) = &claim.test else { continue };
+            let Ok(measured) = check::measure(check, claim.least, &trials) else { continue };
+            let parts = measured.parts.iter().filter(|part| {
+                !part.fitted && part.estimate.n < SEEDS as usize && part.is_near(NEAR)
+            });
+            for (run, row) in parts.flat_map(|part| &part.rows) {
+                let Some(variant) = file.run(run).and_then(|it| it.serves(trials.variant)) else {
+                    continue;
+                };
+                let at = found.iter().position(|it| it.run == *run && it.variant == variant);
+                let at = at.unwrap_or_else(|| {
+                    let (rows, claims) = Default::default();
+                    found.push(Near { run: run.clone(), variant, rows, claims });
+                    found.len() - 1
+                });
+                found[at].rows.insert(row.clone());
+                found[at].claims.insert(claim.id.clone());
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,280 @@
+//! Which functions two runs of a phase differ in, and where most of the difference comes from.
+//!
+//! Two kernels may have the same code under two names, or inlined in its caller. What vanished in one and appeared in
+//! the other is one function if their names say so ([`is_renamed`]), and no function is named as the source of a
+//! difference that its own caller does not have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::explained::Phase;
+use crate::kernel::tree::SMALLER;
+use crate::kernel::{Frame, Task};
+
+/// A function's instructions an op here less those there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The function.
+    pub function: String,
+    /// Its name in the other result, where that is another.
+    pub was: Option<String>,
+    /// Its layer here, or there.
+    pub layer: String,
+    /// Instructions an op.
+    pub here: f64,
+    /// The same in the other result.
+    pub there: f64,
+}
+
+impl Difference {
+    /// How many more.
+    pub fn more(&self) -> f64 {
+        self.here - self.there
+    }
+
+    /// `find_get_block_common (__find_get_block)`: its name, and the one that it has in the other result.
+    pub fn called(&self) -> String {
+        match &self.was {
+            Some(was) => format!("{} ({was})", self.function),
+            None => self.function.clone(),
+        }
+    }
+}
+
+/// A function is gone where it has less than this part of what it has on the other side: some lines of it may be left, which
+/// call what it became.
+const GONE: f64 = 0.1;
+
+/// What the threads that issue ops executed in a phase, function by function, against another's; the
+/// largest difference first. Functions that differ by nothing are left out, and a function under two names is one.
+pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
+    let of = |phase: &Phase| {
+        let ops = phase.ops.max(1) as f64;
+        let mut sums: BTreeMap<String, (String, f64)> = BTreeMap::new();
+        for it in phase.functions.iter().filter(|it| it.task == Task::Ops) {
+            let sum = sums.entry(it.function.clone()).or_insert((it.layer.clone(), 0.0));
+            sum.1 += it.instructions as f64 / ops;
+        }
+        sums
+    };
+    let (here, there) = (of(here), of(there));
+    let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let all = names.into_iter().map(|name| {
+        let (one, other) = (here.get(name), there.get(name));
+        Difference {
+            function: name.clone(),
+            was: None,
+            layer: one.or(other).map(|(layer, _)| layer.clone()).unwrap_or_default(),
+            here: one.map_or(0.0, |(_, own)| *own),
+            there: other.map_or(0.0, |(_, own)| *own),
+        }
+    });
+    let mut differences = renamed(all.collect());
+    differences.retain(|it| it.more() != 0.0);
+    differences.sort_by(|a, b| b.more().abs().total_cmp(&a.more().abs()));
+    differences
+}
+
+/// The same with each function that is gone put together with the one that it became.
+fn renamed(all: Vec<Difference>) -> Vec<Difference> {
+    let (mut gone, mut all): (Vec<Difference>, Vec<Difference>) =
+        all.into_iter().partition(|it| it.here < GONE * it.there);
+    // The largest first, so that it finds its partner before a small namesake does.
+    gone.sort_by(|a, b| b.there.total_cmp(&a.there));
+    for old in gone {
+        let appeared = |it: &&mut Difference| {
+            it.was.is_none() && it.there < GONE * it.here && is_renamed(&it.function, &old.function)
+        };
+        let far = |it: &Difference| (it.here - old.there).abs();
+        let nearest = all.iter_mut().filter(appeared).min_by(|a, b| far(a).total_cmp(&far(b)));
+        match nearest {
+            Some(new) => {
+                (new.here, new.there) = (new.here + old.here, new.there + old.there);
+                new.was = Some(old.function);
+            }
+            None => all.push(old),
+        }
+    }
+    all
+}
+
+/// Whether two names are those of one function: alike but for leading underscores and what a compiler adds behind a
+/// dot (`.isra.0`, `.constprop.0`, `.part.0`), or one of them the other with more words behind it, of which
+/// two have to agree.
+fn is_renamed(one: &str, other: &str) -> bool {
+    let words = |name: &str| -> Vec<String> {
+        let stem = name.split('.').next().unwrap_or_default().trim_matches('_');
+        stem.split('_').map(String::from).collect()
+    };
+    let (one, other) = (words(one), words(other));
+    let (short, long) = if one.len() <= other.len() { (&one, &other) } else { (&other, &one) };
+    one == other || (short.len() > 1 && long.starts_with(short))
+}
+
+/// What functions of a module are called that could not be placed: who calls them says more.
+const UNNAMED: &str = "?";
+
+/// Where a difference comes from is named if at least this part of it does.
+const MOST: f64 = 0.5;
+
+/// Where most of a difference comes from: one function by itself, or the deepest one with all that it calls.
+pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
+    let (one, other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
+    let pair = Pair { one, other, ops: (here.ops, there.ops) };
+    // What its caller has no more of was only moved: inlined, or called by another name.
+    let named = |it: &Difference| {
+        it.function != UNNAMED && it.more() / more >= MOST && pair.around(it) / more >= MOST
+    };
+    if let Some(it) = differences(here, there).into_iter().find(named) {
+        return Some(format!(", {:+.0} of them in {}", it.more(), it.called()));
+    }
+    pair.deepest(more)
+}
+
+/// A frame of both results, with the ops of each.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    one: &'a Frame,
+    other: &'a Frame,
+    ops: (u64, u64),
+}
+
+impl<'a> Pair<'a> {
+    /// How many instructions an op more it has, with all that it calls.
+    fn more(self) -> f64 {
+        let of = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
+        of(self.one, self.ops.0) - of(self.other, self.ops.1)
+    }
+
+    /// What both call, by the name that it has here; what has two names stands under both together.
+    fn below(self) -> Vec<(&'a String, Pair<'a>)> {
+        static NONE: Frame =
+            Frame { own: 0, calls: 0, layer: String::new(), below: BTreeMap::new() };
+        let (one, other) = (&self.one.below, &self.other.below);
+        let mut left: BTreeSet<&String> =
+            other.keys().filter(|name| !one.contains_key(*name)).collect();
+        let mut below: Vec<(&String, Pair<'_>)> = Vec::new();
+        for (name, frame) in one {
+            let namesake = || left.iter().copied().find(|old| is_renamed(name, old));
+            let old = if other.contains_key(name) { Some(name) } else { namesake() };
+            old.map(|old| left.remove(old));
+            let there = old.and_then(|old| other.get(old)).unwrap_or(&NONE);
+            below.push((name, Pair { one: frame, other: there, ops: self.ops }));
+        }
+        for name in left {
+            below.push((name, Pair { one: &NONE, other: &other[name], ops: self.ops }));
+        }
+        below
+    }
+
+    /// How many instructions an op more the callers of a function have, with all that they call.
+    fn around(self, of: &Difference) -> f64 {
+        let is_it = |name: &String| *name == of.function || Some(name) == of.was.as_ref();
+        let below = self.below();
+        match self.one.below.keys().chain(self.other.below.keys()).any(is_it) {
+            true => self.more(),
+            false => below.into_iter().map(|(_, pair)| pair.around(of)).sum(),
+        }
+    }
+
+    /// The deepest function that has most of a difference with all that it calls.
+    fn deepest(mut self, more: f64) -> Option<String> {
+        let mut found = None;
+        loop {
+            let below = self.below();
+            // What is only here may be what is only there, under a name that does not say so.
+            let only_there = |pair: &Pair<'_>| pair.one.calls == 0 && pair.one.whole() == 0;
+            let only_here = |pair: &Pair<'_>| pair.other.calls == 0 && pair.other.whole() == 0;
+            let moved: f64 = below
+                .iter()
+                .filter(|(_, pair)| only_here(pair) || only_there(pair))
+                .map(|(_, pair)| pair.more())
+                .sum();
+            let part = |pair: &Pair<'_>| match only_here(pair) || only_there(pair) {
+                true if moved / more < pair.more() / more => moved,
+                _ => pair.more(),
+            };
+            let next = below.into_iter().filter(|(name, _)| *name != SMALLER);
+            let next = next.max_by(|a, b| (part(&a.1) / more).total_cmp(&(part(&b.1) / more)));
+            let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MOST) else {
+                break;
+            };
+            // The way into the kernel explains nothing.
+            let layer = if pair.one.layer.is_empty() { &pair.other.layer } else { &pair.one.layer };
+            if name != UNNAMED && !matches!(layer.as_str(), "entry" | "user") {
+                found = Some(format!(", {:+.0} of them in {name} and what it calls", pair.more()));
+            }
+            self = pair;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(own: u64, below: &[(&str, Frame)]) -> Frame {
+        let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
+        Frame { own, calls: 1, layer: "files".into(), below }
+    }
+
+    fn phase(below: &[(&str, Frame)]) -> Phase {
+        let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
+        phase.take(&BTreeMap::from([(Task::Ops, leaf(0, below))]));
+        phase
+    }
+
+    /// Who is blamed for the instructions that one has more.
+    fn blamed(here: &Phase, there: &Phase) -> Option<String> {
+        let all = |phase: &Phase| phase.executed[&Task::Ops].whole() as f64;
+        source(here, there, all(here) - all(there))
+    }
+
+    #[test]
+    fn a_function_under_another_name_is_told_by_its_net() {
+        let other = |own| ("vfs_unlink", leaf(own, &[]));
+        let old =
+            phase(&[("bread", leaf(5, &[("__find_get_block", leaf(1385, &[]))])), other(500)]);
+        let wrapper = leaf(12, &[("find_get_block_common", leaf(1548, &[]))]);
+        let new = phase(&[("bread", leaf(5, &[("__find_get_block", wrapper)])), other(2000)]);
+        let all = differences(&new, &old);
+        assert_eq!(all[0].function, "vfs_unlink");
+        assert_eq!(all[1].called(), "find_get_block_common (__find_get_block)");
+        assert_eq!((all[1].here, all[1].there), (1560.0, 1385.0));
+        assert_eq!(blamed(&new, &old).unwrap(), ", +1500 of them in vfs_unlink");
+        assert_eq!(blamed(&old, &new).unwrap(), ", -1500 of them in vfs_unlink");
+    }
+
+    #[test]
+    fn what_was_inlined_into_its_caller_is_not_blamed_on_the_caller() {
+        let old = phase(&[("path", leaf(0, &[("iput", leaf(100, &[("evict", leaf(900, &[]))]))]))]);
+        let new = phase(&[
+            ("path", leaf(0, &[("iput", leaf(1050, &[]))])),
+            ("a", leaf(40, &[])),
+            ("b", leaf(40, &[])),
+        ]);
+        // +950 in iput and -900 in evict: what is more comes from none of them alone.
+        assert_eq!(blamed(&new, &old), None);
+    }
+
+    #[test]
+    fn names_of_one_function_are_known_and_others_are_not() {
+        for (one, other) in [
+            ("__find_get_block", "find_get_block_common"),
+            ("ext4_map_blocks.isra.0", "ext4_map_blocks.constprop.0"),
+            ("do_filp_open", "do_filp_open.part.0"),
+            ("kmem_cache_alloc", "kmem_cache_alloc_noprof"),
+            ("_raw_spin_lock", "raw_spin_lock"),
+        ] {
+            assert!(is_renamed(one, other) && is_renamed(other, one), "{one} {other}");
+        }
+        for (one, other) in [
+            ("iput", "iput_final"),
+            ("ext4_find_entry", "ext4_find_dest_de"),
+            ("vfs_unlink", "vfs_rename"),
+            ("memcpy", "memset"),
+        ] {
+            assert!(!is_renamed(one, other), "{one} {other}");
+        }
+    }
+}
