@@ -120,7 +120,8 @@ fn told(tasks: &[Task]) -> String {
         let times = if times > 1 { format!("{times} times ") } else { String::new() };
         text.push_str(&format!("; {times}{line}"));
     }
-    text.truncate(text.floor_char_boundary(TOLD));
+    let end = (0..=TOLD.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
     text
 }
 
