@@ -73,9 +73,10 @@ impl Failure {
 
 /// The code where a file cannot be read or written: a full or broken disk is nothing that was typed.
 fn of_io(error: &io::Error) -> Exit {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let broken = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-    match broken || matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull) {
+    use rustix::io::Errno;
+    // By number: a file beyond a limit of fsdyno's has the kind of EFBIG, and is no fault of the disk.
+    const BROKEN: [Errno; 4] = [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
+    match Errno::from_io_error(error).is_some_and(|errno| BROKEN.contains(&errno)) {
         true => Exit::TrialFailed,
         false => Exit::WrongUse,
     }

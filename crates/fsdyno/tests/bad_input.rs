@@ -58,7 +58,6 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --on . --out /proc/x --dry-run", 2, "no file can be made on proc"),
     ("run dirops --on . --out /sys/kernel/x/y", 2, "no file can be made on sysfs"),
     ("run dirops --on /proc --dry-run", 2, "no file can be made on proc"),
-    ("run dirops --threads 0", 2, "--threads"),
     ("run dirops --on loop:4", 2, "whole mebibytes, such as loop:4G"),
     ("run dirops --on ram:", 2, "whole mebibytes, such as ram:4G"),
     ("run dirops --on loop:4G --jobs 2", 2, "two file systems of one seed would have one UUID"),

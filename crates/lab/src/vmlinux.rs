@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 
 use fsdyno_child::{Mapped, sealed_file};
+use fsdyno_record::bounded::{self, PARTS};
 use fsdyno_record::canonical::sha256_hex;
 
 use crate::cache::Cache;
@@ -40,7 +41,8 @@ fn hash(file: &File) -> io::Result<String> {
 /// # Errors
 /// [`LabError::WrongKernel`], and what the host refuses.
 pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
-    let image = fs::read(&kernel.image).map_err(LabError::io("read", &kernel.image))?;
+    let image =
+        bounded::read(&kernel.image, &PARTS).map_err(LabError::io("read", &kernel.image))?;
     let wrong =
         |reason: String| LabError::WrongKernel { what: kernel.image.display().to_string(), reason };
     if image.starts_with(b"\x7fELF") {

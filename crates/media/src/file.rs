@@ -149,7 +149,8 @@ fn is_file(stat: &Stat) -> io::Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
         FileType::Directory => Err(Errno::ISDIR.into()),
-        _ => Err(io::Error::other("it is no file; remove it, or name another")),
+        FileType::Fifo => Err(io::Error::other("it is a pipe; give the path of a file")),
+        _ => Err(io::Error::other("it is a device; give the path of a file")),
     }
 }
 

@@ -153,6 +153,8 @@ const NONE_OF: &[(&str, &str)] = &[
     ("verify", "what each cut left is compared in full"),
     ("deadline", "it has that of `fsdyno run`, two days of virtual time"),
     ("baseline", "its table has no ratios"),
+    ("least-difference", "its table has no ratios"),
+    ("mix", "each of its folders has the power cuts of one command"),
     ("keep-log", "findings do it again with --replay"),
     ("shard", "a command runs as a whole; several take a --seed each"),
     ("change", "it is for benches of `fsdyno run`"),

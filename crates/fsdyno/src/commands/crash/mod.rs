@@ -344,9 +344,19 @@ mod tests {
     fn a_finding_whose_commands_are_not_the_catalogs_is_refused() {
         let kept =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash/ext4-0079.json");
-        assert_eq!(replayed(Path::new(kept)).unwrap(), Exit::Good);
-        let folder = tempfile::tempdir().unwrap();
         let mut finding = keep::finding(Path::new(kept)).unwrap();
+        let Ok(Command::Crash(crash)) =
+            Cli::try_parse_from(["fsdyno", "crash", "dirops", "--fs", "ext4"])
+                .map(|cli| cli.command)
+        else {
+            panic!("no fsdyno crash");
+        };
+        let (_, cells) = crate::commands::run::meant(&crash.as_run().unwrap()).unwrap();
+        finding.plan.filesystem = cells[0].plan.filesystem.clone();
+        let folder = tempfile::tempdir().unwrap();
+        let current = folder.path().join("current.json");
+        std::fs::write(&current, serde_json::to_vec(&finding).unwrap()).unwrap();
+        assert_eq!(replayed(&current).unwrap(), Exit::Good);
         let plan = finding.plan.filesystem.as_mut().unwrap();
         plan.check = ["sh", "-c", "id > left"].map(String::from).into();
         let forged = folder.path().join("forged.json");
