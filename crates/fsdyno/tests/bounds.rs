@@ -199,7 +199,7 @@ fn what_a_workload_works_on_is_never_read_into_memory() {
     let zeros = std::io::Read::take(std::io::repeat(b'x'), 3 << 30);
     zstd::stream::copy_encode(zeros, File::create(folder.join("bomb")).unwrap(), 1).unwrap();
     let words = ["run", "tarball", "--dry-run", "--set", "archive=bomb"];
-    refused(&folder, &words, "is no tar archive");
+    refused(&folder, &words, "is not a tar archive");
 }
 
 #[test]

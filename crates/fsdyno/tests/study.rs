@@ -154,7 +154,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_place_before_any_work() {
             "\"200,400,800\"",
             "\"2,1\"",
             "10:9",
-            "curve=2,1 is not right: curve takes 'none' or points",
+            "curve=2,1 is invalid: curve takes 'none' or points",
         ),
         ("disk = \"hdd-7200\"", "disk = \"hdd-720\"", "16:1", "did you mean 'hdd-7200'?"),
         (

@@ -1,4 +1,4 @@
-//! Which bytes a file holds: slices of one seeded pool, so that nothing is generated or stored.
+//! The contents of files: slices of one seeded pool, so that nothing is generated or stored.
 
 use fsdyno_record::seed;
 
@@ -11,12 +11,13 @@ pub const POOL: usize = 4 << 20;
 /// The longest slice that is contiguous wherever it starts.
 pub const LONGEST_SLICE: usize = 1 << 20;
 
-/// Between the ids of one version of a block and of the next: up to five versions of one block are as many
-/// contents, for no multiple of it below the fifth is a multiple of 2^22; blocks above 2^40 do not exist.
+/// Difference between the ids of one version of a block and the next: up to five versions of one
+/// block have distinct contents, for no multiple of it below the fifth is a multiple of 2^22;
+/// blocks above 2^40 do not exist.
 pub const VERSION: u64 = (1 << 56) + 1_000_003;
 
-/// What [`Contents::thin`] takes the same share of, in bytes: a block of most file systems, below the least
-/// that any of them compresses at once. The pool and its tail are whole numbers of it.
+/// The unit of [`Contents::thin`] in bytes: a block of most file systems, below the least that any
+/// of them compresses at once. The pool and its tail are whole multiples of it.
 pub const THINNED: usize = 4096;
 
 /// Neighbouring ids start far apart: an odd number near 2^22 divided by the golden ratio (Knuth 3,
@@ -29,8 +30,8 @@ const STRIDE: u64 = 2_592_009;
 /// slice of the pool and a check is one memcmp of slices. The pool is random, so no file system can
 /// compress a content within its window, though it repeats after [`POOL`] bytes.
 ///
-/// What a comparison detects: any flipped byte, a block from elsewhere in the file, a block of
-/// zeros, a stale block, the content of another file. What it does not: two ids that differ by a
+/// A comparison detects any flipped byte, a block from elsewhere in the file, a block of zeros, a
+/// stale block, the content of another file. It does not detect that two ids that differ by a
 /// multiple of 2^22 have one content; and contents of very few bytes are alike by chance (one byte
 /// in 256, two in 65,536).
 #[derive(Clone, Debug)]
@@ -51,7 +52,7 @@ impl Contents {
         Contents { pool, input: None }
     }
 
-    /// The same, with the bytes that payloads of [`Payload::INPUT`] are cut from.
+    /// Sets the bytes that payloads of [`Payload::INPUT`] are cut from.
     pub fn with_input(self, input: Option<Input>) -> Contents {
         Contents { input, ..self }
     }
@@ -76,8 +77,8 @@ impl Contents {
         &bytes[from..bytes.len().min(from.saturating_add(length))]
     }
 
-    /// The first bytes of `payload`: all of them, or [`LONGEST_SLICE`] where there are more; the
-    /// caller goes on with [`Contents::rest`].
+    /// The first bytes of `payload`: all of them, or [`LONGEST_SLICE`] if there are more; the
+    /// caller continues with [`Contents::rest`].
     #[inline]
     pub fn slice(&self, payload: Payload) -> &[u8] {
         let length = (payload.length as usize).min(LONGEST_SLICE);
@@ -89,7 +90,7 @@ impl Contents {
         self.pool.get(start..start + length).unwrap_or_default()
     }
 
-    /// What is left of `payload` after its first `done` bytes.
+    /// The remainder of `payload` after its first `done` bytes.
     #[inline]
     pub fn rest(payload: Payload, done: u32) -> Payload {
         Payload {
@@ -99,8 +100,8 @@ impl Contents {
         }
     }
 
-    /// The first place at which `found` differs from the start of `payload`, if any; what is longer
-    /// than the payload differs at its end.
+    /// Index of the first byte of `found` that differs from the start of `payload`, if any; data
+    /// longer than the payload differs at its end.
     pub fn difference(&self, payload: Payload, found: &[u8]) -> Option<u64> {
         let mut left = payload;
         let mut rest = found;
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_four_million_ids_start_in_places_of_their_own() {
+    fn the_first_four_million_ids_have_starts_of_their_own() {
         let mut seen = vec![false; POOL];
         for id in 0..POOL as u64 {
             let start = id.wrapping_mul(STRIDE) as usize % POOL;
@@ -188,7 +189,7 @@ mod tests {
         };
         for id in [0, 1, 2, 4_194_303] {
             assert!(zeros(100, id).iter().all(|zeros| *zeros == THINNED));
-            // Beside the 2,048 that are made zeros, 8 of as many random bytes are.
+            // In addition to the 2,048 zeroed bytes, 8 of 2,048 random bytes are zero.
             assert!(zeros(50, id).iter().all(|zeros| (2048..2048 + 40).contains(zeros)), "{id}");
             assert!(zeros(0, id).iter().all(|zeros| *zeros < 60), "16 of 4,096 random bytes");
         }

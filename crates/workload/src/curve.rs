@@ -1,18 +1,18 @@
-//! The points of a curve: sizes at which one workload is run, evenly or geometrically apart.
+//! The points of a curve: sizes that one workload runs at, evenly or geometrically spaced.
 
 use std::fmt;
 use std::str::FromStr;
 
 use fsdyno_record::Count;
 
-/// More points than this would be a mistake of typing.
+/// Most points; more would be a typing error.
 const MOST: usize = 1000;
 
 /// Rising sizes, two at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// As it is typed, its numbers without suffixes: equal plans have equal texts.
-    typed: String,
+    /// The text as given, its numbers without suffixes: equal plans have equal texts.
+    text: String,
     points: Vec<u64>,
 }
 
@@ -22,7 +22,7 @@ impl Curve {
         &self.points
     }
 
-    /// Whether every point lies within bounds.
+    /// Returns true if every point lies within bounds.
     pub fn within(&self, min: u64, max: u64) -> bool {
         self.points.iter().all(|point| (min..=max).contains(point))
     }
@@ -31,10 +31,11 @@ impl Curve {
 impl FromStr for Curve {
     type Err = ();
 
-    /// `FROM..TO/STEP`, `FROM..TOxFACTOR` (a whole factor), or the points themselves with commas.
-    fn from_str(typed: &str) -> Result<Curve, ()> {
+    /// Parses `FROM..TO/STEP`, `FROM..TOxFACTOR` (a whole factor), or the points separated by
+    /// commas.
+    fn from_str(text: &str) -> Result<Curve, ()> {
         let number = |text: &str| text.parse().map(|Count(number)| number).map_err(drop);
-        let (points, typed): (Vec<u64>, String) = match typed.split_once("..") {
+        let (points, text): (Vec<u64>, String) = match text.split_once("..") {
             Some((from, rest)) => {
                 let at = rest.find(['/', 'x']).ok_or(())?;
                 let (to, by) = (number(&rest[..at])?, number(&rest[at + 1..])?);
@@ -51,7 +52,7 @@ impl FromStr for Curve {
                 (points.take(MOST + 1).collect(), format!("{from}..{to}{sign}{by}"))
             }
             None => {
-                let points: Vec<u64> = typed.split(',').map(number).collect::<Result<_, ()>>()?;
+                let points: Vec<u64> = text.split(',').map(number).collect::<Result<_, ()>>()?;
                 let texts: Vec<String> = points.iter().map(u64::to_string).collect();
                 (points, texts.join(","))
             }
@@ -60,13 +61,13 @@ impl FromStr for Curve {
         if !rising || !(2..=MOST).contains(&points.len()) {
             return Err(());
         }
-        Ok(Curve { typed, points })
+        Ok(Curve { text, points })
     }
 }
 
 impl fmt::Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.typed)
+        f.write_str(&self.text)
     }
 }
 
@@ -75,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_evenly_or_geometrically_apart_or_as_they_are_typed() {
-        let points = |typed: &str| typed.parse::<Curve>().map(|curve| curve.points);
+    fn points_are_evenly_or_geometrically_spaced_or_listed() {
+        let points = |text: &str| text.parse::<Curve>().map(|curve| curve.points);
         assert_eq!(points("10..40/10"), Ok(vec![10, 20, 30, 40]));
         assert_eq!(points("10..45/10"), Ok(vec![10, 20, 30, 40]));
         assert_eq!(points("100..100000x10"), Ok(vec![100, 1000, 10_000, 100_000]));
         assert_eq!(points("3,5,9"), Ok(vec![3, 5, 9]));
-        let shown = |typed: &str| typed.parse().map(|curve: Curve| curve.to_string());
+        let shown = |text: &str| text.parse().map(|curve: Curve| curve.to_string());
         assert_eq!(shown("1k..10k/3_000"), Ok("1000..10000/3000".into()));
         assert_eq!(shown("100..1Mx10"), Ok("100..1000000x10".into()));
         assert_eq!(shown("1k,2k"), Ok("1000,2000".into()));
@@ -101,6 +102,6 @@ mod tests {
             "10..40/-1",
             "1..18446744073709551615x2x",
         ];
-        wrong.iter().for_each(|typed| assert_eq!(points(typed), Err(()), "{typed}"));
+        wrong.iter().for_each(|text| assert_eq!(points(text), Err(()), "{text}"));
     }
 }

@@ -1,16 +1,16 @@
-//! Source trees made by rule: directories of uneven depth and filling, sizes that are spread as those
-//! of source files are.
+//! Synthetic source trees: directories of uneven depth and filling, sizes distributed as those of
+//! source files are.
 
 use fsdyno_record::seed::{self, mix};
 
 use crate::numbered::Numbered;
 use crate::op::Name;
 
-/// No directory lies deeper below the tree's own.
+/// Greatest depth of a directory below the tree's own.
 pub const DEEPEST: u32 = 8;
 
-/// In how many of a hundred cases a directory has another in it, by its depth; this gives a mean depth
-/// of about 3, as kernel trees have.
+/// Percentage of directories that have another in them, by depth; this gives a mean depth of about
+/// 3, as kernel trees have.
 const DEEPER: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
 
 /// The directories of a tree, numbered in the order in which they are walked, parents first; the
@@ -19,7 +19,7 @@ const DEEPER: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
 pub struct Shape {
     /// Each directory's parent; that of 0 is 0.
     parents: Vec<u32>,
-    /// The number of each directory's first file, and how many files there are behind them.
+    /// The number of each directory's first file, and the total number of files at the end.
     firsts: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ impl Shape {
         for directory in 1..directories {
             let depth = above.len() - 1;
             if draws.below(100) >= DEEPER[depth] {
-                // Beside the last directory, or beside one that it lies in, the nearer the likelier.
+                // Next to the last directory, or to one that it lies in, the nearer the likelier.
                 let up = draws.below(depth as u64).max(draws.below(depth as u64));
                 above.truncate(1 + up as usize);
             }
@@ -53,12 +53,12 @@ impl Shape {
         Shape { parents, firsts }
     }
 
-    /// How many directories there are, the tree's own counted.
+    /// Number of directories, including the tree's own.
     pub fn directories(&self) -> u32 {
         self.parents.len() as u32
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub fn files(&self) -> u32 {
         self.firsts.last().copied().unwrap_or(0)
     }
@@ -79,14 +79,14 @@ impl Shape {
         (self.firsts.partition_point(|first| *first <= file) as u32).saturating_sub(1)
     }
 
-    /// A directory and all that it lies in, the deepest first, without the tree's own.
+    /// A directory and all its ancestors, the deepest first, without the tree's own.
     pub fn upwards(&self, directory: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(directory), |below| Some(self.parent(*below)))
             .take_while(|directory| *directory > 0)
     }
 }
 
-/// A place in one of the trees.
+/// An entry of one of the trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
     /// A directory by its number, 0 being the tree's own.
@@ -95,10 +95,11 @@ pub enum Leaf {
     File(u32),
 }
 
-/// Trees of one shape beside each other, with the names of all that is in them: `tree0/d007/d012/f0345`.
+/// Trees of one shape in one directory, with the names of all their entries:
+/// `tree0/d007/d012/f0345`.
 #[derive(Clone, Debug)]
 pub struct Forest {
-    /// How many trees there are.
+    /// Number of trees.
     pub trees: u64,
     /// The shape of each.
     pub shape: Shape,
@@ -108,7 +109,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// So many trees of a shape.
+    /// `trees` trees of a shape.
     pub fn new(trees: u64, shape: Shape) -> Forest {
         Forest {
             trees,
@@ -119,12 +120,12 @@ impl Forest {
         }
     }
 
-    /// How many files all trees have.
+    /// Number of files of all trees.
     pub fn files(&self) -> u64 {
         self.trees * u64::from(self.shape.files())
     }
 
-    /// How many directories all trees have.
+    /// Number of directories of all trees.
     pub fn directories(&self) -> u64 {
         self.trees * u64::from(self.shape.directories())
     }
@@ -137,7 +138,7 @@ impl Forest {
             .max(last(&self.tree_names, self.trees))
     }
 
-    /// Appends the path of a place in a tree.
+    /// Appends the path of an entry of a tree.
     pub fn push(&self, name: &mut Name, tree: u64, leaf: Leaf) {
         self.tree_names.push(name, tree);
         let (directory, file) = match leaf {
@@ -146,7 +147,7 @@ impl Forest {
         };
         let mut above = [0; DEEPEST as usize];
         let upwards = above.iter_mut().zip(self.shape.upwards(directory));
-        let depth = upwards.map(|(place, directory)| *place = directory).count();
+        let depth = upwards.map(|(slot, directory)| *slot = directory).count();
         for directory in above[..depth].iter().rev() {
             name.push(b"/");
             self.directory_names.push(name, u64::from(*directory));
@@ -157,7 +158,7 @@ impl Forest {
         }
     }
 
-    /// The tree and the place in it whose path `path` is; none if it is no such path.
+    /// The tree and the entry whose path is `path`; none if it is no such path.
     pub fn read(&self, path: &[u8]) -> Option<(u64, Leaf)> {
         let mut parts = path.split(|byte| *byte == b'/');
         let tree = self.tree_names.read(parts.next()?).filter(|tree| *tree < self.trees)?;
@@ -165,7 +166,7 @@ impl Forest {
             let number = u32::try_from(names.read(part)?).ok()?;
             (number < count).then_some(number)
         };
-        // The last part tells which place it would be, the whole path whether it is.
+        // The last part determines the candidate entry; its whole path must then match.
         let leaf = match parts.next_back() {
             None => Leaf::Directory(0),
             Some(part) => match number(&self.file_names, part, self.shape.files()) {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_read_back_from_its_path_and_no_path_has_two() {
+    fn every_entry_is_read_back_from_its_path_and_no_path_has_two() {
         let forest = Forest::new(3, Shape::new(40, 300, 9));
         let mut paths = std::collections::BTreeSet::new();
         let leaves = || (0..40).map(Leaf::Directory).chain((0..300).map(Leaf::File));
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn three_trees_of_20000_files_are_655_mb_and_spread_as_said() {
+    fn three_trees_of_20000_files_are_655_mb_and_distributed_as_stated() {
         let mut sizes: Vec<u64> = (0..60_000).map(|number| size_of(number, 7)).collect();
         let total: u64 = sizes.iter().sum();
         // The standard deviation of the total is 0.8 % of it.

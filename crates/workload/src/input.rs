@@ -1,4 +1,4 @@
-//! What a workload is bound to beside its parameters: the seed, and a file that it works on.
+//! The inputs of a workload in addition to its parameters: the seed, and a file that it works on.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use std::sync::Arc;
 pub struct Input(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Input {
-    /// An input that lies wherever `bytes` lies.
+    /// An input that refers to `bytes`.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Input {
         Input(Arc::new(bytes))
     }
 
-    /// All its bytes.
+    /// All bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         self.0.as_ref().as_ref()
     }
@@ -24,12 +24,12 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// What decides a workload beside its parameters.
+/// The inputs of a workload in addition to its parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// Everything arbitrary is drawn from it.
+    /// Seed of everything arbitrary.
     pub seed: u64,
-    /// The file that a parameter of [`crate::Domain::File`] names, where it names one: always an
+    /// The file that a parameter of [`crate::Domain::File`] names, if any: always an
     /// uncompressed tar archive.
     pub input: Option<Input>,
 }

@@ -8,7 +8,7 @@ use crate::op::{Name, digits_limit};
 pub struct Numbered {
     prefix: Vec<u8>,
     width: usize,
-    /// Numbers below this are written the quick way.
+    /// Numbers below this have the fast path.
     limit: u64,
 }
 
@@ -29,15 +29,15 @@ impl Numbered {
         self.prefix.len() + self.width.max(digits(number))
     }
 
-    /// Writes the prefix at byte `at` of `name`, to be completed by [`Numbered::finish`] again and
-    /// again.
+    /// Writes the prefix at byte `at` of `name`, to be completed by [`Numbered::finish`] any number
+    /// of times.
     #[inline(never)]
     pub fn begin(&self, name: &mut Name, at: usize) {
         name.truncate(at);
         name.push(&self.prefix);
     }
 
-    /// Writes the number behind a prefix that begins at byte `at`; whatever followed it is gone.
+    /// Writes the number after a prefix that begins at byte `at`; anything after it is cut.
     #[inline]
     pub fn finish(&self, name: &mut Name, at: usize, number: u64) {
         let at = at + self.prefix.len();
@@ -54,7 +54,7 @@ impl Numbered {
         name.push_number(number, self.width);
     }
 
-    /// The number whose name `text` is; none if it is no such name.
+    /// The number whose name is `text`; none if it is no name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = text.strip_prefix(self.prefix.as_slice())?;
         let padded = digits.len() == self.width || (digits.len() > self.width && digits[0] != b'0');
@@ -65,7 +65,7 @@ impl Numbered {
     }
 }
 
-/// How many digits a number has.
+/// Number of decimal digits of a number.
 fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_read_back_and_has_the_length_it_says(number: u64, width in 1usize..20) {
+        fn a_name_is_read_back_and_has_the_stated_length(number: u64, width in 1usize..20) {
             let family = Numbered::new("f", width);
             let mut name = Name::default();
             name.push(b"dir/");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_of_the_family_is_not_read() {
+    fn names_outside_the_family_are_not_read() {
         let family = Numbered::new("f", 4);
         for wrong in
             ["f", "f12", "f00012", "g0012", "f001x", "f0012 ", "0012", "f99999999999999999999"]

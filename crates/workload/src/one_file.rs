@@ -1,4 +1,4 @@
-//! Whether a workload is of one file: then a device can stand for it.
+//! Finds the name of a one-file workload, which a device can stand for.
 
 use fsdyno_record::OpKind;
 
@@ -17,17 +17,16 @@ const KINDS: &[OpKind] = &[
     OpKind::Unlink,
 ];
 
-/// Ops of each phase that are looked at for their names; a workload with more files has the second
-/// one among these.
+/// Number of ops of each phase that are examined for names; a workload with more files has the
+/// second one among these.
 const LOOK: usize = 4096;
 
 /// The name of a workload's only file.
 ///
-/// # Errors
-/// What it calls or names beside, as a sentence.
+/// The call or name that a one-file workload does not have, as a sentence.
 pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
     if workload.beforehand().is_some() {
-        return Err("its first phase finds a file that was made before".to_string());
+        return Err("its first phase reads a prepared file".to_string());
     }
     let mut only: Option<Vec<u8>> = None;
     for (index, phase) in workload.phases().iter().enumerate() {
@@ -83,7 +82,7 @@ mod tests {
         assert!(of("dirops", &[]).unwrap_err().contains("its phase create calls mkdir"));
         assert!(of("bigfile", &[("reads", "9")]).unwrap() == "big");
         assert!(of("bigfile", &[("preallocate", "yes")]).unwrap_err().contains("calls fallocate"));
-        assert!(of("bigfile", &[("built", "offline")]).unwrap_err().contains("was made before"));
+        assert!(of("bigfile", &[("built", "offline")]).unwrap_err().contains("prepared file"));
         assert!(of("tarball", &[]).is_err() && of("capacity", &[]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The shape of an op: one file system call, whose it is, and what it needs.
+//! One file-system call with its thread, dependencies and timing.
 
 use fsdyno_record::{Nanos, OpKind};
 
@@ -6,48 +6,48 @@ use fsdyno_record::{Nanos, OpKind};
 /// [`Call::StatEach`], [`Call::CopyTree`], [`Call::PackTree`], [`Call::UnpackTree`],
 /// [`Call::RemoveTree`], [`Call::RemoveTreeSynced`]) because only the file system knows its parts.
 ///
-/// A generator is handed the same `Op` again and again and rewrites it in place, so that the hot
+/// A generator receives the same `Op` again and again and rewrites it in place, so that the hot
 /// loop allocates nothing and copies no names.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// What is called.
+    /// The call and its arguments.
     pub call: Call,
-    /// The name it is called on, below the call's directory; may hold slashes, as the original
+    /// The name it is called on, below the call's directory; may contain slashes, as the original
     /// program's did. A call on a file slot does not use it; there it is still the name that the
-    /// file was opened by, so that a message can say it.
+    /// file was opened by, for messages.
     pub name: Name,
     /// The second name of rename, link and symlink.
     pub other: Name,
-    /// Whose op it is: a thread of the workload, from zero.
+    /// The thread of the workload that issues it, from zero.
     pub thread: u32,
-    /// What another thread must have done before it. Ops of one thread are in order without it.
+    /// The progress of another thread that it waits for. Ops of one thread are in order without it.
     pub after: After,
-    /// How long its caller thinks before it: sleeps, using no processor.
+    /// Think time of the caller before it: sleep, using no processor.
     pub think: Nanos,
-    /// How long its caller computes before it: processor time, as of the program that the workload
-    /// stands for. Neither of the two is part of a latency.
+    /// Computing time of the caller before it: processor time of the program that the workload
+    /// models. Neither of the two is part of a latency.
     pub compute: Nanos,
-    /// When it is to be issued, counted from the start of the phase: not before, and its latency is
-    /// counted from then, also where it could only be issued later because its thread was still at
-    /// the op before. So an op that waits for a slow one is as slow as its caller would find it
-    /// (G. Tene, "coordinated omission"). Zero is at once, and its latency its own.
+    /// Time at which it is due, counted from the start of the phase: it is not issued earlier, and
+    /// its latency is counted from then, even if its thread could only issue it later because it
+    /// was still at the op before. So an op that waits for a slow one is as slow as its caller
+    /// would find it (G. Tene, "coordinated omission"). Zero is at once, and its latency its own.
     pub due: Nanos,
-    /// How the call must end.
+    /// The required outcome of the call.
     pub expect: Expect,
 }
 
-/// A point in the stream of a thread: that many of its ops have returned.
+/// A point in the stream of a thread: `ops` of its ops have returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct After {
     /// The thread, from zero.
     pub thread: u32,
-    /// How many of its ops in this phase, calls of an expanded op each counted; zero waits for
+    /// Number of its ops in this phase, calls of an expanded op each counted; zero waits for
     /// nothing.
     pub ops: u64,
 }
 
-/// How a call must end. Programs make calls that fail, GNU tar for one, and those cost time too; a
-/// call that ends otherwise than its workload says fails the trial.
+/// The required outcome of a call. Programs make calls that fail, GNU tar for one, and those cost
+/// time too; a call with another outcome fails the trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expect {
     /// It succeeds.
@@ -79,8 +79,8 @@ pub struct OpenFlags {
     pub read: bool,
     /// O_WRONLY or O_RDWR.
     pub write: bool,
-    /// O_CREAT in an open of a file that exists, as fopen(3) has it to append; [`Call::Create`] has it
-    /// anyway.
+    /// O_CREAT in an open of an existing file, as fopen(3) sets it to append; [`Call::Create`]
+    /// always sets it.
     pub create: bool,
     /// O_EXCL.
     pub exclusive: bool,
@@ -99,7 +99,7 @@ pub struct OpenFlags {
 }
 
 impl OpenFlags {
-    /// O_RDONLY and nothing else; the same as the default, for constants.
+    /// O_RDONLY and nothing else; equals the default, for constants.
     pub const NONE: OpenFlags = OpenFlags {
         read: false,
         write: false,
@@ -114,17 +114,17 @@ impl OpenFlags {
     };
 }
 
-/// Bytes by rule: byte `offset + k` of the content called `id`.
+/// Bytes by rule: byte `offset + k` of the content `id`.
 ///
-/// [`crate::contents`] says which bytes those are; engine and verifier ask it, so no payload is
-/// ever stored.
+/// [`crate::contents`] defines those bytes; engine and verifier compute them, so no payload is ever
+/// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
     /// Identity of the content; two contents differ wherever they are compared.
     pub id: u64,
-    /// Where in the content it begins.
+    /// Offset of the first byte within the content.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u32,
 }
 
@@ -132,22 +132,22 @@ impl Payload {
     /// The content that is all zeros, for workloads whose original wrote zeros.
     pub const ZEROS: u64 = u64::MAX;
 
-    /// The workload's input file (an archive, real mail): offsets are places in it.
+    /// The workload's input file (an archive, real mail): offsets are positions in it.
     pub const INPUT: u64 = u64::MAX - 1;
 
-    /// So many zeros from `offset` on.
+    /// `length` zeros from `offset` on.
     pub fn zeros(offset: u64, length: u32) -> Payload {
         Payload { id: Payload::ZEROS, offset, length }
     }
 }
 
-/// How much `cp` copies in one go, in bytes: coreutils 9.1 reads 131,072, as strace shows.
+/// Bytes that `cp` copies at a time: coreutils 9.1 reads 131,072, as strace shows.
 pub const COPY_BUFFER: u64 = 128 << 10;
 
-/// What tar reads and writes at once, in bytes: 20 blocks of 512, GNU tar's default record.
+/// Bytes that tar reads and writes at a time: 20 blocks of 512, GNU tar's default record.
 pub const RECORD: u64 = 20 * 512;
 
-/// The order in which the names of a directory are removed, decided when it is read.
+/// The order in which the names of a directory are removed, determined when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveOrder {
     /// As getdents64(2) gives them.
@@ -164,13 +164,13 @@ pub enum RemoveOrder {
 pub enum Call {
     /// mkdirat(2).
     Mkdir { dir: DirSlot, mode: u32 },
-    /// openat(2) of a directory, kept in `slot`.
+    /// openat(2) of a directory, opened as `slot`.
     OpenDir { dir: DirSlot, slot: DirSlot },
     /// close(2) of a directory.
     CloseDir { slot: DirSlot },
-    /// openat(2) with O_CREAT, kept in `file`.
+    /// openat(2) with O_CREAT, opened as `file`.
     Create { dir: DirSlot, file: FileSlot, flags: OpenFlags, mode: u32 },
-    /// openat(2) of an existing file, kept in `file`.
+    /// openat(2) of an existing file, opened as `file`.
     Open { dir: DirSlot, file: FileSlot, flags: OpenFlags },
     /// close(2).
     Close { file: FileSlot },
@@ -182,7 +182,7 @@ pub enum Call {
     Read { file: FileSlot, length: u32 },
     /// pread(2) of at most `length` bytes at `offset`.
     ReadAt { file: FileSlot, offset: u64, length: u32 },
-    /// pwrite(2) at `offset` of the file (the payload's own offset is a place in its content).
+    /// pwrite(2) at `offset` of the file (the payload's own offset is one within its content).
     WriteAt { file: FileSlot, offset: u64, payload: Payload },
     /// fstatat(2), not following links.
     Stat { dir: DirSlot },
@@ -192,7 +192,7 @@ pub enum Call {
     Rename { dir: DirSlot, to: DirSlot },
     /// linkat(2) from `name` to `other`.
     Link { dir: DirSlot, to: DirSlot },
-    /// symlinkat(2): `name` is the link, `other` what it says.
+    /// symlinkat(2): `name` is the link, `other` its target.
     Symlink { dir: DirSlot },
     /// unlinkat(2).
     Unlink { dir: DirSlot },
@@ -222,9 +222,8 @@ pub enum Call {
     Chown { dir: DirSlot },
     /// Reads directory `name` to its end (open, getdents64 until nothing comes, close).
     Scan { dir: DirSlot },
-    /// Reads directory `name` to its end and asks for the status of each file in the order in which
-    /// it is read; with `read` each is then opened, read in calls of so many bytes to its end, and
-    /// closed.
+    /// Reads directory `name` to its end and stats each file in the order in which it is read; with
+    /// `read` each is then opened, read in calls of that many bytes to its end, and closed.
     StatEach { dir: DirSlot, read: Option<u32> },
     /// Removes the tree `name`, itself too, as `rm -r` does; each call is timed by itself.
     RemoveTree { dir: DirSlot, order: RemoveOrder },
@@ -236,14 +235,15 @@ pub enum Call {
     /// Unpacks the archive `name` below the directory `other` as `tar -x` does. `compute` is processor
     /// time after each record is read.
     UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
-    /// The same, with an fsync(2) of the directory after each file that is removed from it.
+    /// [`Call::RemoveTree`] with an fsync(2) of the directory after each file that is removed from
+    /// it.
     RemoveTreeSynced { dir: DirSlot, order: RemoveOrder },
     /// syncfs(2) of the file system that the trial is on.
     Sync,
 }
 
 impl Call {
-    /// The kind this call is counted as; none for what the engine expands.
+    /// The kind that this call is counted as; none for a call that the engine expands.
     pub fn kind(&self) -> Option<OpKind> {
         Some(match self {
             Call::Mkdir { .. } => OpKind::Mkdir,
@@ -297,7 +297,7 @@ impl Default for Op {
 /// 10 to the power of its index.
 const POWERS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// The numbers below this have a quick way to their `width` digits; zero where none has.
+/// The limit below which [`eight_digits`] writes numbers of `width` digits; zero if it cannot.
 pub(crate) fn digits_limit(width: usize) -> u64 {
     POWERS.get(width).copied().unwrap_or(0)
 }
@@ -317,8 +317,8 @@ fn eight_digits(number: u32) -> u64 {
     (tens | (quarters - 10 * tens) << 8) | 0x3030_3030_3030_3030
 }
 
-/// A path below a directory slot, with its terminating NUL always in place, so that it can be
-/// handed to the kernel as it stands.
+/// A path below a directory slot, always terminated by NUL, so that it can be passed to the kernel
+/// as it stands.
 #[derive(Clone)]
 pub struct Name {
     bytes: [u8; Name::CAPACITY],
@@ -326,7 +326,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Room for the longest path a workload may use, with its NUL.
+    /// Size of the longest path that a workload may use, with its NUL.
     pub const CAPACITY: usize = 1024;
 
     /// Empties the name.
@@ -368,7 +368,7 @@ impl Name {
     }
 
     /// Writes a number of at least `width` digits (at least one) at byte `at`, where it ends the
-    /// name; for names of which only the number changes. `at` is at most the length of the name.
+    /// name; for names that differ in the number only. `at` is at most the length of the name.
     #[inline]
     pub fn set_number(&mut self, at: usize, number: u64, width: usize) {
         if width > 0 && number < digits_limit(width) {
@@ -378,8 +378,8 @@ impl Name {
         }
     }
 
-    /// Makes the number that ends the name one larger, where that changes its last digit only; false,
-    /// and nothing changed, where it would carry. Nine of ten names in sequence cost no more.
+    /// Increments the number that ends the name if only its last digit changes; returns false, and
+    /// changes nothing, if it would carry. Nine of ten names in sequence cost no more.
     #[inline]
     pub fn increment(&mut self) -> bool {
         let last = usize::from(self.length).wrapping_sub(1);
@@ -398,7 +398,7 @@ impl Name {
         let from = usize::from(at);
         match self.bytes.get_mut(from..from + 9) {
             Some(place) => {
-                // The digits that count are moved to the front; zeros, hence a NUL, follow them.
+                // The significant digits are moved to the front; zeros, hence a NUL, follow them.
                 let digits = eight_digits(number) >> ((8 * (8 - u32::from(width))) % 64);
                 place[..8].copy_from_slice(&digits.to_le_bytes());
                 place[8] = 0;
@@ -421,7 +421,7 @@ impl Name {
         &self.bytes[..self.length as usize]
     }
 
-    /// Where the name begins, for a system call; a NUL always ends it.
+    /// Pointer to the first byte, for a system call; a NUL always ends the name.
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.bytes.as_ptr()
@@ -433,7 +433,7 @@ impl Name {
         &self.bytes[..=self.length as usize]
     }
 
-    /// The name for people.
+    /// The name as text, for messages.
     pub fn display(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }

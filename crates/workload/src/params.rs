@@ -1,4 +1,4 @@
-//! The parameters of a workload: what they are called, what they may be, where they come from.
+//! The parameters of a workload: names, domains, defaults and their sources.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,19 +17,19 @@ use crate::widths::Widths;
 pub struct Param {
     /// The key of `--set KEY=VALUE`.
     pub name: &'static str,
-    /// What it is if nothing is said, as it would be typed.
+    /// The default, as the user would give it.
     pub default: &'static str,
-    /// What it may be.
+    /// The values it accepts.
     pub domain: Domain,
-    /// What it does, in a sentence.
+    /// A sentence on its effect.
     pub about: &'static str,
-    /// Where the default comes from, with the marks of the sources: `[SRC]` read in the original
-    /// program, `[PUB]` published, `[RUN]` observed, `[MEM]` remembered and not read again, `[DER]`
-    /// derived, `[OWN]` our choice.
+    /// The source of the default, with its mark: `[SRC]` read in the original program, `[PUB]`
+    /// published, `[RUN]` observed, `[MEM]` remembered and not read again, `[DER]` derived, `[OWN]`
+    /// our choice.
     pub source: &'static str,
 }
 
-/// What a parameter may be.
+/// The values that a parameter accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Domain {
     /// A whole number within bounds.
@@ -39,7 +39,7 @@ pub enum Domain {
         /// The most.
         max: u64,
     },
-    /// A size in bytes within bounds, typed as `4096` or `64K`.
+    /// A size in bytes within bounds, given as `4096` or `64K`.
     Size {
         /// The least, in bytes.
         min: u64,
@@ -52,9 +52,9 @@ pub enum Domain {
     YesNo,
     /// Letters, digits, `_` and `-`, at least one and at most this many.
     Word(usize),
-    /// The path of a file or folder of the user's.
+    /// The path of a file or folder of the user.
     File,
-    /// The points of a curve: the workload is run once for each, with parameter `files` set to it.
+    /// The points of a curve: the workload runs once for each, with parameter `files` set to it.
     Curve {
         /// The least of a point.
         min: u64,
@@ -63,24 +63,24 @@ pub enum Domain {
     },
     /// Directories per directory for each level of a tree: `30/30/30`.
     Widths,
-    /// One or more whole numbers within bounds, in any order, with commas between them.
+    /// One or more whole numbers within bounds, in any order, separated by commas.
     Wholes {
         /// The least of a number.
         min: u64,
         /// The most of a number.
         max: u64,
-        /// How many there may be.
+        /// The largest number of them.
         most: usize,
     },
     /// A distribution of sizes, as [`Sizes`] reads it.
     Sizes,
     /// Weights of these words, as [`Weights`] reads them.
     Weights(&'static [&'static str]),
-    /// This one word, or what the other domain takes.
+    /// This one word, or a value of the other domain.
     Or(&'static str, &'static Domain),
 }
 
-/// What is wrong with parameters; each message is one line that says what would be right.
+/// A mistake in parameters; each message is one line that gives the correction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// The workload has no such parameter.
@@ -88,19 +88,19 @@ pub enum ParamError {
     UnknownKey {
         /// The workload's name.
         workload: &'static str,
-        /// What was typed.
+        /// The key that was given.
         key: String,
         /// The nearest right name, or all of them.
         hint: String,
     },
-    /// The value is not what the parameter takes.
-    #[error("{key}={} is not right: {key} takes {right}", short(value))]
+    /// The parameter does not accept the value.
+    #[error("{key}={} is invalid: {key} takes {right}", short(value))]
     BadValue {
         /// The parameter's name.
         key: String,
-        /// What was typed.
+        /// The value that was given.
         value: String,
-        /// What would be right.
+        /// The values that are accepted.
         right: String,
     },
     /// Two parameters contradict each other.
@@ -111,60 +111,59 @@ pub enum ParamError {
 /// PATH_MAX of Linux, in bytes with the NUL at its end.
 const LONGEST_PATH: usize = 4096;
 
-/// A whole number, as every option takes it.
-fn count(typed: &str) -> Option<u64> {
-    typed.parse().ok().map(|Count(count)| count)
+/// A whole number, as every option accepts it.
+fn count(text: &str) -> Option<u64> {
+    text.parse().ok().map(|Count(count)| count)
 }
 
-/// The one spelling of a whole number or size that is an equal plan's equal text.
+/// The canonical spelling of a whole number or size within bounds.
 fn bounded(number: Option<u64>, min: u64, max: u64) -> Option<String> {
     number.filter(|number| (min..=max).contains(number)).map(|number| number.to_string())
 }
 
 impl Domain {
-    /// The canonical spelling of `typed`, if the domain takes it.
-    pub fn canonical(&self, typed: &str) -> Option<String> {
+    /// The canonical spelling of `text`, if the domain takes it.
+    pub fn canonical(&self, text: &str) -> Option<String> {
         match self {
-            Domain::Whole { min, max } => bounded(count(typed), *min, *max),
+            Domain::Whole { min, max } => bounded(count(text), *min, *max),
             Domain::Size { min, max } => {
-                bounded(typed.parse().ok().map(|Bytes(bytes)| bytes), *min, *max)
+                bounded(text.parse().ok().map(|Bytes(bytes)| bytes), *min, *max)
             }
-            Domain::Choice(words) => words.contains(&typed).then(|| typed.to_string()),
-            Domain::YesNo => matches!(typed, "yes" | "no").then(|| typed.to_string()),
+            Domain::Choice(words) => words.contains(&text).then(|| text.to_string()),
+            Domain::YesNo => matches!(text, "yes" | "no").then(|| text.to_string()),
             Domain::Word(longest) => {
-                let fits = (1..=*longest).contains(&typed.len());
+                let fits = (1..=*longest).contains(&text.len());
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-                (fits && typed.bytes().all(plain)).then(|| typed.to_string())
+                (fits && text.bytes().all(plain)).then(|| text.to_string())
             }
             Domain::File => {
                 // The kernel takes no longer path, nor one with a NUL; a line end breaks records.
-                let fits =
-                    (1..LONGEST_PATH).contains(&typed.len()) && !typed.contains(['\0', '\n']);
-                fits.then(|| typed.to_string())
+                let fits = (1..LONGEST_PATH).contains(&text.len()) && !text.contains(['\0', '\n']);
+                fits.then(|| text.to_string())
             }
             Domain::Curve { min, max } => {
-                let curve: Option<Curve> = typed.parse().ok();
+                let curve: Option<Curve> = text.parse().ok();
                 curve.filter(|curve| curve.within(*min, *max)).map(|curve| curve.to_string())
             }
             Domain::Widths => {
-                let widths: Option<Widths> = typed.parse().ok();
+                let widths: Option<Widths> = text.parse().ok();
                 widths.map(|widths| widths.to_string())
             }
             Domain::Wholes { min, max, most } => {
                 let numbers: Option<Vec<String>> =
-                    typed.split(',').map(|number| bounded(count(number), *min, *max)).collect();
+                    text.split(',').map(|number| bounded(count(number), *min, *max)).collect();
                 numbers.filter(|numbers| numbers.len() <= *most).map(|numbers| numbers.join(","))
             }
-            Domain::Sizes => typed.parse().ok().map(|sizes: Sizes| sizes.to_string()),
+            Domain::Sizes => text.parse().ok().map(|sizes: Sizes| sizes.to_string()),
             Domain::Weights(words) => {
-                Weights::parse(typed, words).ok().map(|weights| weights.show(words))
+                Weights::parse(text, words).ok().map(|weights| weights.show(words))
             }
-            Domain::Or(word, _) if *word == typed => Some(typed.to_string()),
-            Domain::Or(_, other) => other.canonical(typed),
+            Domain::Or(word, _) if *word == text => Some(text.to_string()),
+            Domain::Or(_, other) => other.canonical(text),
         }
     }
 
-    /// What the domain takes, for people: fits after "takes".
+    /// The accepted values as text: fits after "takes".
     pub fn describe(&self) -> String {
         match self {
             Domain::Whole { min, max } => {
@@ -186,13 +185,13 @@ impl Domain {
                 Count(*max)
             ),
             Domain::Widths => {
-                "1 to 5 whole numbers from 1 to 1,000,000 with '/' between them, such as 30/30/30, whose \
+                "1 to 5 whole numbers from 1 to 1,000,000 separated by '/', such as 30/30/30, whose \
                  product is at most 500,000,000"
                     .to_string()
             }
             Domain::Wholes { min, max, most } => {
                 format!(
-                    "1 to {most} whole numbers from {} to {} with commas, such as 1,3",
+                    "1 to {most} whole numbers from {} to {} separated by commas, such as 1,3",
                     Count(*min),
                     Count(*max)
                 )
@@ -203,8 +202,8 @@ impl Domain {
                 Bytes(sizes::LARGEST)
             ),
             Domain::Weights(words) => format!(
-                "WORD:WEIGHT with commas between them, such as {}:2,{}:1, of {}; what is not named \
-                 is never done",
+                "WORD:WEIGHT separated by commas, such as {}:2,{}:1, of {}; an action without a \
+                 weight is never done",
                 words.first().unwrap_or(&""),
                 words.last().unwrap_or(&""),
                 words.join(", ")
@@ -213,21 +212,21 @@ impl Domain {
         }
     }
 
-    fn hint(&self, typed: &str) -> String {
+    fn hint(&self, text: &str) -> String {
         match self {
-            Domain::Choice(words) => match suggest::nearest(typed, words.iter().copied()) {
+            Domain::Choice(words) => match suggest::nearest(text, words.iter().copied()) {
                 Some(word) => format!("{} (did you mean '{word}'?)", self.describe()),
                 None => self.describe(),
             },
-            Domain::Weights(words) => match Weights::parse(typed, words) {
+            Domain::Weights(words) => match Weights::parse(text, words) {
                 Err(wrong) => format!("{} ({wrong})", self.describe()),
                 Ok(_) => self.describe(),
             },
-            Domain::Whole { .. } => match typed.parse::<Count>() {
+            Domain::Whole { .. } => match text.parse::<Count>() {
                 Err(wrong) => format!("{} ({wrong})", self.describe()),
                 Ok(_) => self.describe(),
             },
-            Domain::Or(_, other) => match other.hint(typed).strip_prefix(&other.describe()) {
+            Domain::Or(_, other) => match other.hint(text).strip_prefix(&other.describe()) {
                 Some(wrong) => format!("{}{wrong}", self.describe()),
                 None => self.describe(),
             },
@@ -241,7 +240,7 @@ impl Domain {
 pub struct Values(BTreeMap<String, String>);
 
 impl Values {
-    /// Fills in the defaults and checks what was set; of a key that is set twice the last counts.
+    /// Fills in the defaults and checks the given values; the last value of a key counts.
     ///
     /// # Errors
     /// [`ParamError::UnknownKey`], [`ParamError::BadValue`].
@@ -270,7 +269,7 @@ impl Values {
         Ok(Values(values))
     }
 
-    /// The value of `key`; empty for a key that the table lacks.
+    /// The value of `key`; empty for an unknown key.
     pub fn text(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
     }
@@ -285,11 +284,11 @@ impl Values {
         self.number(key).unwrap_or(0)
     }
 
-    /// The value of `key`, where it is `auto` what the named set of published values has; `set` is
-    /// the parameter that names the set, and `none` there leaves every value free.
+    /// The value of `key`, or if it is `auto` that of the named set of published values; `set` is the
+    /// parameter that names the set, and `none` there allows every value.
     ///
     /// # Errors
-    /// [`ParamError::Conflict`] where a set is named and the value is another.
+    /// [`ParamError::Conflict`] if a set is named and the value is another.
     pub fn of_set<T: FromStr + Display + PartialEq>(
         &self,
         key: &str,
@@ -312,7 +311,7 @@ impl Values {
         self.text(key).split(',').filter_map(|number| number.parse().ok()).collect()
     }
 
-    /// Whether `key` is `yes`.
+    /// Returns true if `key` is `yes`.
     pub fn yes(&self, key: &str) -> bool {
         self.text(key) == "yes"
     }
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_has_its_default_and_what_is_set_its_canonical_spelling() {
+    fn unset_values_have_their_default_and_set_values_their_canonical_spelling() {
         let values = resolve(&[("size", "64K"), ("files", "007")]).unwrap();
         assert_eq!(values.text("size"), "65536");
         assert_eq!(values.whole("files"), 7);
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_one_line_that_says_what_is_right() {
+    fn each_mistake_is_one_line_that_gives_the_correction() {
         let message = |key, value| resolve(&[(key, value)]).unwrap_err();
         assert_eq!(
             message("file", "1"),
@@ -391,11 +390,11 @@ mod tests {
         );
         assert_eq!(
             message("files", "0"),
-            "files=0 is not right: files takes a whole number from 1 to 100"
+            "files=0 is invalid: files takes a whole number from 1 to 100"
         );
         assert_eq!(
             message("order", "revers"),
-            "order=revers is not right: order takes forward, reverse (did you mean 'reverse'?)"
+            "order=revers is invalid: order takes forward, reverse (did you mean 'reverse'?)"
         );
         assert!(message("size", "2M").contains("'mix' or a size from 0 B to 1 MiB"));
         for wrong in ["", "+5", "-1", "1e3", "99999999999999999999"] {

@@ -13,8 +13,8 @@ const ROUNDS: usize = 3;
 /// multiplication carries low bits up and the xor carries high bits down, as in the finalisers of
 /// MurmurHash3 and SplitMix64. What falls outside `0..n` is permuted again until it falls inside
 /// (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), less
-/// than twice on average. It is an order that nobody would call regular, not a cipher, and for a
-/// handful of elements it reaches only some of the orders there are.
+/// than twice on average. It is an irregular order, not a cipher, and for a handful of elements it
+/// reaches only some of the possible orders.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     length: u64,
@@ -45,30 +45,30 @@ impl Permutation {
         Permutation { length, mask, shift: bits.div_ceil(2).max(1), rounds }
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The element at `place`; `place` must be below the length.
+    /// The element at `index`; `index` must be below the length.
     #[inline]
-    pub fn at(&self, place: u64) -> u64 {
-        let mut x = place;
+    pub fn at(&self, index: u64) -> u64 {
+        let mut x = index;
         loop {
             for round in &self.rounds {
                 x = x.wrapping_add(round.add).wrapping_mul(round.multiply) & self.mask;
                 x ^= x >> self.shift;
             }
-            // An empty permutation has no element to find, and must not look for it for ever.
+            // An empty permutation has no element, and must not search for one forever.
             if x < self.length || self.length == 0 {
                 return x;
             }
         }
     }
 
-    /// The place of `element`: `place_of(at(i)) == i`.
+    /// The index of `element`: `index_of(at(i)) == i`.
     #[inline]
-    pub fn place_of(&self, element: u64) -> u64 {
+    pub fn index_of(&self, element: u64) -> u64 {
         let mut x = element;
         loop {
             for round in self.rounds.iter().rev() {
@@ -88,16 +88,16 @@ fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
 }
 
-/// In which order the elements `0..n` are taken.
+/// The order in which the elements `0..n` are taken.
 #[derive(Clone, Debug)]
 pub enum Order {
     /// 0, 1, 2 ...
     Forward,
     /// ... 2, 1, 0; holds `n`.
     Reverse(u64),
-    /// As the permutation says.
+    /// As the permutation gives them.
     Random(Permutation),
-    /// As the permutation says, from its end.
+    /// As the permutation gives them, from its end.
     RandomReverse(Permutation),
 }
 
@@ -112,24 +112,24 @@ impl Order {
         }
     }
 
-    /// The element at `place`.
+    /// The element at `index`.
     #[inline]
-    pub fn at(&self, place: u64) -> u64 {
+    pub fn at(&self, index: u64) -> u64 {
         match self {
-            Order::Forward => place,
-            Order::Reverse(length) => length - 1 - place,
-            Order::Random(permutation) => shuffled(permutation, place),
+            Order::Forward => index,
+            Order::Reverse(length) => length - 1 - index,
+            Order::Random(permutation) => shuffled(permutation, index),
             Order::RandomReverse(permutation) => {
-                shuffled(permutation, permutation.length - 1 - place)
+                shuffled(permutation, permutation.length - 1 - index)
             }
         }
     }
 }
 
-/// Kept out of line, so that its registers cost the plain orders nothing.
+/// Out of line, so that its registers cost the plain orders nothing.
 #[inline(never)]
-fn shuffled(permutation: &Permutation, place: u64) -> u64 {
-    permutation.at(place)
+fn shuffled(permutation: &Permutation, index: u64) -> u64 {
+    permutation.at(index)
 }
 
 #[cfg(test)]
@@ -139,20 +139,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_element_comes_once_and_finds_its_place(n in 1u64..5000, seed: u64) {
+        fn every_element_comes_once_and_its_index_is_found(n in 1u64..5000, seed: u64) {
             let order = Permutation::new(n, seed, "order");
             let mut seen = vec![false; n as usize];
-            for place in 0..n {
-                let element = order.at(place);
+            for index in 0..n {
+                let element = order.at(index);
                 prop_assert!(!std::mem::replace(&mut seen[element as usize], true));
-                prop_assert_eq!(order.place_of(element), place);
+                prop_assert_eq!(order.index_of(element), index);
             }
         }
 
         #[test]
-        fn large_lengths_have_an_inverse_too(n in 1u64.., seed: u64, place: u64) {
+        fn large_lengths_have_an_inverse_too(n in 1u64.., seed: u64, index: u64) {
             let order = Permutation::new(n, seed, "order");
-            prop_assert_eq!(order.place_of(order.at(place % n)), place % n);
+            prop_assert_eq!(order.index_of(order.at(index % n)), index % n);
         }
     }
 
@@ -160,10 +160,10 @@ mod tests {
     fn an_order_has_no_runs_no_drift_and_no_favourite_distance() {
         for (n, seed) in [(10_000u64, 1u64), (65_536, 2), (65_537, 3), (725_000, 4)] {
             let order = Permutation::new(n, seed, "order");
-            let elements: Vec<u64> = (0..n).map(|place| order.at(place)).collect();
+            let elements: Vec<u64> = (0..n).map(|index| order.at(index)).collect();
             // In a random order a pair of neighbours ascends with probability 1/2 and the pairs'
             // variance is (n + 1) / 12 (Knuth 2, 3.3.2 G); ten standard deviations allow for what
-            // is no random order at all but an honest one of its kind.
+            // is not a random order at all but a bijection of this kind.
             let ascents = elements.windows(2).filter(|pair| pair[0] < pair[1]).count() as f64;
             let deviation = ((n + 1) as f64 / 12.0).sqrt();
             assert!((ascents - n as f64 / 2.0).abs() < 10.0 * deviation, "{n}: {ascents} ascents");
@@ -174,7 +174,7 @@ mod tests {
             distances.dedup();
             assert!(distances.len() as u64 > n / 3, "{n}: {} distances", distances.len());
             // Fixed points are Poisson with mean 1.
-            let fixed = elements.iter().zip(0..).filter(|(element, place)| **element == *place);
+            let fixed = elements.iter().zip(0..).filter(|(element, index)| **element == *index);
             assert!(fixed.count() < 12);
         }
     }
@@ -182,20 +182,20 @@ mod tests {
     #[test]
     fn another_seed_is_another_order() {
         let (a, b) = (Permutation::new(1000, 1, "x"), Permutation::new(1000, 2, "x"));
-        assert!((0..1000).filter(|place| a.at(*place) == b.at(*place)).count() < 20);
+        assert!((0..1000).filter(|index| a.at(*index) == b.at(*index)).count() < 20);
     }
 
     #[test]
     fn a_reversed_order_is_the_order_from_its_end() {
         let order = Permutation::new(100, 7, "x");
         let (forth, back) = (Order::Random(order.clone()), Order::RandomReverse(order));
-        assert!((0..100).all(|place| forth.at(place) == back.at(99 - place)));
+        assert!((0..100).all(|index| forth.at(index) == back.at(99 - index)));
         assert_eq!(Order::named("reverse", 10, 0, "x").at(0), 9);
         assert_eq!(Order::named("forward", 10, 0, "x").at(3), 3);
     }
 
     #[test]
-    fn nothing_and_one_thing_have_one_order() {
+    fn empty_and_single_element_permutations_have_one_order() {
         assert_eq!(Permutation::new(1, 5, "x").at(0), 0);
         assert_eq!(Permutation::new(0, 5, "x").at(0), 0);
     }

@@ -5,7 +5,7 @@ use fsdyno_record::seed::mix;
 use crate::op::Name;
 use crate::permutation::Permutation;
 
-/// What names of a pattern are made of.
+/// The alphabet of names of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
     /// `0` to `9` and `a` to `f`: names like digests.
@@ -24,7 +24,7 @@ impl Alphabet {
         }
     }
 
-    /// As many letters as are sure to fit in a number of 63 bits.
+    /// Largest number of letters that fit in a number of 63 bits.
     fn digits(self) -> u32 {
         match self {
             Alphabet::Hex => 15,
@@ -32,7 +32,7 @@ impl Alphabet {
         }
     }
 
-    /// How many names of `length` letters there are, as far as numbers tell them apart.
+    /// Number of names of `length` letters that numbers can distinguish.
     pub fn names(self, length: usize) -> u64 {
         (self.letters().len() as u64).pow(self.digits().min(length as u32))
     }
@@ -41,13 +41,13 @@ impl Alphabet {
 /// A family of names: a prefix, then letters drawn for the number.
 ///
 /// The first letters (15 of hex, 10 of letters and digits, fewer in shorter names) are the number
-/// itself after a bijection of all numbers that they can write, so that no two names are one and
-/// each is read back. The letters behind them are drawn from those, and checked when a name is read.
+/// itself after a bijection of all numbers that they can write, so that names are unique and each
+/// is read back. The letters after them are drawn from those, and checked when a name is read.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     prefix: Vec<u8>,
     alphabet: Alphabet,
-    /// Letters behind the prefix.
+    /// Letters after the prefix.
     length: usize,
     order: Permutation,
     seed: u64,
@@ -72,21 +72,21 @@ impl Scrambled {
         name.push(&self.prefix);
         let drawn = self.order.at(number);
         let letters = self.alphabet.letters();
-        (0..self.length).for_each(|place| name.push(&[letters[self.letter(drawn, place)]]));
+        (0..self.length).for_each(|index| name.push(&[letters[self.letter(drawn, index)]]));
     }
 
-    /// Which letter of the alphabet stands at `place` of the name that `drawn` decides.
-    fn letter(&self, drawn: u64, place: usize) -> usize {
+    /// Index in the alphabet of the letter at `index` of the name that `drawn` determines.
+    fn letter(&self, drawn: u64, index: usize) -> usize {
         let base = self.alphabet.letters().len() as u64;
         let digits = self.alphabet.digits();
-        if place < digits as usize {
-            return (drawn / base.pow(place as u32) % base) as usize;
+        if index < digits as usize {
+            return (drawn / base.pow(index as u32) % base) as usize;
         }
-        let draw = mix(drawn ^ self.seed ^ (place as u64) << 56);
+        let draw = mix(drawn ^ self.seed ^ (index as u64) << 56);
         ((u128::from(draw) * u128::from(base)) >> 64) as usize
     }
 
-    /// The number whose name `text` is; none if it is no such name.
+    /// The number whose name is `text`; none if it is no name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let text = text.strip_prefix(self.prefix.as_slice())?;
         if text.len() != self.length {
@@ -98,8 +98,8 @@ impl Scrambled {
         let drawn = first.iter().rev().try_fold(0, |number, byte| {
             Some(number * letters.len() as u64 + value(byte)? as u64)
         })?;
-        let right = |(place, byte): (usize, &u8)| letters[self.letter(drawn, place)] == *byte;
-        text.iter().enumerate().all(right).then(|| self.order.place_of(drawn))
+        let right = |(index, byte): (usize, &u8)| letters[self.letter(drawn, index)] == *byte;
+        text.iter().enumerate().all(right).then(|| self.order.index_of(drawn))
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
         #[test]
         fn a_name_is_read_back_and_no_change_of_it_is_taken_for_it(
             (number, seed) in (0u64..100_000_000, prop::num::u64::ANY),
-            (length, place) in (7usize..255, 0usize..254),
+            (length, index) in (7usize..255, 0usize..254),
             hex in prop::bool::ANY,
         ) {
             let alphabet = if hex { Alphabet::Hex } else { Alphabet::Alphanumeric };
@@ -128,7 +128,7 @@ mod tests {
             prop_assert_eq!(text.len(), length);
             prop_assert_eq!(family.read(text.as_bytes()), Some(number));
             let mut wrong = text.clone().into_bytes();
-            let at = place % length;
+            let at = index % length;
             wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
             prop_assert_ne!(family.read(&wrong), Some(number));
             wrong[at] = b'-';
@@ -153,15 +153,15 @@ mod tests {
         let family = Scrambled::new("", Alphabet::Hex, 40, 3);
         let mut counts = [[0u32; 256]; 40];
         for number in 0..16_000 {
-            for (place, byte) in name(&family, number).bytes().enumerate() {
-                counts[place][usize::from(byte)] += 1;
+            for (index, byte) in name(&family, number).bytes().enumerate() {
+                counts[index][usize::from(byte)] += 1;
             }
         }
         // A thousand of each are expected; six standard deviations are 184.
-        for (place, counts) in counts.iter().enumerate() {
+        for (index, counts) in counts.iter().enumerate() {
             for letter in b"0123456789abcdef" {
                 let count = counts[usize::from(*letter)];
-                assert!((816..=1184).contains(&count), "{count} at place {place}");
+                assert!((816..=1184).contains(&count), "{count} at index {index}");
             }
         }
     }

@@ -9,10 +9,10 @@ use fsdyno_record::seed::SplitMix64;
 /// No size is larger than this many bytes.
 pub const LARGEST: u64 = 1 << 30;
 
-/// Bits behind the point of the fractions that powers of two are computed in.
+/// Fraction bits of the fixed-point powers of two.
 const POINT: u32 = 62;
 
-/// How many bits of a logarithm's fraction count: a size is right to a part in 2^24.
+/// Significant bits of a logarithm's fraction: a size is right to a part in 2^24.
 const STEPS: usize = 24;
 
 /// `2^(1/2), 2^(1/4), 2^(1/8) ...`, each the square root of the one before it.
@@ -28,13 +28,13 @@ const ROOTS: [u64; STEPS] = {
     roots
 };
 
-/// log2(e) with 32 bits behind the point.
+/// log2(e) with 32 fraction bits.
 const LOG2_E: i128 = 6_196_328_019;
 
-/// Where the sizes of files come from.
+/// The distribution of file sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All are of so many bytes: `4096`.
+    /// All have this many bytes: `4096`.
     Fixed(u64),
     /// 85 % of 1 to 4,096 bytes, each as likely; 15 % from there to 64 KiB, as likely in
     /// each octave: `mix`.
@@ -89,6 +89,8 @@ pub fn mix(draw: u64) -> u64 {
     octave + 1 + (((within & 0x3fff_ffff) * octave) >> 30)
 }
 
+/// A log-normal size in bytes.
+///
 /// The normal number is the sum of twelve uniform ones of 16 bits each, less its mean: its standard
 /// deviation is 1 to the last bit, its distribution function within 0.003 of the normal one, and it
 /// ends at six standard deviations (Irwin and Hall, Biometrika 1927).
@@ -98,7 +100,7 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
         .map(|word| (0..4).map(|part| (word >> (16 * part)) & 0xffff).sum::<u64>())
         .sum();
     let normal = i128::from(sum) - 12 * 0xffff / 2;
-    // In bits, with 32 + 16 bits behind the point, of which 16 are dropped.
+    // In bits, with 32 + 16 fraction bits, of which 16 are dropped.
     let bits = (normal * i128::from(sigma) * LOG2_E / 1000) >> 16;
     let (whole, fraction) = (bits >> 32, (bits & 0xffff_ffff) as u32);
     let scaled = (u128::from(median) * u128::from(power(fraction))) as i128;
@@ -111,7 +113,7 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
     size.clamp(1, i128::from(LARGEST)) as u64
 }
 
-/// 2 to the power of a fraction of 32 bits, with [`POINT`] bits behind the point.
+/// 2 to the power of a fraction of 32 bits, with [`POINT`] fraction bits.
 fn power(fraction: u32) -> u64 {
     ROOTS.iter().enumerate().fold(1 << POINT, |power, (at, root)| match fraction >> (31 - at) & 1 {
         0 => power,
@@ -124,7 +126,7 @@ fn size(text: &str) -> Result<u64, ()> {
     text.parse().ok().map(|Bytes(bytes)| bytes).filter(|bytes| *bytes <= LARGEST).ok_or(())
 }
 
-/// Thousandths, typed as `1`, `1.5` or `0.125`, up to 9.999.
+/// Parses thousandths, given as `1`, `1.5` or `0.125`, up to 9.999.
 fn thousandths(text: &str) -> Result<u64, ()> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str, most: usize| {
@@ -139,16 +141,16 @@ fn thousandths(text: &str) -> Result<u64, ()> {
 impl FromStr for Sizes {
     type Err = ();
 
-    fn from_str(typed: &str) -> Result<Sizes, ()> {
-        if typed == "mix" {
+    fn from_str(text: &str) -> Result<Sizes, ()> {
+        if text == "mix" {
             return Ok(Sizes::Mix);
         }
-        if let Some(rest) = typed.strip_prefix("lognormal:") {
+        if let Some(rest) = text.strip_prefix("lognormal:") {
             let (median, sigma) = rest.split_once(':').ok_or(())?;
             let median = size(median).ok().filter(|median| *median > 0).ok_or(())?;
             return Ok(Sizes::Lognormal { median, sigma: thousandths(sigma)? });
         }
-        let Some((low, high)) = typed.split_once('-') else { return size(typed).map(Sizes::Fixed) };
+        let Some((low, high)) = text.split_once('-') else { return size(text).map(Sizes::Fixed) };
         let (low, high) = (size(low)?, size(high)?);
         if low > high { Err(()) } else { Ok(Sizes::Uniform { low, high }) }
     }
@@ -173,8 +175,8 @@ impl fmt::Display for Sizes {
 mod tests {
     use super::*;
 
-    fn drawn(typed: &str, count: usize) -> Vec<u64> {
-        let sizes: Sizes = typed.parse().unwrap();
+    fn drawn(text: &str, count: usize) -> Vec<u64> {
+        let sizes: Sizes = text.parse().unwrap();
         let mut draws = SplitMix64::new(7);
         let mut drawn: Vec<u64> = (0..count).map(|_| sizes.draw(&mut draws)).collect();
         drawn.sort_unstable();
@@ -182,9 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_has_one_spelling_and_a_mistake_none() {
-        let shown = |typed: &str| typed.parse::<Sizes>().map(|sizes| sizes.to_string());
-        for (typed, right) in [
+    fn each_value_has_one_spelling_and_a_mistake_none() {
+        let shown = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.to_string());
+        for (text, right) in [
             ("4K", "4096"),
             ("0", "0"),
             ("mix", "mix"),
@@ -195,7 +197,7 @@ mod tests {
             ("lognormal:1:0.125", "lognormal:1:0.125"),
             ("1073741824", "1073741824"),
         ] {
-            assert_eq!(shown(typed).as_deref(), Ok(right), "{typed}");
+            assert_eq!(shown(text).as_deref(), Ok(right), "{text}");
         }
         for wrong in [
             "",
@@ -221,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lognormal_size_has_the_quantiles_of_its_law() {
+    fn a_lognormal_size_has_the_quantiles_of_its_distribution() {
         let sizes = drawn("lognormal:8192:1.5", 200_000);
-        // Quantiles of the standard normal law, from any table.
+        // Quantiles of the standard normal distribution, from any table.
         for (share, normal) in [
             (0.01, -2.326),
             (0.1, -1.2816),
@@ -235,7 +237,8 @@ mod tests {
         ] {
             let right = 8192.0 * (1.5f64 * normal).exp();
             let found = sizes[(200_000.0 * share) as usize] as f64;
-            // Of the logarithm: the law of twelve sums is 0.05 off at 1 %, the draws another 0.02.
+            // Of the logarithm: the distribution of twelve sums is 0.05 off at 1 %, the draws
+            // another 0.02.
             assert!((found / right).ln().abs() < 1.5 * 0.07, "{share}: {found}, not {right}");
         }
         assert!(drawn("lognormal:100:0", 100).iter().all(|size| *size == 100));

@@ -1,4 +1,5 @@
-//! One file of the top directory goes: the phase with which bonnie and bigfile take their large file away.
+//! The unlink of one file of the top directory: the phase in which bonnie and bigfile delete their
+//! large file.
 
 use crate::op::{Call, DirSlot, Op};
 use crate::workload::OpSource;
@@ -6,13 +7,13 @@ use crate::workload::OpSource;
 /// The unlink of one file.
 pub(crate) struct Unlink {
     name: &'static [u8],
-    there: bool,
+    exists: bool,
 }
 
 impl Unlink {
-    /// Of the file with this name.
+    /// The unlink of the file `name`.
     pub fn of(name: &'static [u8]) -> Unlink {
-        Unlink { name, there: true }
+        Unlink { name, exists: true }
     }
 }
 
@@ -21,6 +22,6 @@ impl OpSource for Unlink {
         op.name.clear();
         op.name.push(self.name);
         op.call = Call::Unlink { dir: DirSlot::ROOT };
-        std::mem::replace(&mut self.there, false)
+        std::mem::replace(&mut self.exists, false)
     }
 }

@@ -1,4 +1,4 @@
-//! Weights of words: how often each of several things is done, typed as `create:20,read:80`.
+//! Weights of words: how often each of several actions is done, given as `create:20,read:80`.
 
 use fsdyno_record::quote::short;
 use fsdyno_record::{Count, suggest};
@@ -11,13 +11,13 @@ const MOST: u64 = 1_000_000;
 pub struct Weights(Vec<u64>);
 
 impl Weights {
-    /// Reads `WORD:WEIGHT,WORD:WEIGHT...`; a word that is not named has the weight zero.
+    /// Parses `WORD:WEIGHT,WORD:WEIGHT...`; a word that is not named has the weight zero.
     ///
     /// # Errors
-    /// What is wrong, in a few words.
-    pub fn parse(typed: &str, words: &[&str]) -> Result<Weights, String> {
+    /// A short description of the mistake.
+    pub fn parse(text: &str, words: &[&str]) -> Result<Weights, String> {
         let mut weights = vec![None; words.len()];
-        for part in typed.split(',') {
+        for part in text.split(',') {
             let (word, weight) = part
                 .split_once(':')
                 .ok_or_else(|| format!("'{}' is not WORD:WEIGHT", short(part)))?;
@@ -27,10 +27,10 @@ impl Weights {
             })?;
             let number = weight.parse().ok().map(|Count(weight)| weight);
             let number = number.filter(|number| *number <= MOST).ok_or_else(|| {
-                format!("'{}' is no whole number from 0 to {}", short(weight), Count(MOST))
+                format!("'{}' is not a whole number from 0 to {}", short(weight), Count(MOST))
             })?;
             if weights[at].replace(number).is_some() {
-                return Err(format!("'{word}' is there twice"));
+                return Err(format!("'{word}' is given twice"));
             }
         }
         let weights: Vec<u64> = weights.into_iter().map(Option::unwrap_or_default).collect();
@@ -40,7 +40,8 @@ impl Weights {
         }
     }
 
-    /// The one spelling of these weights: the words in their order, without those of weight zero.
+    /// The canonical spelling of these weights: the words in their order, without those of weight
+    /// zero.
     pub fn show(&self, words: &[&str]) -> String {
         let parts: Vec<String> = words
             .iter()
@@ -51,7 +52,7 @@ impl Weights {
         parts.join(",")
     }
 
-    /// The weight of the word at `at`; zero beyond the table.
+    /// The weight of the word with index `at`; zero beyond the table.
     pub fn of(&self, at: usize) -> u64 {
         self.0.get(at).copied().unwrap_or(0)
     }
@@ -61,7 +62,7 @@ impl Weights {
         self.0.iter().sum()
     }
 
-    /// The place of the word that `number`, below the total, falls to.
+    /// The index of the word that `number`, below the total, falls to.
     #[inline]
     pub fn pick(&self, mut number: u64) -> usize {
         for (at, weight) in self.0.iter().enumerate() {
@@ -81,7 +82,7 @@ mod tests {
     const WORDS: &[&str] = &["create", "read", "unlink"];
 
     #[test]
-    fn weights_are_read_in_any_order_and_shown_in_one() {
+    fn weights_are_parsed_in_any_order_and_shown_in_one() {
         let weights = Weights::parse("unlink:3,create:007,read:0", WORDS).unwrap();
         assert_eq!(weights.show(WORDS), "create:7,unlink:3");
         assert_eq!((weights.of(0), weights.of(1), weights.of(2), weights.of(3)), (7, 0, 3, 0));
@@ -92,13 +93,13 @@ mod tests {
 
     #[test]
     fn each_mistake_says_what_it_is() {
-        let wrong = |typed| Weights::parse(typed, WORDS).unwrap_err();
+        let wrong = |text| Weights::parse(text, WORDS).unwrap_err();
         assert_eq!(wrong("create"), "'create' is not WORD:WEIGHT");
         assert_eq!(wrong(""), "'' is not WORD:WEIGHT");
         assert_eq!(wrong("creat:1"), "'creat' is none of them; did you mean 'create'?");
-        assert_eq!(wrong("create:-1"), "'-1' is no whole number from 0 to 1,000,000");
-        assert_eq!(wrong("create:1000001"), "'1000001' is no whole number from 0 to 1,000,000");
-        assert_eq!(wrong("create:1,read:2,create:1"), "'create' is there twice");
+        assert_eq!(wrong("create:-1"), "'-1' is not a whole number from 0 to 1,000,000");
+        assert_eq!(wrong("create:1000001"), "'1000001' is not a whole number from 0 to 1,000,000");
+        assert_eq!(wrong("create:1,read:2,create:1"), "'create' is given twice");
         assert_eq!(wrong("create:0,read:0"), "nothing has a weight");
     }
 }

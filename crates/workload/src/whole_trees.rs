@@ -1,16 +1,16 @@
-//! Calls on whole trees, of which only the file system knows the parts.
+//! Calls on whole trees whose parts only the file system knows.
 
 use crate::op::{Call, Op};
 use crate::workload::OpSource;
 
-/// A call on a whole tree: the call, its name, and the other name where it has one.
+/// A call on a whole tree: the call, its name, and its other name if any.
 pub type WholeTree = (Call, &'static [u8], &'static [u8]);
 
-/// Such calls, one after the other.
+/// A sequence of calls on whole trees.
 pub struct WholeTrees(std::vec::IntoIter<WholeTree>);
 
 impl WholeTrees {
-    /// These calls, in this order.
+    /// The calls in this order.
     pub fn new(calls: Vec<WholeTree>) -> WholeTrees {
         WholeTrees(calls.into_iter())
     }

@@ -9,7 +9,7 @@ use fsdyno_record::Count;
 const MOST_LEVELS: usize = 5;
 /// Most directories in a directory.
 const MOST_WIDE: u64 = 1_000_000;
-/// Most directories of the last level; more would be a mistake of typing.
+/// Most directories of the last level; more would be a typing error.
 const MOST_LEAVES: u64 = 500_000_000;
 
 /// Directories per directory, the top level first.
@@ -25,22 +25,22 @@ impl Widths {
         &self.0
     }
 
-    /// How many levels of directories there are.
+    /// Number of levels of directories.
     pub fn levels(&self) -> usize {
         self.0.len()
     }
 
-    /// How many leaves there are below one directory of a level, 0 being the top level.
+    /// Number of leaves below one directory of a level, 0 being the top level.
     pub fn leaves_below(&self, level: usize) -> u64 {
         self.0.iter().skip(level + 1).product()
     }
 
-    /// How many directories without directories there are.
+    /// Number of directories without directories.
     pub fn leaves(&self) -> u64 {
         self.0.iter().product()
     }
 
-    /// How many directories there are in all.
+    /// Number of directories in all.
     pub fn directories(&self) -> u64 {
         let levels = self.0.iter().scan(1, |above, width| {
             *above *= width;
@@ -53,13 +53,13 @@ impl Widths {
 impl FromStr for Widths {
     type Err = ();
 
-    /// `30/30/30`; trees of more than 500,000,000 leaves are refused.
-    fn from_str(typed: &str) -> Result<Widths, ()> {
+    /// Parses `30/30/30`; refuses trees of more than 500,000,000 leaves.
+    fn from_str(text: &str) -> Result<Widths, ()> {
         let width = |text: &str| {
             let width = text.parse().ok().map(|Count(width)| width);
             width.filter(|width| (1..=MOST_WIDE).contains(width)).ok_or(())
         };
-        let widths: Vec<u64> = typed.split('/').map(width).collect::<Result<_, ()>>()?;
+        let widths: Vec<u64> = text.split('/').map(width).collect::<Result<_, ()>>()?;
         let leaves = widths.iter().try_fold(1u64, |all, width| all.checked_mul(*width));
         let fits =
             widths.len() <= MOST_LEVELS && leaves.is_some_and(|leaves| leaves <= MOST_LEAVES);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_or_too_large_a_one_is_refused() {
+    fn invalid_and_too_large_trees_are_refused() {
         for wrong in
             ["", "/", "3/", "0/3", "3x3", "1/1/1/1/1/1", "-1", "+1", "1000001", "99999/99999"]
         {

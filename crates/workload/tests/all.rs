@@ -1,4 +1,4 @@
-//! The laws that every workload obeys, scaled down by one row each.
+//! The contract of every workload, checked with one scaled-down row each.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -7,7 +7,7 @@ mod memory;
 use fsdyno_workload::{GapKind, Op, Setting, Share, Workload, workloads};
 use memory::{build, prove};
 
-/// A workload, what makes it small, and whether another seed leaves its counts as they are.
+/// A workload, the parameters that make it small, and a mark if its counts depend on the seed.
 struct Row {
     name: &'static str,
     set: &'static [(&'static str, &'static str)],
@@ -84,12 +84,12 @@ const ROWS: &[Row] = &[
     Row { name: "churn", set: &[("files", "200"), ("ops", "1000")], seed_counts: false },
 ];
 
-/// The rows of the workloads that there are.
+/// The rows of the existing workloads.
 fn rows() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(|row| workloads::find(row.name).is_ok())
 }
 
-/// All ops of a rank as text, and what its source says that it has done.
+/// All ops of a rank as text, and the work that its source reports as done.
 fn ops(work: &dyn Workload, phase: usize, share: Share) -> (Vec<String>, u64) {
     let mut source = work.ops(phase, share);
     let mut op = Op::default();
@@ -101,7 +101,7 @@ fn ops(work: &dyn Workload, phase: usize, share: Share) -> (Vec<String>, u64) {
 }
 
 #[test]
-fn every_workload_has_a_row_here_and_says_how_far_it_is_known() {
+fn every_workload_has_a_row_here_and_documents_its_sources() {
     for kind in workloads::ALL {
         let rows = ROWS.iter().filter(|row| row.name == kind.name).count();
         assert_eq!(rows, 1, "{}: one row in tests/all.rs makes it small", kind.name);
@@ -137,7 +137,7 @@ fn the_same_share_has_the_same_ops_and_they_end() {
 }
 
 #[test]
-fn what_is_true_after_all_is_done_is_what_was_said_before() {
+fn counts_and_tree_after_all_work_equal_those_predicted() {
     for row in rows() {
         let work = build(row.name, row.set, &Setting::seed(7));
         for (phase, spec) in work.phases().iter().enumerate() {
@@ -148,16 +148,16 @@ fn what_is_true_after_all_is_done_is_what_was_said_before() {
                 assert_eq!(work.limit(phase), None, "{}: {}", row.name, spec.name);
                 assert_eq!(work.counts_after(phase, &done), work.counts(phase, ranks));
                 assert_eq!(work.books_after(phase, &done), work.books(phase));
-                let (said, found) = (work.tree(phase), work.tree_after(phase, &done));
-                assert_eq!(said.files(), found.files(), "{}: {}", row.name, spec.name);
-                assert_eq!(said.directories(), found.directories());
+                let (predicted, found) = (work.tree(phase), work.tree_after(phase, &done));
+                assert_eq!(predicted.files(), found.files(), "{}: {}", row.name, spec.name);
+                assert_eq!(predicted.directories(), found.directories());
             }
         }
     }
 }
 
 #[test]
-fn another_seed_has_the_same_counts_where_that_is_promised() {
+fn another_seed_has_the_same_counts_if_the_row_requires_it() {
     for row in rows().filter(|row| row.seed_counts) {
         let counts = |seed| {
             let work = build(row.name, row.set, &Setting::seed(seed));
@@ -168,7 +168,7 @@ fn another_seed_has_the_same_counts_where_that_is_promised() {
 }
 
 #[test]
-fn what_follows_back_to_back_leaves_the_verification_to_the_last_phase() {
+fn phases_back_to_back_are_verified_after_the_last_one() {
     for name in [
         "source-tree",
         "maildir",
@@ -204,7 +204,7 @@ fn a_gap_is_found_by_its_name() {
 }
 
 #[test]
-fn the_unit_of_a_phase_is_one_of_its_books_and_not_zero() {
+fn the_unit_of_a_phase_is_one_of_its_work_units_and_not_zero() {
     let mut units = Vec::new();
     for row in ROWS {
         let work = build(row.name, row.set, &Setting::seed(1));
@@ -230,7 +230,7 @@ fn the_unit_of_a_phase_is_one_of_its_books_and_not_zero() {
 }
 
 #[test]
-fn parameters_that_would_decide_nothing_are_refused() {
+fn parameters_without_effect_are_refused() {
     for (name, set, words) in [
         ("maildir", &[("deliverers", "2"), ("gap", "drop")][..], "gap=drop"),
         ("dirops", &[("stat-order", "forward")], "use stat=yes"),

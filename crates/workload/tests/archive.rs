@@ -1,4 +1,4 @@
-//! Archives of the user's: read, refused, unpacked and removed as GNU tar and rm would.
+//! Archives of the user: read, refused, unpacked and removed as by GNU tar and rm.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -60,7 +60,7 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
     lines
 }
 
-/// Those of an empty file of mode 0644.
+/// The calls for an empty file of mode 0644.
 fn empty(name: &str) -> Vec<String> {
     let rest = ["futimens 1000000000", "fchown", "fchmod 0644", "close"];
     let mut lines = vec![format!("create {name} 0600")];
@@ -76,8 +76,8 @@ fn lines(text: &str) -> Vec<String> {
     text.split(", ").map(String::from).collect()
 }
 
-/// What follows is what strace showed of GNU tar 1.34 with these very archives, without its own reads
-/// and the C library's open and close around a chmod.
+/// The expected calls below are those that strace showed of GNU tar 1.34 with these very archives,
+/// without its own reads and the C library's open and close around a chmod.
 #[test]
 fn parents_are_made_as_tar_makes_them() {
     let seen = calls(&[
@@ -146,7 +146,7 @@ fn directories_are_finished_when_tar_finishes_them() {
 }
 
 #[test]
-fn what_is_there_twice_is_replaced_as_tar_replaces_it() {
+fn a_repeated_member_is_replaced_as_tar_replaces_it() {
     let seen = calls(&[
         ('d', "d", 0o755, b""),
         ('f', "d/x", 0o600, b"one"),
@@ -236,7 +236,7 @@ fn the_folder_itself_is_finished_last() {
 }
 
 #[test]
-fn every_kind_of_member_is_there_in_the_end_with_its_mode_time_and_links() {
+fn every_kind_of_member_is_unpacked_with_its_mode_time_and_links() {
     let mut builder = tar::Builder::new(Vec::new());
     let long = format!("{}/{}", "d".repeat(200), "f".repeat(250));
     add(&mut builder, 'd', "e", 0o1777, b"", 5);
@@ -268,7 +268,7 @@ fn every_kind_of_member_is_there_in_the_end_with_its_mode_time_and_links() {
 }
 
 #[test]
-fn a_directory_that_changes_after_it_is_finished_has_a_time_that_nobody_said() {
+fn a_directory_that_changes_after_it_is_finished_has_an_unspecified_time() {
     let work = workload(archive(&[
         ('d', "a", 0o755, b""),
         ('f', "b", 0o644, b""),
@@ -288,7 +288,7 @@ fn times_before_1970_and_sizes_of_today_are_read_from_pax_headers() {
 }
 
 #[test]
-fn a_global_pax_header_holds_for_all_members_up_to_the_next_one() {
+fn a_global_pax_header_applies_to_all_members_up_to_the_next_one() {
     let global = |text: &[u8]| archives::raw(b'g', b"global", b"", text);
     let file = |name: &[u8]| archives::raw(b'0', name, b"", b"");
     let times = |parts: &[Vec<u8>]| -> Vec<i64> {
@@ -298,14 +298,14 @@ fn a_global_pax_header_holds_for_all_members_up_to_the_next_one() {
     let (early, late) = (global(b"14 mtime=5000\n"), global(b"14 mtime=9000\n"));
     let all = times(&[early.clone(), file(b"a"), late.clone(), file(b"b"), file(b"c")]);
     assert_eq!(all, [5000, 9000, 9000]);
-    // A member's own header is stronger, be it before or behind the global one.
+    // A member's own header takes precedence, before or after the global one.
     let own = archives::raw(b'x', b"pax", b"", b"11 mtime=7\n");
     assert_eq!(times(&[early.clone(), own.clone(), file(b"a"), file(b"b")]), [7, 5000]);
     assert_eq!(times(&[own, early, file(b"a"), file(b"b")]), [7, 5000]);
 }
 
 #[test]
-fn a_global_size_holds_for_the_member_right_behind_it_too() {
+fn a_global_size_applies_to_the_member_right_after_it_too() {
     let mut bytes = archives::raw(b'g', b"global", b"", b"9 size=3\n");
     let mut header = archives::raw(b'0', b"a", b"", b"");
     header.extend_from_slice(b"abc");
@@ -320,7 +320,7 @@ fn a_global_size_holds_for_the_member_right_behind_it_too() {
 }
 
 #[test]
-fn parameters_for_an_archive_that_is_made_up_do_not_go_with_one_of_the_users() {
+fn parameters_for_a_generated_archive_contradict_one_of_the_user() {
     let kind = workloads::find("tarball").unwrap();
     let set = kind.resolve(&[("archive", "x.tar"), ("files", "5")]).unwrap();
     let error = kind.build(&set, &Setting::default()).err().unwrap().to_string();
@@ -357,7 +357,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn whatever_is_not_refused_is_unpacked_and_removed(
+    fn an_accepted_archive_is_unpacked_and_removed(
         members in prop::collection::vec(member(), 1..14),
         order in prop::sample::select(vec!["readdir", "inode", "name", "creation", "reverse", "random"]),
         seed: u64,
@@ -411,12 +411,12 @@ proptest! {
 }
 
 #[test]
-fn names_have_room_for_the_folder_that_all_is_unpacked_in() {
+fn names_leave_space_for_the_folder_of_unpacking() {
     assert!(fsdyno_workload::tar::archive::LONGEST_PATH + "t/".len() < Name::CAPACITY);
 }
 
 #[test]
-fn what_is_said_of_all_members_is_what_was_said_last_and_what_stands_before_one_goes_first() {
+fn the_last_global_header_counts_and_a_members_own_takes_precedence() {
     let bytes = [
         raw(b'g', b"pax", b"", b"12 mtime=17\n"),
         raw(b'g', b"pax", b"", b"12 mtime=18\n"),
@@ -430,11 +430,11 @@ fn what_is_said_of_all_members_is_what_was_said_last_and_what_stands_before_one_
     assert_eq!(times, [18, 19, 18]);
 }
 
-/// Far more than it takes, and far less than a hostile archive would take were it read by squares:
-/// 25 GB of copies here, 3200 million comparisons there.
+/// Far more than it takes, and far less than a hostile archive would take in quadratic time: 25 GB
+/// of copies here, 3200 million comparisons there.
 const SOON: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// This thread's own, which other load on the machine hardly moves.
+/// Processor time of this thread, which other load on the machine hardly changes.
 fn processor_time() -> std::time::Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     std::time::Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())

@@ -1,5 +1,5 @@
-//! Every parameter of every workload with values that nobody should type: each is taken or refused in
-//! one line that says what would be right, at once, and none ends in a panic or an overflow.
+//! Every parameter of every workload with garbage values: each is accepted, or refused in one line
+//! that gives the correction, at once, and none ends in a panic or an overflow.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -10,7 +10,7 @@ use fsdyno_record::seed;
 use fsdyno_workload::workloads::{self, Kind};
 use fsdyno_workload::{Domain, Input, Param, ParamError, Setting, Workload};
 
-/// Nothing to read in it is an answer, too.
+/// An input without any contents is a case, too.
 const GARBAGE: &[&str] = &[
     "",
     " ",
@@ -77,8 +77,8 @@ const GARBAGE: &[&str] = &[
     "auto,auto",
 ];
 
-/// Parameters that decide how much is done, where counting what is done takes a while: of the most
-/// that they take, only that it is taken is looked at.
+/// Parameters of the amount of work, whose counting takes a while: for their largest values, only
+/// that they are accepted is checked.
 const LONG: &[(&str, &[&str])] = &[
     ("tarball", &["files"]),
     ("source-tree", &["files", "directories"]),
@@ -91,7 +91,7 @@ const LONG: &[(&str, &[&str])] = &[
     ("capacity", &["most"]),
 ];
 
-/// What makes a workload small where one of its parameters is tried.
+/// The parameters that make a workload small while one of its parameters is tested.
 const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("dirops", &[("files", "20")]),
     ("tarball", &[("files", "20")]),
@@ -109,19 +109,19 @@ const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("capacity", &[("most", "20")]),
 ];
 
-/// Longer than this, a user thinks that it hangs; debug builds are some ten times slower.
+/// A user takes a longer wait for a hang; debug builds are some ten times slower.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 fn row<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(of, _)| *of == name).map(|(_, value)| *value)
 }
 
-/// Whether the most that a parameter takes takes a while.
+/// Returns true if the largest value of a parameter takes a while.
 fn is_long(kind: &Kind, param: &Param) -> bool {
     row(LONG, kind.name).is_some_and(|names| names.contains(&param.name))
 }
 
-/// The least and the most that a domain takes, typed, and what lies right beside them.
+/// The least and the largest values of a domain as text, and their neighbours outside.
 fn bounds(domain: &Domain) -> (Vec<String>, Vec<String>) {
     let (min, max) = match domain {
         Domain::Whole { min, max }
@@ -131,12 +131,12 @@ fn bounds(domain: &Domain) -> (Vec<String>, Vec<String>) {
         Domain::Or(_, other) => return bounds(other),
         _ => return (Vec::new(), Vec::new()),
     };
-    let beside = [min.checked_sub(1), max.checked_add(1)];
-    let beside = beside.into_iter().flatten().map(|number| number.to_string());
-    (vec![min.to_string(), max.to_string()], beside.collect())
+    let outside = [min.checked_sub(1), max.checked_add(1)];
+    let outside = outside.into_iter().flatten().map(|number| number.to_string());
+    (vec![min.to_string(), max.to_string()], outside.collect())
 }
 
-/// What a domain takes, of its least and its most.
+/// The accepted values of a domain at its limits.
 fn extremes(domain: &Domain) -> Vec<String> {
     match domain {
         Domain::Choice(words) => words.iter().map(ToString::to_string).collect(),
@@ -151,8 +151,8 @@ fn extremes(domain: &Domain) -> Vec<String> {
     }
 }
 
-/// Everything that a dry run asks of a workload.
-fn ask(work: &dyn Workload) {
+/// Makes every query of a dry run.
+fn query(work: &dyn Workload) {
     for (phase, spec) in work.phases().iter().enumerate() {
         for ranks in [1, 512] {
             work.counts(phase, spec.threads.of(ranks));
@@ -166,26 +166,26 @@ fn ask(work: &dyn Workload) {
     work.idle_params();
 }
 
-/// A refusal is one line that says what it is about and what would be right.
+/// Checks that a refusal is one line that names the mistake and the correction.
 fn check(what: &str, error: &ParamError) {
-    let said = error.to_string();
-    assert!(!said.is_empty() && said.chars().count() <= 1000, "{what}: {said}");
-    assert!(!said.chars().any(char::is_control), "{what}: {said:?}");
+    let message = error.to_string();
+    assert!(!message.is_empty() && message.chars().count() <= 1000, "{what}: {message}");
+    assert!(!message.chars().any(char::is_control), "{what}: {message:?}");
     let right = ["takes ", "; ", ": ", "or more", "leave", "use ", "set "];
     assert!(
-        right.iter().any(|part| said.contains(part)),
-        "{what} does not say what is right: {said}"
+        right.iter().any(|part| message.contains(part)),
+        "{what} does not give the correction: {message}"
     );
 }
 
-/// Resolves and, if asked to, builds; true where it was taken.
+/// Resolves and, with `build`, builds; returns true if it was accepted.
 fn attempt(kind: &Kind, set: &BTreeMap<&str, &str>, build: bool) -> bool {
     let what = format!("{} {set:.200?}", kind.name);
     let began = Instant::now();
     let pairs: Vec<(&str, &str)> = set.iter().map(|(key, value)| (*key, *value)).collect();
     let outcome = kind.resolve(&pairs).and_then(|map| {
         if build {
-            ask(kind.build(&map, &Setting::seed(7))?.as_ref());
+            query(kind.build(&map, &Setting::seed(7))?.as_ref());
         }
         Ok(())
     });
@@ -194,7 +194,7 @@ fn attempt(kind: &Kind, set: &BTreeMap<&str, &str>, build: bool) -> bool {
 }
 
 #[test]
-fn every_parameter_takes_or_refuses_whatever_is_typed_at_once_and_in_one_line() {
+fn every_parameter_accepts_or_refuses_any_value_at_once_and_in_one_line() {
     let long = "x".repeat(100_000);
     for kind in workloads::ALL {
         let small: BTreeMap<&str, &str> = row(SMALL, kind.name).unwrap().iter().copied().collect();
@@ -207,8 +207,8 @@ fn every_parameter_takes_or_refuses_whatever_is_typed_at_once_and_in_one_line() 
             for value in GARBAGE.iter().chain([&long.as_str()]) {
                 attempt(value, true);
             }
-            let (within, beside) = bounds(&param.domain);
-            for value in &beside {
+            let (within, outside) = bounds(&param.domain);
+            for value in &outside {
                 assert!(!attempt(value, true), "{} {}={value} was taken", kind.name, param.name);
             }
             for value in within.iter().chain(&extremes(&param.domain)) {
@@ -220,7 +220,7 @@ fn every_parameter_takes_or_refuses_whatever_is_typed_at_once_and_in_one_line() 
 
 /// Overflows hide where two parameters meet; a debug build finds them.
 #[test]
-fn extremes_of_many_parameters_at_once_are_taken_or_refused() {
+fn extremes_of_many_parameters_at_once_are_accepted_or_refused() {
     for kind in workloads::ALL {
         let mut draws = seed::stream(7, kind.name);
         let small = row(SMALL, kind.name).unwrap();
@@ -243,7 +243,7 @@ fn extremes_of_many_parameters_at_once_are_taken_or_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_archive_is_refused_by_every_workload_that_takes_one() {
+fn a_file_that_is_not_an_archive_is_refused_by_every_workload() {
     let mut takers = 0;
     for kind in workloads::ALL {
         for param in kind

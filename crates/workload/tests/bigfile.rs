@@ -1,4 +1,4 @@
-//! bigfile against the file system in memory and against counts done by hand.
+//! bigfile against the file system in memory and against counts computed by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_byte_is_as_said_after_each_phase_whoever_seeks(
+    fn every_byte_is_as_predicted_after_each_phase_for_any_number_of_threads(
         size in 512u64..200_000,
         (block, unit) in (prop::sample::select(vec![512u64, 3000, 65_536]), 512u64..5000),
         (reads, writes, fsync) in (0u64..90, 0u64..400, 0u64..9),
@@ -36,7 +36,7 @@ proptest! {
 
 /// 5 GiB are 5,120 calls of 1 MiB.
 #[test]
-fn the_defaults_and_all_phases_come_to_the_counts_done_by_hand() {
+fn the_defaults_and_all_phases_have_the_counts_computed_by_hand() {
     let set = [("preallocate", "yes"), ("rewrite", "yes"), ("fsync", "3")];
     let work = build("bigfile", &set, &Setting::seed(1));
     let phases = work.phases();
@@ -62,7 +62,7 @@ fn the_defaults_and_all_phases_come_to_the_counts_done_by_hand() {
 }
 
 #[test]
-fn no_place_comes_twice_before_all_came_once() {
+fn no_unit_repeats_before_all_were_used() {
     let work = build("bigfile", &[("size", "64K"), ("unit", "512")], &Setting::seed(3));
     let at = work.phases().iter().position(|phase| phase.name == "random-read").unwrap();
     let (mut ops, mut op, mut seen) = (work.ops(at, Share::WHOLE), Op::default(), Vec::new());
@@ -81,7 +81,7 @@ fn no_place_comes_twice_before_all_came_once() {
 }
 
 #[test]
-fn what_is_made_offline_is_only_deleted() {
+fn an_offline_file_is_only_deleted() {
     let memory = prove("bigfile", &[("built", "offline"), ("size", "3000000")], 1, 2);
     assert!(memory.names.is_empty() && memory.written == 0);
     let set = [("built", "offline"), ("size", "2T")];
@@ -97,10 +97,10 @@ fn what_is_made_offline_is_only_deleted() {
     assert!(timed.beforehand().is_none() && timed.idle_params().is_empty());
 }
 
-/// Where fallocate is unknown, the file is zeros from its beginning to its end; but a phase of fallocate
+/// If fallocate is not supported, the file is zeros from beginning to end; but a phase of fallocate
 /// has failed.
 #[test]
-fn only_beforehand_may_zeros_be_written_where_nothing_can_be_reserved() {
+fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
     let work = build("bigfile", &[("built", "offline"), ("size", "2500000")], &Setting::seed(1));
     let mut ops = work.beforehand().unwrap().ops;
     let (mut op, mut at, mut calls) = (Op::default(), 0, Vec::new());
@@ -124,7 +124,7 @@ fn only_beforehand_may_zeros_be_written_where_nothing_can_be_reserved() {
 }
 
 #[test]
-fn a_file_without_a_place_to_seek_is_refused() {
+fn a_file_smaller_than_a_unit_is_refused() {
     let kind = workloads::find("bigfile").unwrap();
     let wrong = kind.resolve(&[("size", "4095")]).unwrap();
     let error = kind.build(&wrong, &Setting::default()).err().unwrap().to_string();

@@ -1,5 +1,5 @@
-//! bonnie against the file system in memory, against what the originals were seen to do, and against
-//! counts done by hand.
+//! bonnie against the file system in memory, against the originals as observed, and against counts
+//! computed by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn the_large_file_is_what_it_says_after_each_phase_of_both_programs(
+    fn the_large_file_is_as_predicted_after_each_phase_of_both_programs(
         plus: bool,
         (chunk, chunks) in (prop::sample::select(vec![256u64, 1024, 8192]), 1u64..40),
         chars in 0u64..5000,
@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn the_small_files_are_made_asked_for_and_removed_in_sequence_and_at_random(
+    fn the_small_files_are_made_looked_up_and_removed_in_sequence_and_at_random(
         dirs in prop::sample::select(vec![0u64, 1, 2, 3, 1000]),
         max in prop::sample::select(vec!["0", "1", "700", "5000", "link", "symlink"]),
         min in prop::sample::select(vec![0u64, 1, 700]),
@@ -175,9 +175,9 @@ fn linuxinsight_2006_comes_to_the_counts_done_by_hand() {
 }
 
 /// The same file with bonnie++: chunks of 8,192 bytes, 3 MiB byte by byte, 8,192 seeks by five, of
-/// which the tickets 0, 10 ... 8,190 are written back, 820; an fsync closes all.
+/// which the tickets 0, 10 ... 8,190 are written back, 820; an fsync ends each.
 #[test]
-fn bonnie_plus_plus_on_that_file_comes_to_the_counts_done_by_hand() {
+fn bonnie_plus_plus_on_that_file_has_the_counts_computed_by_hand() {
     use OpKind::{Close, Create, Fsync, Open, Read, Write};
     let work = bonnie(&[("file-size", "1800M"), ("files", "0")]);
     let of = |name| counts(work.as_ref(), name);
@@ -198,10 +198,10 @@ fn bonnie_plus_plus_on_that_file_comes_to_the_counts_done_by_hand() {
     assert_eq!(counts(synced.as_ref(), "block-write")[&Fsync], 1, "-b leaves block writes alone");
 }
 
-/// What strace saw bonnie++ 2.00a do with -n 1 and -b: 1,024 files, each with fsync of file and
-/// directory, and an fsync of the directory for each that goes; sync(2) after all four.
+/// strace of bonnie++ 2.00a with -n 1 and -b: 1,024 files, each with fsync of file and directory,
+/// and an fsync of the directory for each that is removed; sync(2) after all four.
 #[test]
-fn the_files_of_b_are_synced_as_bonnie_plus_plus_was_seen_to() {
+fn the_files_of_b_are_synced_as_observed_of_bonnie_plus_plus() {
     use OpKind::{Create, Fsync, Link, Sync, Unlink};
     let set = [("file-size", "0"), ("files", "1"), ("sync", "b")];
     let work = bonnie(&set);
@@ -255,7 +255,7 @@ fn characters_cost_their_time_before_each_call_and_nothing_else_does() {
 }
 
 #[test]
-fn nothing_is_read_back_between_phases_that_would_find_it_in_the_cache() {
+fn nothing_is_read_back_between_phases_that_would_read_it_from_the_cache() {
     let verified = |gap| -> Vec<&'static str> {
         let phases = bonnie(&[("gap", gap)]).phases();
         assert!(phases.iter().skip(1).all(|phase| phase.gap.name() == gap));
@@ -293,14 +293,14 @@ fn nothing_is_read_back_between_phases_that_would_find_it_in_the_cache() {
 }
 
 #[test]
-fn the_books_say_what_rates_are_made_from() {
+fn the_work_units_are_those_of_the_rates() {
     let work =
         bonnie(&[("file-size", "2M"), ("files", "2"), ("files-max", "10"), ("files-min", "10")]);
     let of = |name: &str| {
         let at = names(work.as_ref()).iter().position(|phase| *phase == name).unwrap();
         work.books(at)
     };
-    // 3 MiB byte by byte is more than the file, as bonnie++ was seen to do with -s 2M.
+    // 3 MiB byte by byte is more than the file, as observed of bonnie++ with -s 2M.
     assert_eq!(of("char-write"), [("bytes", 2_097_152)].into());
     assert_eq!(of("block-write"), [("bytes", 2_097_152)].into());
     assert_eq!(of("seeks"), [("seeks", 8192), ("chunks updated", 820)].into());
@@ -310,12 +310,12 @@ fn the_books_say_what_rates_are_made_from() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_with_what_would_be_right() {
+fn contradictions_are_refused_with_the_correction() {
     let plus = |set: &[(&str, &str)]| wrong(set);
-    assert_eq!(plus(&[("chunk", "5000")]), "chunk=5000 is no power of two; use 8192");
+    assert_eq!(plus(&[("chunk", "5000")]), "chunk=5000 is not a power of two; use 8192");
     assert_eq!(
         plus(&[("file-size", "10000")]),
-        "file-size=10000 is no whole number of chunks of 8192; use 16384"
+        "file-size=10000 is not a multiple of chunk=8192; use 16384"
     );
     assert_eq!(
         plus(&[("file-size", "8K"), ("char", "9000")]),
@@ -342,23 +342,24 @@ fn one_file_has_no_more_links_than_ext4_takes() {
 }
 
 #[test]
-fn directories_that_are_not_made_are_no_hindrance() {
+fn a_number_of_directories_without_files_is_accepted() {
     bonnie(&[("files", "0"), ("file-size", "1M"), ("sync", "b"), ("dirs", "2000")]);
     let error = wrong(&[("files", "2"), ("sync", "b"), ("dirs", "2000")]);
     assert!(error.contains("dirs=1000 or fewer"), "{error}");
 }
 
 #[test]
-fn files_are_removed_in_another_random_order_than_they_are_asked_for() {
+fn files_are_removed_in_another_random_order_than_they_are_looked_up() {
     let work = bonnie(&[("files", "1"), ("file-size", "0")]);
     let order = |phase: &str, wanted: fn(&Call) -> bool| -> Vec<String> {
         let ops = ops(work.as_ref(), phase);
         ops.iter().filter(|op| wanted(&op.call)).map(|op| op.name.display()).collect()
     };
-    let asked = order("stat-random", |call| matches!(call, Call::Stat { .. }));
+    let looked_up = order("stat-random", |call| matches!(call, Call::Stat { .. }));
     let removed = order("delete-random", |call| matches!(call, Call::Unlink { .. }));
-    assert_eq!((asked.len(), removed.len()), (1024, 1024));
-    // Of two random orders about one place has the same file.
-    let same = asked.iter().zip(&removed).filter(|(asked, removed)| asked == removed).count();
+    assert_eq!((looked_up.len(), removed.len()), (1024, 1024));
+    // Of two random orders about one index has the same file.
+    let same =
+        looked_up.iter().zip(&removed).filter(|(looked_up, removed)| looked_up == removed).count();
     assert!(same < 10, "{same} files are at the same place");
 }

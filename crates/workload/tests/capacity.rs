@@ -1,4 +1,4 @@
-//! capacity: wherever it finds no room, counts, books and tree are those of what was done.
+//! capacity: counts, work units and tree are exact, whichever call runs out of space.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -13,7 +13,7 @@ use memory::build;
 const SET: [(&str, &str); 2] = [("files-per-directory", "3"), ("size", "1-9")];
 
 #[test]
-fn whichever_call_finds_no_room_the_books_are_of_what_was_done_before() {
+fn whichever_call_runs_out_of_space_the_work_units_are_of_the_calls_before() {
     let work = build("capacity", &SET, &Setting::seed(5));
     assert!(work.fills() && work.counts(0, 1).is_empty() && work.tree(0).files() == 0);
     for room in 0..40 {
@@ -22,7 +22,7 @@ fn whichever_call_finds_no_room_the_books_are_of_what_was_done_before() {
         let (mut calls, mut full) = (0, false);
         while source.next(&mut op) {
             let kind = op.call.kind().unwrap();
-            // A close needs no room.
+            // A close needs no space.
             if calls >= room && !full && kind != OpKind::Close {
                 full = true;
                 assert!(source.full(), "{kind} is where it may end");
@@ -54,7 +54,7 @@ fn whichever_call_finds_no_room_the_books_are_of_what_was_done_before() {
 }
 
 #[test]
-fn a_close_that_finds_no_room_is_no_end_that_is_expected() {
+fn a_close_that_runs_out_of_space_is_not_an_expected_end() {
     let work = build("capacity", &SET, &Setting::seed(5));
     let mut source = work.ops(0, Share::WHOLE);
     let mut op = Op::default();

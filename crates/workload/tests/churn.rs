@@ -1,5 +1,5 @@
-//! churn: the steady state holds, the books are exact whenever it is stopped, and the work is the
-//! same however many threads share it.
+//! churn: the steady state holds, the work units are exact whenever it is stopped, and the work is
+//! the same for any number of threads.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 const CHURN: usize = 1;
 
-/// What the test sees of the ops, counted without the generator's help.
+/// The effects of the ops, counted without the generator's help.
 #[derive(Default)]
 struct Seen {
     memory: Memory,
@@ -63,14 +63,14 @@ impl Seen {
         }
     }
 
-    /// Starts the books anew; what lives goes on.
+    /// Resets the counts; the live files stay.
     fn begin(&mut self) {
         self.memory.counts.clear();
         self.books.clear();
         (self.memory.written, self.memory.read) = (0, 0);
     }
 
-    /// The books as they should be, with zeros for what was not done.
+    /// The expected work units, with zeros for those of no work.
     fn right(&self) -> Books {
         let mut books: Books = [
             "files created",
@@ -100,8 +100,8 @@ impl Seen {
     }
 }
 
-/// Runs a phase, the ranks in turn, and after `stop` calls asks all of them to end; what each says
-/// that it has done.
+/// Runs a phase, the ranks in turn, and after `stop` calls requests all of them to end; returns the
+/// work that each reports as done.
 fn run(seen: &mut Seen, work: &dyn Workload, phase: usize, ranks: u32, stop: u64) -> Vec<u64> {
     let mut sources: Vec<Box<dyn OpSource + Send + '_>> =
         (0..ranks).map(|rank| work.ops(phase, Share { rank, ranks })).collect();
@@ -145,7 +145,7 @@ fn size() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["mix", "0", "1", "4096", "1-20000", "lognormal:4K:1.5"])
 }
 
-/// Parameters that matter to what is done; the number of operations is not among them.
+/// Parameters that affect the work, without the number of operations.
 fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let whole = prop::sample::select(vec!["truncate", "whole", "head"]);
     let text = |value: &'static str| value.to_string();
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn the_books_are_those_of_an_independent_account(
+    fn the_work_units_are_those_of_an_independent_count(
         set in settings(), ops in 1u64..800, seed: u64, threads in 1u32..5,
     ) {
         let work = build("churn", &with(&set, &[("ops", &ops.to_string())]), &Setting::seed(seed));
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn stopped_at_any_call_it_ends_with_no_file_open_and_the_books_are_exact(
+    fn stopped_at_any_call_it_ends_with_no_file_open_and_the_work_units_are_exact(
         set in settings(), stop in 0u64..700, seed: u64, threads in 1u32..5,
     ) {
         let work = build("churn", &with(&set, &[("seconds", "1")]), &Setting::seed(seed));
@@ -256,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn the_work_is_the_same_however_many_threads_share_it(
+    fn the_work_is_the_same_for_any_number_of_threads(
         set in settings(), seed: u64, threads in 2u32..9,
     ) {
         let set = with(&set, &[("ops", "400")]);
@@ -311,7 +311,7 @@ fn a_seed_has_its_ops_on_every_machine_and_another_seed_has_others() {
 }
 
 #[test]
-fn operations_come_as_often_as_their_weights_say() {
+fn operations_are_as_frequent_as_their_weights() {
     let set = [("mix", "write:1,readdir:2,read:3,stat:4"), ("ops", "100000"), ("fsync", "30")];
     let books = build("churn", &set, &Setting::seed(9)).books(CHURN);
     // Four standard deviations of binomial counts of 100,000 are at most 632.
@@ -334,7 +334,7 @@ fn the_default_mix_is_steady_and_of_its_weights() {
     for (name, weight) in [("files read", 25), ("status asked for", 20), ("names linked", 2)] {
         assert!(books[name].abs_diff(weight * 1000) < 600, "{name}: {books:?}");
     }
-    // The walk is bent back at the bounds of 64 small parts, at times.
+    // The walk is sometimes reflected at the bounds of 64 small parts.
     assert!(books["files created"].abs_diff(17_000) < 1500, "{books:?}");
     assert!(books["names unlinked"].abs_diff(19_000) < 1500, "{books:?}");
 }
@@ -365,7 +365,7 @@ fn hot_files_get_their_share_of_the_accesses() {
 }
 
 #[test]
-fn an_operation_is_due_at_its_place_in_the_schedule_and_its_other_calls_at_once() {
+fn an_operation_is_due_at_its_time_in_the_schedule_and_its_other_calls_at_once() {
     let set = [("rate", "1000"), ("ops", "300"), ("files", "700"), ("directories", "7")];
     let work = build("churn", &set, &Setting::seed(3));
     let mut due = Vec::new();
@@ -421,14 +421,14 @@ fn a_name_is_in_one_directory_and_in_no_other() {
         let name = path.split('/').nth(1).unwrap();
         for directory in 0..4 {
             let other = format!("d{directory}/{name}");
-            let there = seen.memory.names.contains_key(&other);
-            assert_eq!(tree.lookup(other.as_bytes()).is_some(), there, "{other}");
+            let exists = seen.memory.names.contains_key(&other);
+            assert_eq!(tree.lookup(other.as_bytes()).is_some(), exists, "{other}");
         }
     }
 }
 
 #[test]
-fn with_a_limit_of_time_nothing_is_known_beforehand() {
+fn with_a_limit_of_time_nothing_is_known_in_advance() {
     let work = build("churn", &[("seconds", "3"), ("files", "100")], &Setting::seed(1));
     assert_eq!((work.limit(0), work.limit(CHURN)), (None, Some(Nanos(3_000_000_000))));
     assert!(work.counts(CHURN, 2).is_empty() && work.books(CHURN).is_empty());
@@ -450,7 +450,7 @@ fn every_call_is_below_the_root_by_a_path() {
 }
 
 #[test]
-fn each_contradiction_is_one_line_that_says_what_is_right() {
+fn each_contradiction_is_one_line_that_gives_the_correction() {
     let kind = workloads::find("churn").unwrap();
     let wrong = |set: &[(&str, &str)]| match kind.resolve(set) {
         Err(error) => error.to_string(),
@@ -458,10 +458,10 @@ fn each_contradiction_is_one_line_that_says_what_is_right() {
     };
     for (set, words) in [
         (&[("parts", "5"), ("files", "100"), ("directories", "4")][..], "parts=4 or fewer"),
-        (&[("ops", "5"), ("seconds", "4")], "ops=5 and seconds=4 both say when churn ends"),
+        (&[("ops", "5"), ("seconds", "4")], "ops=5 and seconds=4 both determine when churn ends"),
         (&[("mix", "create:1,read:1")], "give a weight to both create and unlink"),
-        (&[("mix", "unlink:1")], "mix=unlink:1 is no steady state"),
-        (&[("mix", "link:1,read:5")], "is no steady state"),
+        (&[("mix", "unlink:1")], "mix=unlink:1 has no steady state"),
+        (&[("mix", "link:1,read:5")], "has no steady state"),
         (&[("mix", "create:1,unlnk:1")], "did you mean 'unlink'?"),
         (&[("mix", "")], "WORD:WEIGHT"),
         (&[("size", "4096"), ("files", "10"), ("space", "40959")], "use space=40960 or more"),

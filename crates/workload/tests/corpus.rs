@@ -1,8 +1,8 @@
-//! Archives with one mistake each, named for it, and what is said of them; and valid ones with bytes
-//! changed, of which none may end in a panic.
+//! Archives with one mistake each, named for it, and their messages; and valid ones with bytes
+//! changed, none of which may end in a panic.
 //!
-//! The files in `corpus/tar` are what the table below makes, kept so that a fuzzer can begin with them:
-//! `FSDYNO_WRITE_CORPUS=1 cargo test -p fsdyno-workload --test corpus` writes them.
+//! The files in `corpus/tar` are those of the table below, stored so that a fuzzer can begin with
+//! them: `FSDYNO_WRITE_CORPUS=1 cargo test -p fsdyno-workload --test corpus` writes them.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -47,14 +47,14 @@ fn cases() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("good-v7-directory.tar", raw(0, b"d/", b"", b""), ""),
         ("good-label.tar", [raw(b'V', b"label", b"", b""), good()].concat(), ""),
         ("good-global-pax.tar", [raw(b'g', b"pax", b"", b"12 mtime=17\n"), raw(b'0', b"f", b"", b"")].concat(), ""),
-        ("empty.tar", Vec::new(), "is no tar archive"),
-        ("not-tar.tar", b"hello, world\n".repeat(100), "is no tar archive"),
-        ("nothing-in-it.tar", vec![0; 1024], "holds nothing"),
+        ("empty.tar", Vec::new(), "is not a tar archive"),
+        ("not-tar.tar", b"hello, world\n".repeat(100), "is not a tar archive"),
+        ("nothing-in-it.tar", vec![0; 1024], "is empty"),
         ("bad-checksum.tar", with(512 + 1, b'!'), "at byte 512: the checksum"),
         ("cut-in-header.tar", cut(700), "ends within a header"),
-        ("cut-in-data.tar", cut(1026), "5 bytes of data were expected and 2 are there"),
-        ("huge-size.tar", pax(b"29 size=18446744073709551615\n"), "it is cut off"),
-        ("size-no-number.tar", pax(b"10 size=x\n"), "the size in the header is no number"),
+        ("cut-in-data.tar", cut(1026), "5 bytes of data were expected, but 2 found"),
+        ("huge-size.tar", pax(b"29 size=18446744073709551615\n"), "it is truncated"),
+        ("size-no-number.tar", pax(b"10 size=x\n"), "the size in the header is not a number"),
         ("pax-length.tar", pax(b"99 path=a\n"), "LENGTH KEY=VALUE"),
         ("pax-sparse.tar", pax(b"22 GNU.sparse.major=1\n"), "sparse"),
         ("pax-nul.tar", pax(b"12 path=a\0b\n"), "NUL"),
@@ -68,12 +68,12 @@ fn cases() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("block-device.tar", raw(b'4', b"sda", b"", b""), "is a block device"),
         ("pipe.tar", raw(b'6', b"pipe", b"", b""), "is a named pipe"),
         ("sparse.tar", raw(b'S', b"f", b"", b""), "sparse"),
-        ("unknown-kind.tar", raw(b'Z', b"f", b"", b""), "tar writes as 'Z'"),
-        ("link-to-nothing.tar", raw(b'2', b"s", b"", b""), "is a link to nothing"),
-        ("hard-link-to-what-is-not-there.tar", raw(b'1', b"h", b"f", b""), "hard link to 'f', which is no file"),
+        ("unknown-kind.tar", raw(b'Z', b"f", b"", b""), "has the type flag 'Z'"),
+        ("link-to-nothing.tar", raw(b'2', b"s", b"", b""), "is a link without a target"),
+        ("hard-link-to-what-is-not-there.tar", raw(b'1', b"h", b"f", b""), "hard link to 'f', which is not an earlier file"),
         ("hard-link-out.tar", raw(b'1', b"h", b"../f", b""), "has '..'"),
         ("hard-link-to-itself.tar", [raw(b'0', b"f", b"", b""), raw(b'1', b"f", b"f", b"")].concat(), "to itself"),
-        ("hard-link-to-symlink.tar", [raw(b'2', b"s", b"f", b""), raw(b'1', b"h", b"s", b"")].concat(), "which is no file"),
+        ("hard-link-to-symlink.tar", [raw(b'2', b"s", b"f", b""), raw(b'1', b"h", b"s", b"")].concat(), "which is not an earlier file"),
         ("below-symlink.tar", [raw(b'2', b"s", b"/etc", b""), raw(b'0', b"s/passwd", b"", b"")].concat(), "'s/passwd' (at byte 512): lies below 's', which is a symbolic link"),
         ("below-file.tar", [raw(b'0', b"f", b"", b""), raw(b'0', b"f/g", b"", b"")].concat(), "which is a file"),
         ("file-over-directory.tar", [raw(b'5', b"d", b"", b""), raw(b'0', b"d", b"", b"")].concat(), "takes the place of a directory"),
@@ -94,7 +94,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 }
 
 #[test]
-fn each_mistake_is_said_with_the_member_and_its_place() {
+fn each_mistake_is_reported_with_the_member_and_its_position() {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/tar"));
     let write = std::env::var_os("FSDYNO_WRITE_CORPUS").is_some();
     let cases = cases();
@@ -107,10 +107,10 @@ fn each_mistake_is_said_with_the_member_and_its_place() {
         match Unpack::new(&Input::new(bytes.clone())) {
             Ok(_) => assert_eq!(*part, "", "{name} was taken"),
             Err(error) => {
-                let said = error.to_string();
-                assert!(!part.is_empty() && said.contains(part), "{name}: {said}");
-                assert!(!said.chars().any(char::is_control), "{name}: {said:?}");
-                assert!(said.chars().count() <= 1000, "{name}: {said}");
+                let message = error.to_string();
+                assert!(!part.is_empty() && message.contains(part), "{name}: {message}");
+                assert!(!message.chars().any(char::is_control), "{name}: {message:?}");
+                assert!(message.chars().count() <= 1000, "{name}: {message}");
             }
         }
     }
@@ -118,7 +118,7 @@ fn each_mistake_is_said_with_the_member_and_its_place() {
 }
 
 fn mend(bytes: &mut [u8], at: usize) {
-    // Most changed headers would end at their checksum; half of them get a right one.
+    // Most changed headers would fail at their checksum; half of them get a right one.
     let start = at / 512 * 512;
     let Some(block) = bytes.get_mut(start..start + 512) else { return };
     block[148..156].fill(b' ');

@@ -1,4 +1,4 @@
-//! everyday against the file system in memory and against counts done by hand.
+//! everyday against the file system in memory and against counts computed by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn whatever_there_is_of_each_kind_the_trees_are_as_said_after_each_phase(
+    fn for_any_number_of_each_kind_the_trees_are_as_predicted_after_each_phase(
         (documents, songs, films) in (0u64..120, 0u64..30, 1u64..12),
         size in prop::sample::select(vec!["0", "1", "0-3", "131072", "131073", "1K-300K", "mix"]),
         seed: u64,
@@ -36,7 +36,7 @@ fn counts(work: &dyn Workload, phase: usize) -> OpCounts {
 /// film of 734,003,200 is 5,600: 9,200 calls. Folders: 40 of documents, 4 of songs, 1 of films; with three
 /// directories of kinds and the tree's own 49.
 #[test]
-fn the_defaults_come_to_the_counts_done_by_hand() {
+fn the_defaults_have_the_counts_computed_by_hand() {
     let work = build("everyday", &[], &Setting::seed(1));
     let names: Vec<&str> = work.phases().iter().map(|phase| phase.name).collect();
     assert_eq!(names, ["write", "copy", "read", "delete"]);
@@ -65,7 +65,7 @@ fn the_defaults_come_to_the_counts_done_by_hand() {
 }
 
 #[test]
-fn a_file_is_where_its_number_says_and_nowhere_else() {
+fn a_file_is_at_the_path_of_its_number_and_nowhere_else() {
     let work = build("everyday", &[("documents", "51")], &Setting::seed(1));
     let tree = work.tree(1);
     let content = |id, length| Expected::file(Payload { id, offset: 0, length }).with_mode(0o644);
@@ -88,7 +88,7 @@ fn a_file_is_where_its_number_says_and_nowhere_else() {
 }
 
 #[test]
-fn nothing_to_do_is_refused_and_a_part_of_zeros_is_told() {
+fn nothing_to_do_is_refused_and_a_part_of_zeros_is_reported() {
     let kind = workloads::find("everyday").unwrap();
     let none = kind.resolve(&[("documents", "0"), ("songs", "0"), ("films", "0")]).unwrap();
     let error = kind.build(&none, &Setting::default()).err().unwrap().to_string();

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const ROOT: &str = "LEVEL0.fsdyno.1";
 
-/// Each phase's calls as the script's recursion makes them: what, the path, and whether a process of
+/// Each phase's calls as the script's recursion makes them: call, path, and a mark if a process of
 /// its own starts with it.
 #[derive(Default)]
 struct Script {
@@ -77,7 +77,8 @@ impl Script {
     }
 }
 
-/// What the workload does, in the same words; writes and closes are told by the model in memory.
+/// The workload's calls in the same words; writes and closes are checked by the file system in
+/// memory.
 fn calls(work: &dyn Workload, phase: usize) -> Vec<(&'static str, String, bool)> {
     let mut ops = work.ops(phase, Share::WHOLE);
     let mut op = Op::default();
@@ -145,7 +146,7 @@ fn the_four_published_sets_have_the_counts_of_the_tables() {
 }
 
 #[test]
-fn every_call_of_the_small_shallow_set_is_made_as_the_counts_say() {
+fn every_call_of_the_small_shallow_set_is_made_as_counted() {
     let work = build("fdtree", &[("set", "small-shallow")], &Setting::default());
     let counted = |phase| {
         let (mut ops, mut op, mut count) = (work.ops(phase, Share::WHOLE), Op::default(), 0);
@@ -182,7 +183,7 @@ fn a_hundred_million_files_take_no_memory_and_no_time_to_plan() {
 }
 
 #[test]
-fn what_is_no_path_of_the_tree_is_not_found() {
+fn paths_outside_the_tree_are_not_found() {
     let set = [("levels", "2"), ("dirs", "3"), ("files", "2")];
     let work = build("fdtree", &set, &Setting::default());
     let found = |path: &str| work.tree(1).lookup(format!("{ROOT}{path}").as_bytes()).is_some();
@@ -214,7 +215,7 @@ fn what_is_no_path_of_the_tree_is_not_found() {
 }
 
 #[test]
-fn a_set_with_another_number_beside_it_is_refused_and_so_is_a_tree_too_large() {
+fn a_set_with_a_contradicting_number_is_refused_and_so_is_a_too_large_tree() {
     let refusal = |set: &[(&str, &str)]| {
         let kind = workloads::find("fdtree").unwrap();
         kind.build(&kind.resolve(set).unwrap(), &Setting::default()).err().unwrap().to_string()

@@ -60,7 +60,7 @@ fn line(op: &Op) -> String {
     }
 }
 
-/// Parameters, as they are typed.
+/// Parameters as text.
 type Set<'a> = &'a [(&'a str, &'a str)];
 
 /// One message of 2,500 bytes for one maildir, and nothing else.
@@ -163,7 +163,7 @@ fn dovecot(synced: &[&str], at_the_end: &[&str]) -> Vec<String> {
     calls
 }
 
-/// The lengths of the writes of one message with `flush=line`, checked to follow each other.
+/// The lengths of the writes of one message with `flush=line`, checked to be contiguous.
 fn line_lengths(set: Set) -> Vec<u64> {
     let set = with(&with(&ONE, &[("flush", "line")]), set);
     let work = build("maildir", &set, &Setting::seed(1));
@@ -236,7 +236,7 @@ fn messages_are_unpacked_as_tar_does_and_maildirs_are_four_directories() {
 }
 
 #[test]
-fn the_source_is_listed_as_often_as_is_said() {
+fn the_source_is_listed_as_often_as_requested() {
     let scans = |mode| {
         let set = [("ops", "200"), ("store", "20"), ("read-store", "5"), ("list-source", mode)];
         let work = build("maildir", &set, &Setting::seed(4));
@@ -252,7 +252,7 @@ fn the_source_is_listed_as_often_as_is_said() {
 }
 
 #[test]
-fn four_of_five_ops_write_and_how_many_it_is_follows_the_seed() {
+fn four_of_five_ops_write_and_their_number_depends_on_the_seed() {
     let writes: Vec<f64> = (0..60)
         .map(|seed| {
             let work = build("maildir", &[("size", "1")], &Setting::seed(seed));
@@ -309,7 +309,7 @@ fn the_script_computes_once_before_each_write_and_each_read() {
     );
 }
 
-/// How many ops of each deliverer have returned when its last one of each delivery has.
+/// Number of ops of each deliverer that have returned after its last one of each delivery.
 fn ends_of_deliveries(
     work: &dyn Workload,
     phase: usize,
@@ -391,7 +391,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_script_leaves_what_it_says(
+    fn the_script_leaves_the_predicted_tree(
         (ops, writes, maildirs) in (1u64..80, 0u64..=100, 1u64..15),
         (store, read_store, fill) in (1u64..40, 1u64..12, 0u64..4),
         protocol in protocol(),
@@ -418,7 +418,7 @@ proptest! {
     }
 
     #[test]
-    fn deliverers_and_their_reader_leave_what_they_say(
+    fn deliverers_and_their_reader_leave_the_predicted_tree(
         (ops, maildirs, store, fill) in (1u64..60, 1u64..8, 1u64..40, 0u64..3),
         deliverers in choice(&["1", "2", "4", "8", "16", "sweep"]),
         protocol in protocol(),
@@ -464,14 +464,15 @@ fn random_reads_read_each_message_about_as_often_and_whole() {
     // 500 +- 21.8 each.
     assert!(reads.len() == 20 && reads.values().all(|n| (413..=587).contains(n)), "{reads:?}");
     let counts = work.counts(1, 1);
-    // 5,000 bytes are two calls, and the third gets nothing; one open and close are the listing's.
+    // 5,000 bytes are two calls, and the third returns nothing; one open and close are the
+    // listing's.
     assert_eq!(counts[&OpKind::Read], 30_000);
     assert_eq!(counts[&OpKind::Open], 10_001);
     assert_eq!(work.books(1)["read bytes"], 50_000_000);
 }
 
 #[test]
-fn the_defaults_are_the_numbers_that_were_published() {
+fn the_defaults_are_the_published_numbers() {
     let work = build("maildir", &[], &Setting::seed(1));
     let counts = work.counts(0, 1);
     assert_eq!(counts[&OpKind::Create], 78_310);
@@ -530,12 +531,12 @@ fn real_mail_is_delivered_byte_by_byte_in_its_own_lines() {
     // The archive's first header takes 512 bytes.
     let lines = [(512, 8), (520, 1), (521, 7), (528, 6)];
     assert_eq!(writes("copy"), lines);
-    // qmail's two lines end where the message begins.
+    // qmail's two lines end at the start of the message.
     assert_eq!(writes("qmail"), [&[(440, 38), (478, 34)], &lines[..]].concat());
 }
 
 #[test]
-fn real_mail_is_verified_under_every_protocol_and_begins_again_at_its_end() {
+fn real_mail_is_verified_under_every_protocol_and_repeats_after_its_end() {
     for protocol in ["copy", "qmail", "postfix", "dovecot", "fsbench"] {
         for flush in ["line", "none"] {
             let set = [
@@ -555,14 +556,14 @@ fn real_mail_is_verified_under_every_protocol_and_begins_again_at_its_end() {
 }
 
 #[test]
-fn nothing_else_is_where_mail_is() {
+fn nothing_but_mail_is_expected_in_maildirs() {
     let set = with(&ONE, &[("maildirs", "2"), ("ops", "2")]);
     let work = build("maildir", &set, &Setting::seed(1));
     let tree = work.tree(2);
-    let there = |path: &str| tree.lookup(path.as_bytes()).is_some();
+    let exists = |path: &str| tree.lookup(path.as_bytes()).is_some();
     let name = "1099267200.2119_0.mail";
-    assert!(there(&format!("write_src/{name}")) && there("maildir1/cur"));
-    assert!(there(&format!("maildir0/new/{name}")) != there(&format!("maildir1/new/{name}")));
+    assert!(exists(&format!("write_src/{name}")) && exists("maildir1/cur"));
+    assert!(exists(&format!("maildir0/new/{name}")) != exists(&format!("maildir1/new/{name}")));
     for wrong in [
         "write_src/1099267200.2119_1.mail",
         "write_src/1099267200.2119_0.mai",
@@ -575,13 +576,13 @@ fn nothing_else_is_where_mail_is() {
         "maildir0/new/1099267200.2119_2.mail",
         "maildir0/new/1099267200.2119_0.mail/x",
     ] {
-        assert!(!there(wrong), "{wrong}");
+        assert!(!exists(wrong), "{wrong}");
     }
     assert!(work.tree(1).lookup(format!("maildir0/new/{name}").as_bytes()).is_none());
 }
 
 #[test]
-fn contradictions_are_refused_before_any_work_and_say_what_is_right() {
+fn contradictions_are_refused_before_any_work_with_the_correction() {
     let error = |name: &str, set: Set, input| {
         let kind = workloads::find(name).unwrap();
         let setting = Setting { seed: 0, input };

@@ -13,7 +13,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_tree_is_made_and_removed_whatever_its_shape_and_however_many_share_it(
+    fn the_tree_is_made_and_removed_for_any_shape_and_number_of_threads(
         widths in prop::collection::vec(1u64..5, 1..6),
         (files, size) in (1u64..12, prop::sample::select(vec!["0", "1", "4096", "2M"])),
         data in prop::sample::select(vec!["zeros", "random"]),
@@ -68,7 +68,7 @@ fn every_named_tree_has_its_published_numbers() {
 }
 
 #[test]
-fn what_is_no_path_of_the_tree_is_not_found() {
+fn paths_outside_the_tree_are_not_found() {
     let work = build("many-files", &[("widths", "3/12"), ("files", "2")], &Setting::default());
     let found = |path: &str| work.tree(0).lookup(path.as_bytes()).is_some();
     ["0", "2", "2/11", "2/11/1", "0/0/0"].iter().for_each(|right| assert!(found(right), "{right}"));
@@ -79,7 +79,7 @@ fn what_is_no_path_of_the_tree_is_not_found() {
 }
 
 #[test]
-fn a_named_tree_with_another_shape_beside_it_is_refused_and_so_is_one_too_large() {
+fn a_named_tree_with_a_contradicting_shape_is_refused_and_so_is_a_too_large_one() {
     let refusal = |set: &[(&str, &str)]| {
         let kind = workloads::find("many-files").unwrap();
         kind.build(&kind.resolve(set).unwrap(), &Setting::default()).err().unwrap().to_string()

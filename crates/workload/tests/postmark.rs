@@ -11,7 +11,7 @@ use fsdyno_workload::{Books, Setting, Workload, workloads};
 use memory::{build, prove};
 use proptest::prelude::*;
 
-/// Books of all phases.
+/// Work units of all phases.
 fn books(work: &dyn Workload) -> Books {
     let mut all = Books::new();
     for phase in 0..work.phases().len() {
@@ -40,7 +40,7 @@ fn config(text: &[u8]) -> Result<BTreeMap<String, String>, String> {
 }
 
 #[test]
-fn the_default_configuration_comes_to_what_postmark_reports() {
+fn the_default_configuration_has_the_counts_that_postmark_reports() {
     let work = build("postmark", &[], &Setting::default());
     let right = Books::from([
         ("files created alone", 500),
@@ -59,7 +59,7 @@ fn the_default_configuration_comes_to_what_postmark_reports() {
 }
 
 #[test]
-fn another_seed_and_subdirectories_come_to_what_postmark_reports() {
+fn another_seed_and_subdirectories_have_the_counts_that_postmark_reports() {
     let set =
         [("number", "1000"), ("transactions", "2000"), ("seed", "7"), ("subdirectories", "10")];
     let books = books(build("postmark", &set, &Setting::default()).as_ref());
@@ -70,7 +70,7 @@ fn another_seed_and_subdirectories_come_to_what_postmark_reports() {
 }
 
 #[test]
-fn the_configuration_of_linuxinsight_comes_to_what_was_derived() {
+fn the_configuration_of_linuxinsight_has_the_derived_counts() {
     let set = [
         ("size-low", "500"),
         ("size-high", "500000"),
@@ -96,7 +96,7 @@ fn the_configuration_of_linuxinsight_comes_to_what_was_derived() {
 }
 
 #[test]
-fn the_trials_seed_and_the_number_of_threads_move_nothing() {
+fn the_trials_seed_and_the_number_of_threads_change_nothing() {
     let ops = |seed| {
         let work = build("postmark", &[("number", "50")], &Setting::seed(seed));
         (0..3).map(|phase| (work.counts(phase, 8), work.books(phase))).collect::<Vec<_>>()
@@ -106,7 +106,7 @@ fn the_trials_seed_and_the_number_of_threads_move_nothing() {
 }
 
 #[test]
-fn what_ends_the_original_without_a_report_is_refused() {
+fn configurations_that_end_the_original_without_a_report_are_refused() {
     assert!(refusal(&[("transactions", "9")]).contains("set 10 or more"));
     let text = refusal(&[("number", "5"), ("transactions", "20"), ("bias-create", "0")]);
     assert!(text.contains("runs out of files"), "{text}");
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn every_call_is_legal_and_leaves_the_tree_that_is_said(
+    fn every_call_is_legal_and_leaves_the_predicted_tree(
         (number, transactions, seed) in (1u32..60, 10u32..200, 1u32..i32::MAX as u32),
         (low, more) in (1u32..9000, prop::sample::select(vec![0u32, 1, 100, 20_000])),
         (read, write) in (1u32..20_000, 1u32..20_000),
@@ -137,7 +137,7 @@ proptest! {
             prop::sample::select(vec!["none", "sync", "remount"]),
         ),
     ) {
-        // With so many files none runs out, whatever the bias.
+        // With this many files none runs out, for any bias.
         let number = if matches!(bias_create, "0" | "3" | "5") {
             number + transactions
         } else {
@@ -155,14 +155,14 @@ proptest! {
     }
 
     #[test]
-    fn whatever_bytes_a_configuration_has_it_is_read_or_an_error_names_the_line(
+    fn any_bytes_are_read_as_a_configuration_or_an_error_names_the_line(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
     ) {
         one_line(config(&bytes))?;
     }
 
     #[test]
-    fn whatever_follows_a_command_it_is_read_or_an_error_names_the_line(
+    fn any_text_after_a_command_is_read_or_an_error_names_the_line(
         lines in prop::collection::vec((command(), "[ -~\u{e9}\u{0}\r]{0,12}|[ +-]?[0-9]{0,11}"), 0..12),
     ) {
         let text: Vec<String> = lines.iter().map(|(name, rest)| format!("{name}{rest}")).collect();
@@ -194,7 +194,7 @@ fn command() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// What is read has all parameters of PostMark's; what is not is told in one line of this form.
+/// An accepted configuration has all parameters of PostMark; a refusal is one line of this form.
 fn one_line(read: Result<BTreeMap<String, String>, String>) -> Result<(), TestCaseError> {
     match read {
         Ok(map) => prop_assert_eq!(map.len(), 13),
@@ -208,9 +208,9 @@ fn one_line(read: Result<BTreeMap<String, String>, String>) -> Result<(), TestCa
     Ok(())
 }
 
-/// Beside each bad file lies the message that it brings; a good one builds.
+/// Each bad file has its message in an `.error` file; a good one builds.
 #[test]
-fn the_corpus_is_read_as_it_is_meant() {
+fn the_corpus_is_read_or_refused_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/postmark");
     let kind = workloads::find("postmark").unwrap();
     let mut seen = (0, 0);

@@ -1,4 +1,5 @@
-//! The real PostMark beside ours: the same configuration file, the same report, the same calls.
+//! The real PostMark compared with ours: the same configuration file, the same report, the same
+//! calls.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -13,7 +14,7 @@ const POSTMARK: &str = "/usr/bin/postmark";
 const STRACE: &str = "/usr/bin/strace";
 const CASES: u64 = 48;
 
-/// A folder of this process, gone with it.
+/// A folder of this process, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -30,7 +31,7 @@ impl Drop for Folder {
     }
 }
 
-/// Says so and is true where a program is missing.
+/// Reports a missing program; returns true if it is missing.
 fn is_missing(program: &str) -> bool {
     let missing = !Path::new(program).exists();
     if missing {
@@ -39,7 +40,7 @@ fn is_missing(program: &str) -> bool {
     missing
 }
 
-/// A configuration of a few files, drawn at random, and how many locations it has; they are below
+/// A configuration of a few files, drawn at random, and its number of locations; they are below
 /// `folder`.
 fn configuration(draws: &mut SplitMix64, folder: &Path) -> (String, usize) {
     let mut draw = |from: u64, to: u64| from + draws.draw() % (to - from + 1);
@@ -69,7 +70,7 @@ fn configuration(draws: &mut SplitMix64, folder: &Path) -> (String, usize) {
     (text, locations)
 }
 
-/// Runs the real program under strace in fresh directories: what it printed, and its calls.
+/// Runs the real program under strace in fresh directories: returns its output and its calls.
 fn real(folder: &Path, text: &str, locations: usize) -> (String, Vec<String>) {
     let (config, trace) = (folder.join("config"), folder.join("trace"));
     std::fs::write(&config, format!("{text}run\nquit\n")).unwrap();
@@ -87,7 +88,7 @@ fn real(folder: &Path, text: &str, locations: usize) -> (String, Vec<String>) {
         .output()
         .unwrap();
     let trace = std::fs::read_to_string(trace).unwrap();
-    // That it can be taken away at all says that the program left nothing behind.
+    // The removal succeeds only if the program left nothing behind.
     names.iter().for_each(|name| std::fs::remove_dir(data.join(name)).unwrap());
     let below = match locations {
         1 => format!("{}/l/", data.display()),
@@ -96,7 +97,7 @@ fn real(folder: &Path, text: &str, locations: usize) -> (String, Vec<String>) {
     (String::from_utf8(output.stdout).unwrap(), calls_of_trace(&trace, &below))
 }
 
-/// The calls on what lies in the locations: `read 4096`, `unlink s1/7`.
+/// The calls on files in the locations: `read 4096`, `unlink s1/7`.
 fn calls_of_trace(trace: &str, below: &str) -> Vec<String> {
     let mut calls = Vec::new();
     let mut file = None;
@@ -134,7 +135,7 @@ fn calls_of_trace(trace: &str, below: &str) -> Vec<String> {
     calls
 }
 
-/// Our ops in the same words. Directories of several locations are left out: they are fsdyno's own.
+/// Our ops in the same words, without the directories of several locations: they are fsdyno's own.
 fn calls_of_ops(work: &dyn Workload, locations: usize) -> Vec<String> {
     let mut calls = Vec::new();
     for phase in 0..work.phases().len() {

@@ -1,5 +1,5 @@
 //! Every workload against a file system in memory: each op is legal, the counts are exact, and the
-//! tree it leaves is the tree it says.
+//! tree it leaves is the predicted one.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -17,7 +17,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn dirops_makes_what_it_says_and_takes_it_away(
+    fn dirops_makes_the_predicted_tree_and_removes_it(
         files in 1u64..400,
         (create, stat, delete) in (order(), order(), order()),
         (with_stat, digits, size) in (prop::bool::ANY, 1u64..12, prop::sample::select(vec![0, 1, 4096])),
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn tarball_extracts_what_it_says_and_removes_it(
+    fn tarball_extracts_the_predicted_tree_and_removes_it(
         files in 1u64..400,
         directories in 1u64..100,
         size in prop::sample::select(vec!["mix", "0", "1", "4096", "10240", "100000"]),
@@ -105,7 +105,7 @@ fn refusal(name: &str, set: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn names_of_dirops_that_are_too_short_are_refused_and_the_length_proposed_is_taken() {
+fn names_of_dirops_that_are_too_short_are_refused_and_the_proposed_length_is_accepted() {
     let hex = [("files", "1000"), ("names", "hex"), ("name-length", "3")];
     assert!(refusal("dirops", &hex).contains("use name-length=4 or more"));
     let numbered = [("files", "1000"), ("digits", "1"), ("name-length", "3")];
@@ -115,7 +115,7 @@ fn names_of_dirops_that_are_too_short_are_refused_and_the_length_proposed_is_tak
 }
 
 #[test]
-fn names_of_dirops_have_the_length_and_the_letters_that_were_asked_for() {
+fn names_of_dirops_have_the_length_and_the_letters_that_were_requested() {
     let names = |set: &[(&str, &str)]| {
         let work = build("dirops", set, &Setting::seed(3));
         let mut ops = work.ops(0, Share::WHOLE);

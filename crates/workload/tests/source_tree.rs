@@ -1,5 +1,5 @@
-//! source-tree: every phase against the file system in memory, and its default against what is
-//! published of it.
+//! source-tree: every phase against the file system in memory, and its defaults against the
+//! published ones.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_trees_are_copied_packed_unpacked_and_removed_whatever_their_shape(
+    fn trees_of_any_shape_are_copied_packed_unpacked_and_removed(
         (trees, files, directories) in (1u64..12, 1u64..120, 1u64..60),
         size in prop::sample::select(vec!["mix", "0", "1", "512", "10240", "10241", "131073"]),
         order in prop::sample::select(vec!["readdir", "inode", "name"]),
@@ -40,7 +40,7 @@ fn the_default_is_three_trees_of_655_megabytes() {
 }
 
 #[test]
-fn a_directory_gets_its_time_when_all_in_it_is_there() {
+fn a_directory_gets_its_time_when_it_is_complete() {
     let set = [("trees", "1"), ("files", "30"), ("directories", "12")];
     let work = build("source-tree", &set, &Setting::seed(5));
     let (mut ops, mut op) = (work.ops(0, Share::WHOLE), Op::default());
@@ -61,21 +61,21 @@ fn a_directory_gets_its_time_when_all_in_it_is_there() {
 }
 
 #[test]
-fn what_is_no_path_of_the_trees_is_not_found() {
+fn paths_outside_the_trees_are_not_found() {
     let set = [("trees", "2"), ("files", "30"), ("directories", "12")];
     let work = build("source-tree", &set, &Setting::seed(5));
-    let there = |phase: usize, path: &str| work.tree(phase).lookup(path.as_bytes()).is_some();
-    assert!(there(0, "in") && there(0, "in/tree1") && !there(0, "copy"));
-    assert!(there(1, "copy/tree0") && !there(1, "archive.tar"));
-    assert!(there(2, "archive.tar") && !there(2, "out"));
-    assert!(there(3, "out/in/tree0") && there(3, "out") && there(3, "out/in"));
-    assert!(!there(4, "in"));
+    let exists = |phase: usize, path: &str| work.tree(phase).lookup(path.as_bytes()).is_some();
+    assert!(exists(0, "in") && exists(0, "in/tree1") && !exists(0, "copy"));
+    assert!(exists(1, "copy/tree0") && !exists(1, "archive.tar"));
+    assert!(exists(2, "archive.tar") && !exists(2, "out"));
+    assert!(exists(3, "out/in/tree0") && exists(3, "out") && exists(3, "out/in"));
+    assert!(!exists(4, "in"));
     for wrong in
         ["in/", "in/tree2", "in/tree0/", "in/f00", "in/tree0/x", "in/tree0/d00", "out/tree0"]
     {
-        assert!(!there(3, wrong), "{wrong}");
+        assert!(!exists(3, wrong), "{wrong}");
     }
     // A file is in one directory only.
-    let homes = (1..12).filter(|directory| there(0, &format!("in/tree0/d{directory:02}/f29")));
+    let homes = (1..12).filter(|directory| exists(0, &format!("in/tree0/d{directory:02}/f29")));
     assert!(homes.count() <= 1);
 }

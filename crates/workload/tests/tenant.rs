@@ -1,4 +1,4 @@
-//! tenant against the file system in memory, wherever the neighbour ends.
+//! tenant against the file system in memory, for any end of the neighbour.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -37,7 +37,7 @@ proptest! {
 
 /// Four tenants do 500 rounds each; 2 GiB are 2,048 calls of 1 MiB.
 #[test]
-fn the_defaults_come_to_the_counts_done_by_hand() {
+fn the_defaults_have_the_counts_computed_by_hand() {
     let work = build("tenant", &[], &Setting::seed(1));
     let phases = work.phases();
     let threads: Vec<Threads> = phases.iter().map(|phase| phase.threads).collect();
@@ -64,9 +64,10 @@ fn the_defaults_come_to_the_counts_done_by_hand() {
     assert_eq!(work.needs().bytes.0, 4 * 1001 * 4096 + (2 << 30));
 }
 
-/// The neighbour ends when the tenants have done so many ops: each ends its round, and all is as it says.
+/// The neighbour ends when the tenants have done a number of ops: each ends its round, and all is
+/// as predicted.
 #[test]
-fn whenever_the_neighbour_ends_counts_books_and_tree_are_of_what_was_done() {
+fn whenever_the_neighbour_ends_counts_work_units_and_tree_are_exact() {
     let set =
         [("tenants", "2"), ("files", "5"), ("rounds", "9"), ("stream", "5000"), ("block", "512")];
     let work = build("tenant", &set, &Setting::seed(5));
@@ -136,7 +137,7 @@ fn tenants_think_and_begin_when_the_neighbour_has_its_lead() {
 }
 
 #[test]
-fn a_file_lives_for_as_many_rounds_as_there_are_files() {
+fn a_file_exists_for_as_many_rounds_as_the_number_of_files() {
     let work = build("tenant", &[("files", "10"), ("rounds", "4")], &Setting::seed(1));
     let content = |id| Some(Expected::file(Payload { id, offset: 0, length: 4096 }));
     for (phase, first) in [(0, 0), (1, 4), (2, 8)] {

@@ -1,5 +1,5 @@
-//! Any bytes as a configuration of PostMark's and the files that it loads: refused in one line, or
-//! parameters that the workload takes or refuses in one line, with the counts that its ops have.
+//! Any bytes as a configuration of PostMark and the files that it loads: refused in one line, or
+//! parameters that the workload accepts or refuses in one line, with the counts of its ops.
 //!
 //! `make fuzz` runs it from the seeds in `corpus/postmark_config` and `../tests/corpus/postmark`, and so does
 //!
@@ -26,11 +26,12 @@ use fsdyno_record::OpKind;
 use fsdyno_workload::{Op, OpCounts, Setting, Share, Workload, workloads};
 use libfuzzer_sys::fuzz_target;
 
-/// More than this is right, but no work for a fuzzer.
+/// Larger configurations are valid, but too slow for a fuzzer.
 const MOST: u64 = 300;
 
 fuzz_target!(|bytes: &[u8]| {
-    // Files are divided by a byte that is no text; the first is `pm`, those behind it `a`, `b`, ...
+    // Files are separated by a byte that is not text; the first is `pm`, those after it `a`, `b`,
+    // ...
     let files: Vec<&[u8]> = bytes.split(|byte| *byte == 0xff).collect();
     let read = |name: &str| {
         let place = match name.as_bytes() {
@@ -47,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
         Err(error) => return message::check(&error),
     };
     let few = |key: &str| map[key].parse().is_ok_and(|number: u64| number <= MOST);
-    // A file of a GiB in blocks of a byte is right, too.
+    // A file of a GiB in blocks of a byte is valid, too.
     let short = map["size-high"].parse().is_ok_and(|size: u64| size <= 1000 * MOST)
         && ["read", "write"].into_iter().all(|key| map[key].len() >= 3);
     if short && ["number", "transactions", "subdirectories"].into_iter().all(few) {
@@ -68,7 +69,7 @@ fn resolve(
     kind.resolve(&set).map(drop)
 }
 
-/// The ops are as many as was said.
+/// Checks the number of the ops against the counts.
 fn count(work: &dyn Workload) {
     for phase in 0..work.phases().len() {
         let mut counts = OpCounts::new();

@@ -1,5 +1,5 @@
-//! Any bytes as an archive: refused in one line, or extracted and removed with ops that are all legal
-//! and leave the tree that was said. Never a panic, a minute's wait or a gigabyte.
+//! Any bytes as an archive: refused in one line, or extracted and removed with ops that are all
+//! legal and leave the predicted tree. Never a panic, a minute's wait or a gigabyte.
 //!
 //! `make fuzz` runs it from the seeds in `corpus/tar` and `../tests/corpus/tar`, and so does
 //!
@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The file system in memory knows paths as text only.
+/// The file system in memory supports paths as text only.
 fn is_text(input: &Input) -> bool {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
     Archive::read(input).is_ok_and(|archive| {

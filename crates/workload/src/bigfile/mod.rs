@@ -1,4 +1,4 @@
-//! Machinery of the workload `bigfile`: what lies where in the file, and who writes and reads it.
+//! Machinery of the workload `bigfile`: the layout of the file and the ops on it.
 
+pub mod layout;
 pub mod ops;
-pub mod places;

@@ -1,6 +1,6 @@
-//! Who writes the file, reads it, and seeks in it.
+//! Writes, reads and random accesses of the file.
 
-use crate::bigfile::places::{NAME, Places, SOUGHT, of_rank};
+use crate::bigfile::layout::{Layout, NAME, RANDOM, of_rank};
 use crate::contents::LONGEST_SLICE;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::workload::{OpSource, Share};
@@ -12,13 +12,13 @@ const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
 const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o644 };
 
-/// Names the file.
+/// Sets the op's name to the file's.
 fn name(op: &mut Op) {
     op.name.clear();
     op.name.push(NAME);
 }
 
-/// What the next op of a sweep is.
+/// The next op of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SweepStep {
     Open,
@@ -27,9 +27,9 @@ enum SweepStep {
     End,
 }
 
-/// From the beginning to the end.
+/// A sequential write of the whole file.
 pub struct Sweep<'a> {
-    places: &'a Places,
+    layout: &'a Layout,
     version: u64,
     new: bool,
     at: u64,
@@ -37,15 +37,15 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Writes `version` of all blocks; into a `new` file, or into the one that is there.
-    pub fn new(places: &'a Places, version: u64, new: bool) -> Sweep<'a> {
-        Sweep { places, version, new, at: 0, step: SweepStep::Open }
+    /// Writes `version` of all blocks; into a `new` file, or into the existing one.
+    pub fn new(layout: &'a Layout, version: u64, new: bool) -> Sweep<'a> {
+        Sweep { layout, version, new, at: 0, step: SweepStep::Open }
     }
 }
 
 impl OpSource for Sweep<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let places = self.places;
+        let layout = self.layout;
         (op.call, self.step) = match self.step {
             SweepStep::Open => {
                 name(op);
@@ -53,9 +53,9 @@ impl OpSource for Sweep<'_> {
                 (if self.new { CREATE } else { open }, SweepStep::Write)
             }
             SweepStep::Write => {
-                let payload = places.payload(self.version, places.block, self.at);
+                let payload = layout.payload(self.version, layout.block, self.at);
                 self.at += u64::from(payload.length);
-                let over = self.at == places.size;
+                let over = self.at == layout.size;
                 let then = if over { SweepStep::Close } else { SweepStep::Write };
                 (Call::Write { file: FILE, payload }, then)
             }
@@ -66,7 +66,7 @@ impl OpSource for Sweep<'_> {
     }
 }
 
-/// What the next op of a seeker is.
+/// The next op of random access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeekStep {
     Open,
@@ -76,9 +76,9 @@ enum SeekStep {
     End,
 }
 
-/// Reads or writes at random: every `ranks`th of the places.
+/// Random reads or writes: every `ranks`th unit of the order.
 pub struct Seek<'a> {
-    places: &'a Places,
+    layout: &'a Layout,
     read: bool,
     left: u64,
     next: u64,
@@ -89,10 +89,10 @@ pub struct Seek<'a> {
 
 impl<'a> Seek<'a> {
     /// The random reads, or writes, of a rank.
-    pub fn new(places: &'a Places, read: bool, share: Share) -> Seek<'a> {
-        let all = if read { places.reads } else { places.writes };
+    pub fn new(layout: &'a Layout, read: bool, share: Share) -> Seek<'a> {
+        let all = if read { layout.reads } else { layout.writes };
         Seek {
-            places,
+            layout,
             read,
             left: of_rank(all, share),
             next: u64::from(share.rank),
@@ -103,20 +103,20 @@ impl<'a> Seek<'a> {
     }
 
     fn unit(&mut self) -> Call {
-        let places = self.places;
-        let order = if self.read { &places.read_order } else { &places.write_order };
-        let offset = order.at(self.next % order.length()) * places.unit;
+        let layout = self.layout;
+        let order = if self.read { &layout.read_order } else { &layout.write_order };
+        let offset = order.at(self.next % order.length()) * layout.unit;
         (self.next, self.left, self.done) = (self.next + self.ranks, self.left - 1, self.done + 1);
         match self.read {
-            true => Call::ReadAt { file: FILE, offset, length: places.unit as u32 },
+            true => Call::ReadAt { file: FILE, offset, length: layout.unit as u32 },
             false => {
-                let payload = places.payload(SOUGHT, places.unit, offset);
+                let payload = layout.payload(RANDOM, layout.unit, offset);
                 Call::WriteAt { file: FILE, offset, payload }
             }
         }
     }
 
-    /// What follows an open, a read, a write or an fsync.
+    /// The step after an open, a read, a write or an fsync.
     fn then(&self) -> SeekStep {
         if self.left > 0 { SeekStep::Unit } else { SeekStep::Close }
     }
@@ -131,7 +131,7 @@ impl OpSource for Seek<'_> {
                 (Call::Open { dir: ROOT, file: FILE, flags }, self.then())
             }
             SeekStep::Unit => {
-                let (call, every) = (self.unit(), self.places.fsync);
+                let (call, every) = (self.unit(), self.layout.fsync);
                 let synced = !self.read && every > 0 && self.done % every == 0;
                 (call, if synced { SeekStep::Sync } else { self.then() })
             }
@@ -143,10 +143,10 @@ impl OpSource for Seek<'_> {
     }
 }
 
-/// Reserves the whole file; where the file system cannot, and the source is asked for another way, writes
-/// zeros.
+/// Reserves the whole file; writes zeros if the file system does not support fallocate and a
+/// fallback is allowed.
 pub struct Reserve<'a> {
-    places: &'a Places,
+    layout: &'a Layout,
     step: ReserveStep,
 }
 
@@ -160,15 +160,15 @@ enum ReserveStep {
 }
 
 impl<'a> Reserve<'a> {
-    /// The whole of the file.
-    pub fn new(places: &'a Places) -> Reserve<'a> {
-        Reserve { places, step: ReserveStep::Create }
+    /// The reservation of the whole file.
+    pub fn new(layout: &'a Layout) -> Reserve<'a> {
+        Reserve { layout, step: ReserveStep::Create }
     }
 }
 
 impl OpSource for Reserve<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let size = self.places.size;
+        let size = self.layout.size;
         (op.call, self.step) = match self.step {
             ReserveStep::Create => {
                 name(op);
@@ -189,9 +189,9 @@ impl OpSource for Reserve<'_> {
         true
     }
 
-    /// Only what is made beforehand may be made otherwise: a phase that reserves is of fallocate alone.
+    /// Allows the fallback for the prefill only: a phase that reserves is fallocate alone.
     fn unsupported(&mut self) -> bool {
-        let may = self.places.offline && self.step == ReserveStep::Close;
+        let may = self.layout.offline && self.step == ReserveStep::Close;
         if may {
             self.step = ReserveStep::Zeros(0);
         }

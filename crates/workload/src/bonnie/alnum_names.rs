@@ -5,9 +5,9 @@ use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::op::Name;
 
-/// How many hexadecimal digits a number has at least; numbers from 16^10 on do not exist.
+/// Least number of hexadecimal digits; numbers from 16^10 on do not exist.
 const DIGITS: usize = 10;
-/// The most letters; the fewest is none.
+/// The most letters; the fewest are none.
 const LETTERS: u64 = 12;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -16,7 +16,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 #[derive(Clone, Debug)]
 pub struct AlnumNames {
     seed: u64,
-    /// Whether the letters come first, so that names in sequence are in no order.
+    /// The letters come first, so that names in sequence are in no order.
     letters_first: bool,
 }
 
@@ -24,7 +24,7 @@ impl AlnumNames {
     /// The length of the longest name, in bytes.
     pub const LONGEST: usize = DIGITS + LETTERS as usize;
 
-    /// Names whose letters are drawn from `seed`, in front of the number or behind it.
+    /// Names whose letters are drawn from `seed`, before or after the number.
     pub fn new(seed: u64, letters_first: bool) -> AlnumNames {
         AlnumNames { seed: mix(seed ^ u64::from(letters_first)), letters_first }
     }
@@ -36,7 +36,7 @@ impl AlnumNames {
         let mut draws = length.1;
         letters.fill_with(|| ALPHABET[draws.below(ALPHABET.len() as u64) as usize]);
         let digits: [u8; DIGITS] =
-            std::array::from_fn(|place| HEX[(number >> (4 * (DIGITS - 1 - place)) & 0xf) as usize]);
+            std::array::from_fn(|index| HEX[(number >> (4 * (DIGITS - 1 - index)) & 0xf) as usize]);
         if self.letters_first {
             name.push(letters);
             name.push(&digits);
@@ -46,13 +46,13 @@ impl AlnumNames {
         }
     }
 
-    /// How many letters the name of `number` has, and where they are drawn from.
+    /// Number of letters of the name of `number`, and the stream that they are drawn from.
     fn letters(&self, number: u64) -> (usize, SplitMix64) {
         let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
         (draws.below(LETTERS + 1) as usize, draws)
     }
 
-    /// The number whose name `text` is; none if it is no such name.
+    /// The number whose name is `text`; none if it is no name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = if self.letters_first {
             text.get(text.len().checked_sub(DIGITS)?..)?
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn from_no_letter_to_twelve_each_number_of_letters_is_as_frequent() {
+    fn each_number_of_letters_from_0_to_12_is_equally_frequent() {
         let names = AlnumNames::new(7, false);
         let mut counts = [0u32; 13];
         (0..13_000).for_each(|number| counts[name(&names, number).len() - 10] += 1);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_not_read() {
+    fn invalid_names_are_not_read() {
         let names = AlnumNames::new(1, true);
         for wrong in ["", "0", "000000000", "00000000Z0", "zzz/0000000000"] {
             assert_eq!(names.read(wrong.as_bytes()), None, "{wrong}");

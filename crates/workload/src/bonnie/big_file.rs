@@ -1,5 +1,5 @@
-//! One large file: written, rewritten and read from its beginning to its end, sought in by several
-//! threads, and what its bytes are after all that.
+//! One large file: sequential passes of writes, rewrites and reads, random accesses by several
+//! threads, and its bytes after them.
 
 use fsdyno_record::{Nanos, OpKind, seed};
 
@@ -13,11 +13,11 @@ const FLAGS: OpenFlags = OpenFlags { read: true, write: true, ..OpenFlags::NONE 
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..FLAGS };
 const MODE: u32 = 0o600;
 
-/// What the pass in small units writes is one content for each so many bytes, of which its unit is a
-/// part.
+/// Size of the blocks of which the pass in small units gives each a content of its own; its unit is
+/// a part of a block.
 const CHAR_BLOCK: u64 = 4096;
 
-/// Who wrote a block last.
+/// The last writer of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The pass in small units.
@@ -30,7 +30,7 @@ pub enum Writer {
     Seeker,
 }
 
-/// The file and how it is used.
+/// The file and its use.
 #[derive(Clone, Debug)]
 pub struct BigFile {
     /// Its name below the trial's root.
@@ -39,9 +39,9 @@ pub struct BigFile {
     pub size: u64,
     /// The unit of passes and seeks, in bytes.
     pub chunk: u32,
-    /// Whether it holds zeros, not what cannot be compressed.
+    /// Contents are zeros, not incompressible data.
     pub zeros: bool,
-    /// Whether each pass and each seeker ends with fsync(2).
+    /// Each pass and each seeker ends with fsync(2).
     pub end_sync: bool,
     /// The random part.
     pub seeks: Seeks,
@@ -50,36 +50,36 @@ pub struct BigFile {
 /// One pass over the file by one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// What is done.
+    /// The kind of access.
     pub kind: PassKind,
-    /// In calls of so many bytes: the chunk, or for [`Writer::Char`] a power of two up to 4096.
+    /// Bytes of each call: the chunk, or for [`Writer::Char`] a power of two up to 4096.
     pub unit: u32,
-    /// From the beginning to here, in bytes.
+    /// Bytes from the beginning.
     pub bytes: u64,
     /// Processor time before each call, in nanoseconds a byte.
     pub compute: u64,
 }
 
-/// What a pass does.
+/// The access of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassKind {
     /// Creates the file and writes it.
     Write(Writer),
-    /// Reads each unit and writes it back, changed.
+    /// Reads each unit and writes other contents back.
     Rewrite,
     /// Reads it.
     Read,
 }
 
-/// What is at a place of the file when a phase is over.
+/// The state of the file when a phase is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Who wrote the whole of it last.
+    /// The last writer of the whole file.
     pub writer: Writer,
     /// Its length in bytes.
     pub size: u64,
-    /// Whether the seekers were there since.
-    pub sought: bool,
+    /// The seekers have written to it since.
+    pub seeks_done: bool,
 }
 
 impl BigFile {
@@ -88,7 +88,7 @@ impl BigFile {
         Sweep { file: self, pass, at: 0, step: SweepStep::Open }
     }
 
-    /// The exact number of its ops.
+    /// The exact number of a pass's ops.
     pub fn pass_counts(&self, pass: Pass) -> OpCounts {
         let calls = pass.bytes.div_ceil(u64::from(pass.unit));
         let mut counts = match pass.kind {
@@ -127,21 +127,21 @@ impl BigFile {
         counts
     }
 
-    /// What must be at its path.
+    /// The expected entry at its path.
     pub fn expected(&self, state: State) -> Expected {
         Expected::pieces(state.size).with_mode(MODE)
     }
 
-    /// What must be at byte `offset`, as far as it is one block.
+    /// The expected content at byte `offset`, as far as it is one block.
     pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
         let left = state.size.checked_sub(offset).filter(|left| *left > 0)?;
-        if state.sought && self.seeks.updated(offset / u64::from(self.chunk)) {
+        if state.seeks_done && self.seeks.updated(offset / u64::from(self.chunk)) {
             return Some(self.payload(Writer::Seeker, offset, left));
         }
         Some(self.payload(state.writer, offset, left))
     }
 
-    /// What `writer` puts at byte `offset`: to the end of its block, or `most` bytes.
+    /// The content that `writer` writes at byte `offset`: to the end of its block, or `most` bytes.
     fn payload(&self, writer: Writer, offset: u64, most: u64) -> Payload {
         let size = match writer {
             Writer::Char => CHAR_BLOCK,
@@ -172,29 +172,29 @@ impl BigFile {
     }
 }
 
-/// Where the seekers go, as tickets that are dealt out: ticket `t` is one chunk to be read, and some
-/// tickets are written back.
+/// The targets of the seekers, as tickets that are dealt out: ticket `t` is one chunk to read, and
+/// some tickets are written back.
 ///
-/// The originals put the tickets into a pipe, and which process takes which is decided by their
-/// race. Here each round of tickets is dealt to the seekers in turn, and each round begins with the
-/// next seeker: so each has as many and, where every tenth ticket is an update, its part of those.
-/// Chunks that are only read are drawn independently; those that are updated come by a permutation
-/// of all, so that which they are can be computed.
+/// The originals put the tickets into a pipe, and the processes race for them. Here each round of
+/// tickets is dealt to the seekers in turn, and each round begins with the next seeker: so each has
+/// equally many and, if every tenth ticket is an update, its part of those. Chunks that are only
+/// read are drawn independently; those that are updated follow a permutation of all, so that they
+/// can be computed.
 #[derive(Clone, Debug)]
 pub struct Seeks {
-    /// How many in all.
+    /// Number of tickets of all seekers.
     pub tickets: u64,
-    /// How many threads.
+    /// Number of threads.
     pub seekers: u32,
-    /// Which tickets are written back.
+    /// The rule that selects tickets to write back.
     pub rule: UpdateRule,
-    /// Whether fsync(2) follows each chunk that is written back.
+    /// fsync(2) follows each chunk that is written back.
     pub fsync: bool,
     seed: u64,
     updated: Permutation,
 }
 
-/// Which tickets are written back.
+/// A rule that selects tickets to write back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateRule {
     /// The first and every tenth after it.
@@ -203,7 +203,7 @@ pub enum UpdateRule {
     TenthOfEach,
 }
 
-/// One in so many tickets is an update.
+/// One in this many tickets is an update.
 const TENTH: u64 = 10;
 
 impl Seeks {
@@ -219,7 +219,7 @@ impl Seeks {
         }
     }
 
-    /// How many tickets are written back.
+    /// Number of tickets that are written back.
     pub fn updates(&self) -> u64 {
         let seekers = u64::from(self.seekers);
         match self.rule {
@@ -231,7 +231,7 @@ impl Seeks {
         }
     }
 
-    /// Which update a ticket is, from zero; none where it is only read.
+    /// The index of the update that a ticket is; none if it is only read.
     fn update(&self, ticket: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         match self.rule {
@@ -243,14 +243,14 @@ impl Seeks {
         }
     }
 
-    /// The ticket that a seeker has in a round; none where there are no more.
-    fn dealt(&self, rank: u64, round: u64) -> Option<u64> {
+    /// The ticket of a seeker in a round; none if there are no more.
+    fn ticket_of(&self, rank: u64, round: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
-        let place = (rank + seekers - round % seekers) % seekers;
-        Some(round * seekers + place).filter(|ticket| *ticket < self.tickets)
+        let index = (rank + seekers - round % seekers) % seekers;
+        Some(round * seekers + index).filter(|ticket| *ticket < self.tickets)
     }
 
-    /// The chunk that a ticket leads to.
+    /// The chunk of a ticket.
     fn chunk(&self, ticket: u64) -> u64 {
         let chunks = self.updated.length();
         match self.update(ticket) {
@@ -259,9 +259,9 @@ impl Seeks {
         }
     }
 
-    /// Whether any ticket writes this chunk back.
+    /// Returns true if any ticket writes this chunk back.
     fn updated(&self, chunk: u64) -> bool {
-        self.updated.place_of(chunk) < self.updates()
+        self.updated.index_of(chunk) < self.updates()
     }
 }
 
@@ -366,9 +366,9 @@ impl Seeker<'_> {
         self.file.seeks.chunk(self.ticket) * u64::from(self.file.chunk)
     }
 
-    /// The next ticket's chunk is read; without a ticket it is the end.
+    /// Reads the next ticket's chunk; ends the seeker if there is no ticket.
     fn read(&mut self, op: &mut Op) {
-        let Some(ticket) = self.file.seeks.dealt(self.rank, self.round) else {
+        let Some(ticket) = self.file.seeks.ticket_of(self.rank, self.round) else {
             return self.leave(op);
         };
         self.round += 1;
@@ -435,9 +435,9 @@ mod tests {
                 let mut written = vec![false; chunks as usize];
                 let mut updates = 0;
                 for rank in 0..u64::from(seekers) {
-                    let hand: Vec<u64> = (0..).map_while(|round| seeks.dealt(rank, round)).collect();
-                    prop_assert!(hand.len() as u64 >= tickets / u64::from(seekers));
-                    for (own, ticket) in hand.into_iter().enumerate() {
+                    let own_tickets: Vec<u64> = (0..).map_while(|round| seeks.ticket_of(rank, round)).collect();
+                    prop_assert!(own_tickets.len() as u64 >= tickets / u64::from(seekers));
+                    for (own, ticket) in own_tickets.into_iter().enumerate() {
                         seen[ticket as usize] += 1;
                         let chunk = seeks.chunk(ticket);
                         prop_assert!(chunk < chunks);
@@ -460,12 +460,12 @@ mod tests {
     }
 
     #[test]
-    fn every_seeker_has_its_part_of_the_updates() {
-        // Dealt without moving on, all tenth tickets would fall to the first of five seekers.
+    fn every_seeker_has_an_equal_part_of_the_updates() {
+        // Dealt without rotation, all tenth tickets would fall to the first of five seekers.
         let seeks = Seeks::new(8192, 5, UpdateRule::TenthOfAll, 38_400, 1);
         let updates: Vec<usize> = (0..5)
             .map(|rank| {
-                let hand = (0..).map_while(|round| seeks.dealt(rank, round));
+                let hand = (0..).map_while(|round| seeks.ticket_of(rank, round));
                 hand.filter(|ticket| seeks.update(*ticket).is_some()).count()
             })
             .collect();

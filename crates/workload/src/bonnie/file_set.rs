@@ -1,5 +1,5 @@
-//! Many small files, links or symbolic links in one directory or evenly in several: made in order,
-//! asked for and removed in the order in which directories are read, or in a random one.
+//! Many small files, links or symbolic links in one directory or evenly in several: created in
+//! order, looked up and removed in the order in which directories are read, or in a random one.
 
 use std::sync::OnceLock;
 
@@ -18,10 +18,10 @@ const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NO
 const OLD: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// The first subdirectory's slot; each has one of its own where directories are synced.
+/// The first subdirectory's slot; each has one of its own if directories are synced.
 const FIRST_SUBDIRECTORY: u16 = 2;
 
-/// What the files are.
+/// The kind of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// Regular files of sizes drawn from these bounds, in bytes, both included.
@@ -33,41 +33,41 @@ pub enum FileKind {
     },
     /// One empty file, and hard links to it.
     Link,
-    /// One empty file, and symbolic links that say its path below the top directory.
+    /// One empty file, and symbolic links to its path below the top directory.
     Symlink,
 }
 
-/// The files and how they are made.
+/// The files and the ops that create them.
 #[derive(Clone, Debug)]
 pub struct FileSet {
-    /// The directory that holds all, below the trial's root.
+    /// The directory of all files, below the trial's root.
     pub top: &'static [u8],
-    /// How many files, the first included that links lead to.
+    /// Number of files, including the first, which links lead to.
     pub files: u64,
-    /// How many subdirectories; none where there are fewer than two.
+    /// Number of subdirectories; none if there are fewer than two.
     pub directories: u64,
-    /// What they are.
+    /// Regular files, hard links or symbolic links.
     pub kind: FileKind,
-    /// Files are written and read in calls of at most so many bytes.
+    /// Most bytes of one write or read call.
     pub chunk: u32,
-    /// Whether they hold zeros, not what cannot be compressed.
+    /// Contents are zeros, not incompressible data.
     pub zeros: bool,
-    /// Whether each file that is made, and its directory after each file that is made or removed, is
-    /// synced.
+    /// Syncs each file that is created, and its directory after each file that is created or
+    /// removed.
     pub fsync: bool,
-    /// Whether a phase that makes or removes ends with syncfs(2).
+    /// A phase that creates or removes ends with syncfs(2).
     pub end_sync: bool,
     names: AlnumNames,
     subdirectories: Numbered,
     seed: u64,
     /// Content ids begin here.
     first_id: u64,
-    /// The random order in which they are asked for, and that in which they are removed.
+    /// The random order of lookups, and that of removals.
     orders: [Permutation; 2],
     totals: OnceLock<Totals>,
 }
 
-/// What only a pass over all files can tell.
+/// Totals that only a pass over all files gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes of all files.
@@ -78,24 +78,24 @@ pub struct Totals {
     pub filled: u64,
 }
 
-/// What is done with all files.
+/// A task on all files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// The directories and files are made.
+    /// Creates the directories and files.
     Create,
-    /// Each is asked for, and read if it is not empty, as the directories are read.
+    /// Stats each file as the directories are read, and reads it if it is not empty.
     StatEach,
-    /// The same in a random order.
+    /// Does the work of [`Task::StatEach`] in a random order.
     StatRandom,
-    /// All are removed as the directories are read, and the directories.
+    /// Removes all files as the directories are read, and the directories.
     DeleteEach,
-    /// The same in a random order.
+    /// Does the work of [`Task::DeleteEach`] in a random order.
     DeleteRandom,
 }
 
 impl FileSet {
-    /// So many files of a kind with everything else at its plainest; `letters_first` is the form of
-    /// their names, and `seed` decides names, sizes and orders.
+    /// A number of files of a kind with default settings; `letters_first` is the form of their
+    /// names, and `seed` determines names, sizes and orders.
     pub fn new(
         top: &'static [u8],
         files: u64,
@@ -132,7 +132,7 @@ impl FileSet {
         }
     }
 
-    /// Whether any file may hold something, so that files are opened and read.
+    /// Returns true if any file may have contents, so that files are opened and read.
     fn is_read(&self) -> bool {
         matches!(self.kind, FileKind::Regular { max: 1.., .. })
     }
@@ -146,7 +146,7 @@ impl FileSet {
         Payload { id: self.first_id + file, offset, length }
     }
 
-    /// What all files come to.
+    /// Totals of all files.
     pub fn totals(&self) -> Totals {
         *self.totals.get_or_init(|| {
             let mut totals = Totals::default();
@@ -175,7 +175,7 @@ impl FileSet {
         self.names.push(name, file);
     }
 
-    /// The slot of the directory that holds a file.
+    /// The slot of a file's directory.
     fn slot_of(&self, file: u64) -> DirSlot {
         match self.directories {
             0 => TOP,
@@ -193,7 +193,7 @@ impl FileSet {
         }
     }
 
-    /// What must be at `path` while the files are there.
+    /// The expected entry at `path` while the files exist.
     pub fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
         let rest = path.strip_prefix(self.top)?;
@@ -223,21 +223,21 @@ impl FileSet {
         }
     }
 
-    /// What must be at byte `offset` of the file at `path`.
+    /// The expected content at byte `offset` of the file at `path`.
     pub fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
         let name = path.rsplit(|byte| *byte == b'/').next()?;
         let file = self.names.read(name).filter(|file| *file < self.files)?;
         (offset < self.size_of(file)).then(|| self.part(file, offset))
     }
 
-    /// Where the symbolic links point: to the first file, by its path below the top.
+    /// Target of the symbolic links: the first file, by its path below the top.
     pub fn target(&self) -> Vec<u8> {
         let mut name = Name::default();
         self.name(&mut name, 0);
         name.as_bytes().to_vec()
     }
 
-    /// How many directories there are, the top included.
+    /// Number of directories, including the top.
     pub fn all_directories(&self) -> u64 {
         self.directories + 1
     }
@@ -249,13 +249,13 @@ impl FileSet {
                 Box::new(Each { set: self, task, step: EachStep::Directory(0) })
             }
             Task::Create | Task::StatRandom | Task::DeleteRandom => {
-                Box::new(OneByOne { set: self, task, place: 0, file: 0, step: Step::first(task) })
+                Box::new(OneByOne { set: self, task, index: 0, file: 0, step: Step::first(task) })
             }
         }
     }
 
-    /// The exact number of the ops of a task, without getdents64(2), which only the file system
-    /// knows.
+    /// The exact number of the ops of a task, without getdents64(2) calls, whose number only the
+    /// file system knows.
     pub fn counts(&self, task: Task) -> OpCounts {
         let (files, all) = (self.files, self.all_directories());
         let Totals { chunks, filled, .. } = self.totals();
@@ -267,7 +267,7 @@ impl FileSet {
             FileKind::Link | FileKind::Symlink => (1, files - 1),
         };
         let link = if self.kind == FileKind::Link { OpKind::Link } else { OpKind::Symlink };
-        // Directories that hold files: the top, or all below it.
+        // Directories that contain files: the top, or all below it.
         let holding = self.directories.max(1);
         let mut counts = match task {
             Task::Create => OpCounts::from([
@@ -281,7 +281,7 @@ impl FileSet {
                 (OpKind::Sync, sync),
             ]),
             Task::StatEach => {
-                // Each file that is read is opened and read once more to see its end.
+                // Each file is opened and read once more to see its end.
                 let read = if self.is_read() { files } else { 0 };
                 OpCounts::from([
                     (OpKind::Open, holding + read),
@@ -315,7 +315,7 @@ impl FileSet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EachStep {
-    /// The directory of this number, which holds files.
+    /// The directory of this number, which contains files.
     Directory(u64),
     Top,
     Sync,
@@ -375,7 +375,7 @@ enum Step {
     OpenSubdirectory(u64),
     /// The next file's first call.
     File,
-    /// The file has so many bytes more or less than nothing: it is opened, or gone on with.
+    /// The file is not empty: it is opened.
     Open,
     /// Writes or reads from this byte on.
     Move(u64),
@@ -400,21 +400,21 @@ impl Step {
 struct OneByOne<'a> {
     set: &'a FileSet,
     task: Task,
-    place: u64,
+    index: u64,
     file: u64,
     step: Step,
 }
 
 impl OneByOne<'_> {
-    /// Creates and asks for files one after the other, or removes them.
+    /// Creates, looks up or removes the next file.
     fn file(&mut self, op: &mut Op) {
         let set = self.set;
         self.file = match self.task {
-            Task::Create => self.place,
-            Task::DeleteRandom => set.orders[1].at(self.place),
-            _ => set.orders[0].at(self.place),
+            Task::Create => self.index,
+            Task::DeleteRandom => set.orders[1].at(self.index),
+            _ => set.orders[0].at(self.index),
         };
-        self.place += 1;
+        self.index += 1;
         set.name(&mut op.name, self.file);
         let filled = set.size_of(self.file) > 0;
         let then_synced = if set.fsync { Step::SyncDirectory } else { Step::File };
@@ -531,7 +531,7 @@ impl OneByOne<'_> {
         };
     }
 
-    /// What follows the last file.
+    /// The step after the last file.
     fn after_files(&self) -> Step {
         let set = self.set;
         match self.task {
@@ -546,7 +546,7 @@ impl OneByOne<'_> {
 
 impl OpSource for OneByOne<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if self.step == Step::File && self.place == self.set.files {
+        if self.step == Step::File && self.index == self.set.files {
             self.step = self.after_files();
         }
         match self.step {

@@ -1,11 +1,11 @@
-//! What parameters of the workload maildir do not go together.
+//! Checks for contradictions between parameters of the workload maildir.
 
 use crate::params::{ParamError, Values};
 
-/// Refuses what could only be ignored.
+/// Refuses parameters that would have no effect.
 ///
 /// # Errors
-/// What contradicts what, in one line.
+/// The contradiction, in one line.
 pub fn contradictions(values: &Values) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Conflict(message));
     let (fill, read_store) = (values.whole("fill"), values.whole("read-store"));
@@ -18,7 +18,7 @@ pub fn contradictions(values: &Values) -> Result<(), ParamError> {
     let (protocol, mail_fsync) = (values.text("protocol"), values.text("mail-fsync"));
     if protocol != "dovecot" && mail_fsync != "optimized" {
         return refuse(format!(
-            "mail-fsync={mail_fsync} is a setting of protocol=dovecot and means nothing with \
+            "mail-fsync={mail_fsync} is a setting of protocol=dovecot and has no effect with \
              protocol={protocol}; leave it out"
         ));
     }

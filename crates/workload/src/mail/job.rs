@@ -1,21 +1,21 @@
-//! Jobs: what is done to one message as a list of steps, each of which is one call or repeats one.
+//! Jobs: the work on one message as a list of steps, each of which makes one call or repeats one.
 
 use fsdyno_record::{Nanos, OpKind};
 
-use crate::mail::office::Office;
+use crate::mail::layout::MailLayout;
 use crate::op::{After, Call, Expect, Op, OpenFlags};
 use crate::workload::{Books, OpCounts, OpSource};
 
-/// Where a message lies.
+/// The location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// In the directory of messages that it is copied from.
     Store,
     /// `tmp` of a maildir, while it is written.
     Temporary,
     /// `new` of a maildir.
     New,
-    /// `cur` of a maildir, with the flag that says it was seen.
+    /// `cur` of a maildir, with the flag for a message that was seen.
     Seen,
 }
 
@@ -36,7 +36,7 @@ pub enum Folder {
     Current,
 }
 
-/// One call, or one call again and again.
+/// A step of a job: one call, or one call repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// mkdir.
@@ -53,17 +53,17 @@ pub enum Step {
     FsyncFolder(Folder),
     /// Closes it.
     CloseFolder(Folder),
-    /// stat, which must find nothing.
-    Absent(Place),
+    /// stat, which must fail with ENOENT.
+    Absent(Location),
     /// Opens a new file to write.
-    Create(Place, OpenFlags, u32),
+    Create(Location, OpenFlags, u32),
     /// Opens a file to read.
-    Open(Place),
+    Open(Location),
     /// fstat.
     StatFile,
-    /// write until the whole message is written, in parts as the job's [`Cut`] says.
+    /// write until the whole message is written, in parts determined by the job's [`Split`].
     Write,
-    /// read until nothing comes.
+    /// read until a call returns nothing.
     Read,
     /// futimens to this second.
     Utimes(i64),
@@ -76,54 +76,54 @@ pub enum Step {
     /// close.
     Close,
     /// link.
-    Link(Place, Place),
+    Link(Location, Location),
     /// rename.
-    Rename(Place, Place),
+    Rename(Location, Location),
     /// unlink.
-    Unlink(Place),
+    Unlink(Location),
 }
 
-/// Into what parts a message is cut to be written.
+/// The division of a message into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Split {
     /// A call for each line.
     Lines,
-    /// A buffer of so many bytes.
+    /// A buffer of this many bytes.
     Blocks(u32),
-    /// The records of a tar archive, in which the member's header lies at this place.
+    /// The records of a tar archive in which the member's header is at this position.
     Records(u64),
 }
 
-/// The block of an archive: headers and padding come in such.
+/// The block of an archive: headers and padding are multiples of it.
 pub const BLOCK: u64 = 512;
 /// GNU tar's default record of 20 blocks, which is also its buffer.
 pub const RECORD: u64 = 20 * BLOCK;
-/// Reads are of so many bytes, the buffer of perl 5.8 [MEM] (5.36 reads 8,192 [RUN]).
+/// Bytes of a read: the buffer of perl 5.8 [MEM] (5.36 reads 8,192 [RUN]).
 pub const READ: u32 = 4096;
 
-/// What is done to one message.
+/// The work on one message.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// The calls.
     pub steps: &'static [Step],
-    /// Which message, by its number in the stores.
+    /// The message, by its number in the stores.
     pub message: u64,
     /// The number that its name in a maildir is made of.
     pub number: u64,
-    /// Which maildir.
+    /// The number of the maildir.
     pub maildir: u64,
     /// Bytes before the message in a maildir, such as `Return-Path`; zero in a store.
     pub lead: u32,
-    /// How it is written.
-    pub cut: Cut,
-    /// What the first call waits for.
+    /// The division into writes.
+    pub split: Split,
+    /// The progress that the first call waits for.
     pub after: After,
-    /// What is computed before the first call.
+    /// Computing time before the first call.
     pub compute: Nanos,
 }
 
 impl Job {
-    /// Steps on nothing in particular.
+    /// Steps with default parameters.
     pub fn new(steps: &'static [Step]) -> Job {
         Job {
             steps,
@@ -131,14 +131,14 @@ impl Job {
             number: 0,
             maildir: 0,
             lead: 0,
-            cut: Cut::Blocks(READ),
+            split: Split::Blocks(READ),
             after: After::default(),
             compute: Nanos(0),
         }
     }
 }
 
-/// How far a step has come that repeats its call.
+/// Progress of a step that repeats its call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Calls made.
@@ -150,7 +150,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// At the start of so many bytes.
+    /// The start of `length` bytes.
     pub fn start(length: u64) -> Progress {
         Progress { part: 0, offset: 0, rest: length }
     }
@@ -176,14 +176,14 @@ pub struct Sums {
 
 impl Sums {
     /// The sums over all jobs. All jobs of the same steps make the same calls but for those that
-    /// move bytes, so only these are looked at job by job.
-    pub fn of(office: &Office, jobs: impl Iterator<Item = Job>) -> Sums {
+    /// move bytes, so only these are added up job by job.
+    pub fn of(layout: &MailLayout, jobs: impl Iterator<Item = Job>) -> Sums {
         let mut sums = Sums::default();
-        let mut kinds: Vec<Alike> = Vec::new();
+        let mut kinds: Vec<JobGroup> = Vec::new();
         for job in jobs {
             let known = kinds.iter().position(|kind| std::ptr::eq(kind.first.steps, job.steps));
             let at = known.unwrap_or_else(|| {
-                kinds.push(Alike { first: job, jobs: 0, writes: 0, reads: 0 });
+                kinds.push(JobGroup { first: job, jobs: 0, writes: 0, reads: 0 });
                 kinds.len() - 1
             });
             let kind = &mut kinds[at];
@@ -191,25 +191,25 @@ impl Sums {
             for step in job.steps {
                 match step {
                     Step::Write => {
-                        kind.writes += repeats(office, &job, *step);
-                        sums.written += office.length(&job);
+                        kind.writes += repeats(layout, &job, *step);
+                        sums.written += layout.length(&job);
                     }
                     Step::Read => {
-                        kind.reads += repeats(office, &job, *step);
-                        sums.read += office.length(&job);
+                        kind.reads += repeats(layout, &job, *step);
+                        sums.read += layout.length(&job);
                     }
                     _ => {}
                 }
             }
         }
         for kind in kinds {
-            kind.add_to(office, &mut sums.counts);
+            kind.add_to(layout, &mut sums.counts);
         }
         sums.counts.retain(|_, count| *count > 0);
         sums
     }
 
-    /// Bytes and what else there is to count, as the books have it; nothing of what is zero.
+    /// The given units and the bytes; units of zero are omitted.
     pub fn books<const N: usize>(&self, units: [(&'static str, u64); N]) -> Books {
         let bytes = [("written bytes", self.written), ("read bytes", self.read)];
         units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
@@ -217,7 +217,7 @@ impl Sums {
 }
 
 /// Jobs of the same steps.
-struct Alike {
+struct JobGroup {
     first: Job,
     jobs: u64,
     /// Calls of all their [`Step::Write`] and [`Step::Read`].
@@ -225,16 +225,16 @@ struct Alike {
     reads: u64,
 }
 
-impl Alike {
-    fn add_to(&self, office: &Office, counts: &mut OpCounts) {
-        let start = Progress::start(office.length(&self.first));
+impl JobGroup {
+    fn add_to(&self, layout: &MailLayout, counts: &mut OpCounts) {
+        let start = Progress::start(layout.length(&self.first));
         for step in self.first.steps {
             let calls = match step {
                 Step::Write => self.writes,
                 Step::Read => self.reads,
                 _ => self.jobs,
             };
-            match office.call(&self.first, *step, start, false).kind() {
+            match layout.call(&self.first, *step, start, false).kind() {
                 Some(kind) => *counts.entry(kind).or_default() += calls,
                 None => {
                     for kind in [OpKind::Open, OpKind::Close] {
@@ -246,28 +246,29 @@ impl Alike {
     }
 }
 
-/// How many calls a step is; the steps of a job without [`Step::Scan`] are as many as these together.
-pub fn repeats(office: &Office, job: &Job, step: Step) -> u64 {
+/// Number of calls of a step; the ops of a job without [`Step::Scan`] are as many as these
+/// together.
+pub fn repeats(layout: &MailLayout, job: &Job, step: Step) -> u64 {
     match step {
-        Step::Read => office.length(job).div_ceil(u64::from(READ)) + 1,
-        Step::Write => office.parts(job),
+        Step::Read => layout.length(job).div_ceil(u64::from(READ)) + 1,
+        Step::Write => layout.parts(job),
         _ => 1,
     }
 }
 
-/// The place of the next header in its record, behind a member of so many bytes.
+/// The position of the next header in its record, after a member of `length` bytes.
 pub fn next_header(position: u64, length: u64) -> u64 {
     (position + BLOCK + length.next_multiple_of(BLOCK)) % RECORD
 }
 
 /// The ops of jobs, one after the other.
 pub struct Runner<'a, J> {
-    office: &'a Office,
+    layout: &'a MailLayout,
     jobs: J,
     job: Job,
     /// The length of its file.
     length: u64,
-    /// The step of the job that comes next, and how far it has come.
+    /// The next step of the job, and its progress.
     at: usize,
     progress: Progress,
     /// Between [`Step::Enter`] and [`Step::Leave`].
@@ -276,21 +277,21 @@ pub struct Runner<'a, J> {
 
 impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     /// The ops of `jobs`.
-    pub fn new(office: &'a Office, jobs: J) -> Runner<'a, J> {
+    pub fn new(layout: &'a MailLayout, jobs: J) -> Runner<'a, J> {
         let (job, progress) = (Job::new(&[]), Progress::default());
-        Runner { office, jobs, job, length: 0, at: 0, progress, inside: false }
+        Runner { layout, jobs, job, length: 0, at: 0, progress, inside: false }
     }
 
-    /// The step that has a call to make; none at the end of all jobs.
+    /// The next step with a call to make; none at the end of all jobs.
     fn step(&mut self) -> Option<Step> {
         loop {
             match self.job.steps.get(self.at) {
-                // All is written, or there was nothing to write.
+                // Everything is written, or there was nothing to write.
                 Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.at + 1),
                 Some(step) => return Some(*step),
                 None => {
                     self.job = self.jobs.next()?;
-                    self.length = self.office.length(&self.job);
+                    self.length = self.layout.length(&self.job);
                     self.go_to(0);
                 }
             }
@@ -302,8 +303,8 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         self.progress = Progress::start(self.length);
     }
 
-    /// Counts the call; a step that repeats stays until it has come to its end, of which a read is
-    /// told by the call that gives nothing.
+    /// Counts the call; a step that repeats stays until its end, which for a read is the call that
+    /// returns nothing.
     fn advance(&mut self, call: Call) {
         match call {
             Call::Write { payload, .. } => self.progress.advance(payload.length.into()),
@@ -323,8 +324,8 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
         op.after = if first { self.job.after } else { After::default() };
         op.compute = if first { self.job.compute } else { Nanos(0) };
         op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
-        op.call = self.office.call(&self.job, step, self.progress, self.inside);
-        self.office.name(&self.job, step, self.inside, op);
+        op.call = self.layout.call(&self.job, step, self.progress, self.inside);
+        self.layout.name(&self.job, step, self.inside, op);
         match step {
             Step::Enter => self.inside = true,
             Step::Leave => self.inside = false,
@@ -336,14 +337,14 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
 }
 
 impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
-    /// The commonest op, one more line of the same message, has a short way of its own; what it does
-    /// is what [`Runner::other`] would, for neither the names nor what is awaited change.
+    /// Handles the commonest op, one more line of the same message, on a short path; the result
+    /// equals that of [`Runner::other`], for neither the names nor the dependency change.
     fn next(&mut self, op: &mut Op) -> bool {
         if let (Call::Write { file, .. }, 1.., 1..) =
             (op.call, self.progress.part, self.progress.rest)
         {
-            let length = self.office.part(&self.job, self.progress);
-            let payload = self.office.payload(&self.job, self.progress.offset, length);
+            let length = self.layout.part(&self.job, self.progress);
+            let payload = self.layout.payload(&self.job, self.progress.offset, length);
             op.call = Call::Write { file, payload };
             self.progress.advance(length.into());
             return true;

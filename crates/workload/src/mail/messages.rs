@@ -1,4 +1,4 @@
-//! The messages of a mail workload: how long each is, how it is cut into lines, its bytes.
+//! The messages of a mail workload: their lengths, lines and bytes.
 
 use fsdyno_record::quote;
 use fsdyno_record::seed::{SplitMix64, mix};
@@ -12,21 +12,21 @@ use crate::tar::archive::{Archive, MemberKind};
 const MEDIAN: i64 = (11 << 16) + (3 << 14);
 /// A standard deviation of 1.4 octaves [OWN]; the sum of four even draws has one of 0.577.
 const OCTAVES_PER_1000: i64 = 2425;
-/// One message in so many carries an attachment, which makes it longer by four octaves [OWN].
+/// One message in this many carries an attachment, which makes it longer by four octaves [OWN].
 const ATTACHMENTS: u64 = 64;
-/// One line in so many is empty: its newline and nothing else [OWN].
+/// One line in this many is empty: its newline and nothing else [OWN].
 const EMPTY_LINES: u64 = 8;
 /// The shortest and the longest of the others, in bytes with the newline; 50 on average over all
 /// lines [OWN].
 const LINE: (u64, u64) = (20, 95);
-/// Synthetic mail is cut as so many lines in turn, which go round: a message begins anywhere among
-/// them, and how many lines it has is found without going through them [OWN].
+/// Number of lines that synthetic mail is cut into, in a cycle: a message begins anywhere among
+/// them, and its number of lines is computed without going through them [OWN].
 const ROUND: u64 = 4096;
-/// A longer line of real mail is written in pieces, as a buffer would have it.
+/// A longer line of real mail is written in pieces, as through a buffer.
 const LONGEST_LINE: usize = 64 << 10;
 
 /// Messages by number, from zero. Synthetic mail is the same under every seed, as the mail of the
-/// original was; there is no end of it. Real mail begins again at its end.
+/// original was, and endless. Real mail begins again at its end.
 #[derive(Debug)]
 pub struct Messages(Source);
 
@@ -47,7 +47,7 @@ struct Member {
 }
 
 impl Messages {
-    /// Messages of so many bytes, or of many lengths.
+    /// Messages of `length` bytes, or of lengths from the mix.
     pub fn synthetic(length: Option<u64>) -> Messages {
         Messages(Source::Synthetic { length, lines: Lines::new() })
     }
@@ -55,7 +55,7 @@ impl Messages {
     /// The regular files of a tar archive, in its order.
     ///
     /// # Errors
-    /// It is no archive, or there is no message in it, or one of 4 GiB or more; in one line.
+    /// It is not an archive, or there is no message in it, or one of 4 GiB or more; in one line.
     pub fn real(input: &Input) -> Result<Messages, String> {
         let archive = Archive::read(input).map_err(|error| error.to_string())?;
         let mut members = Vec::new();
@@ -99,7 +99,7 @@ impl Messages {
         }
     }
 
-    /// How many lines a message has.
+    /// Number of lines of a message.
     pub fn lines(&self, message: u64) -> u64 {
         match &self.0 {
             Source::Synthetic { lines, .. } => lines.within(message, self.length(message)),
@@ -126,8 +126,8 @@ fn member(members: &[Member], message: u64) -> Member {
     members[(message % members.len() as u64) as usize]
 }
 
-/// Log-normal within the means of whole numbers: the logarithm is the sum of four even draws
-/// (Irwin and Hall), which ends 3.5 standard deviations away, and an attachment now and then.
+/// Log-normal, approximated in whole numbers: the logarithm is the sum of four even draws (Irwin
+/// and Hall), which ends 3.5 standard deviations away, with an occasional attachment.
 fn mixed_length(message: u64) -> u64 {
     let mut draws = SplitMix64::new(mix(message ^ 0x6d61_696c));
     let draw = draws.draw();
@@ -138,7 +138,7 @@ fn mixed_length(message: u64) -> u64 {
     if draws.below(ATTACHMENTS) == 0 { length << 4 } else { length }
 }
 
-/// The lines that synthetic mail is cut as, by where each begins, and the end of the last; 16 KiB.
+/// The lines of synthetic mail, as the start of each and the end of the last; 16 KiB.
 #[derive(Debug)]
 struct Lines(Vec<u32>);
 
@@ -151,7 +151,7 @@ impl Lines {
         Lines(std::iter::once(0).chain(ends).collect())
     }
 
-    /// The line that a message begins with.
+    /// The first line of a message.
     fn first(message: u64) -> u64 {
         mix(message) % ROUND
     }
@@ -161,14 +161,14 @@ impl Lines {
         u64::from(self.0[line + 1] - self.0[line])
     }
 
-    /// How many lines a message of so many bytes begins.
+    /// Number of lines that begin in a message of `length` bytes.
     fn within(&self, message: u64, length: u64) -> u64 {
         if length == 0 {
             return 0;
         }
         let first = Lines::first(message);
         let round = u64::from(self.0[ROUND as usize]);
-        // The message's end, counted from where the first of all lines begins.
+        // The message's end, counted from the start of the first line of the cycle.
         let end = u64::from(self.0[first as usize]) + length;
         let (rounds, rest) = ((end - 1) / round, (end - 1) % round + 1);
         let begun = self.0.partition_point(|start| u64::from(*start) < rest) as u64;
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_mix_is_what_it_says() {
+    fn the_length_mix_has_the_stated_distribution() {
         let mail = Messages::synthetic(None);
         let mut lengths: Vec<u64> = (0..77_133).map(|message| mail.length(message)).collect();
         lengths.sort_unstable();
@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(number, mail.lines(message));
             (bytes, lines) = (bytes + offset, lines + number);
         }
-        // Messages that go round all lines many times, to the byte where one ends and beyond.
+        // Messages that span the cycle of lines many times, to the byte where one ends and beyond.
         for length in [0, 1, 95, 206_000, 1_000_000, 16 << 20] {
             let mail = Messages::synthetic(Some(length));
             for message in 0..5 {

@@ -2,9 +2,9 @@
 
 pub mod contradictions;
 pub mod job;
+pub mod layout;
 pub mod messages;
 pub mod names;
-pub mod office;
 pub mod protocol;
 pub mod reading;
 pub mod store;

@@ -1,7 +1,7 @@
-//! Maildir names in closed form: a number is a moment, a process, an inode, and back.
+//! Maildir names in closed form: computed from a number as time, process and inode, and read back.
 //!
-//! Mail comes at ten messages a second, so the time that a name begins with leaves ten numbers that
-//! it may be of; a reader tries them. No table of names is kept.
+//! Mail arrives at ten messages a second, so the time in a name leaves ten candidate numbers; a
+//! reader tries them. There is no table of names.
 
 use std::ops::Range;
 
@@ -9,50 +9,50 @@ use crate::op::Name;
 
 /// 2004-11-01 00:00 UTC, the year of the original.
 pub const TIME: u64 = 1_099_267_200;
-/// No name of a message is longer: the longest, Dovecot's, has 10 digits of time, 2 + 6 of the moment,
-/// 1 + 5 of the process, 5 of the host, twice 3 + 10 of sizes and 4 of the flag; numbers in names
-/// have 10 digits at most.
+/// The longest name of a message is Dovecot's: 10 digits of time, 2 + 6 of the microseconds, 1 + 5
+/// of the process, 5 of the host, twice 3 + 10 of sizes and 4 of the flag; numbers in names have 10
+/// digits at most.
 pub const LONGEST: usize = 10 + 8 + 6 + 5 + 26 + 4;
 /// Messages a second [OWN].
 const RATE: u64 = 10;
 const HOST: &[u8] = b"mail";
 
-/// How a name follows from the number of a message.
+/// The form of a name computed from the number of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum NameForm {
     /// `<time>.<pid>_<number>.<host>`: one process counts its messages.
     Sequence,
     /// `<time>.<pid>.<host>`: a process for each message (qmail).
     Process,
     /// `<time>.P<pid>.<host>` (Postfix, in tmp).
     PrefixedProcess,
-    /// `<time>.V<device>I<inode>.<host>`, in hexadecimal (Postfix, in new). Which inode a file gets
-    /// is the file system's affair, so the number stands for it.
+    /// `<time>.V<device>I<inode>.<host>`, in hexadecimal (Postfix, in new). The file system decides
+    /// the inode of a file, so the number takes its place.
     Inode,
     /// `<time>.M<microseconds>P<pid>.<host>` (Dovecot).
     Microseconds,
 }
 
-impl Form {
+impl NameForm {
     /// Appends the name of `number`.
     pub fn push(self, name: &mut Name, number: u64) {
         name.push_number(TIME + number / RATE, 1);
         name.push(b".");
         match self {
-            Form::Sequence => {
+            NameForm::Sequence => {
                 name.push(b"2119_");
                 name.push_number(number, 1);
             }
-            Form::Process => name.push_number(process(number), 1),
-            Form::PrefixedProcess => {
+            NameForm::Process => name.push_number(process(number), 1),
+            NameForm::PrefixedProcess => {
                 name.push(b"P");
                 name.push_number(process(number), 1);
             }
-            Form::Inode => {
+            NameForm::Inode => {
                 name.push(b"V801I");
                 push_hexadecimal(name, 0x8000 + number);
             }
-            Form::Microseconds => {
+            NameForm::Microseconds => {
                 name.push(b"M");
                 name.push_number(number % RATE * (1_000_000 / RATE) + number % 99_991, 1);
                 name.push(b"P");
@@ -64,7 +64,7 @@ impl Form {
     }
 }
 
-/// The numbers whose names begin as this one does.
+/// The numbers whose names begin with the time of this one.
 pub fn candidates(name: &[u8]) -> Range<u64> {
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let time = std::str::from_utf8(&name[..digits]).ok().and_then(|time| time.parse::<u64>().ok());
@@ -74,8 +74,8 @@ pub fn candidates(name: &[u8]) -> Range<u64> {
         .map_or(0..0, |first| first..first.saturating_add(RATE))
 }
 
-/// Ids of processes rise by three a message and begin again below 32,768, as in the Linux of 2004;
-/// two messages of one second never share one.
+/// Ids of processes rise by three a message and wrap below 32,768, as in the Linux of 2004; two
+/// messages of one second never share one.
 fn process(number: u64) -> u64 {
     300 + 3 * number % 32_400
 }
@@ -92,17 +92,22 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const FORMS: [Form; 5] =
-        [Form::Sequence, Form::Process, Form::PrefixedProcess, Form::Inode, Form::Microseconds];
+    const FORMS: [NameForm; 5] = [
+        NameForm::Sequence,
+        NameForm::Process,
+        NameForm::PrefixedProcess,
+        NameForm::Inode,
+        NameForm::Microseconds,
+    ];
 
-    fn name(form: Form, number: u64) -> String {
+    fn name(form: NameForm, number: u64) -> String {
         let mut name = Name::default();
         form.push(&mut name, number);
         name.display()
     }
 
     #[test]
-    fn names_look_as_those_of_their_programs() {
+    fn names_have_the_format_of_their_programs() {
         let right = [
             "1099267212.2119_123.mail",
             "1099267212.669.mail",
@@ -114,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_messages_share_a_name_and_each_name_leads_back_to_its_number() {
+    fn no_two_messages_share_a_name_and_each_name_is_mapped_back_to_its_number() {
         for form in FORMS {
             let mut seen = HashSet::new();
             for number in (0..70_000).chain(9_999_990..10_000_010) {

@@ -1,24 +1,24 @@
 //! The protocols of delivery and retrieval, call by call.
 
-use crate::mail::job::{Folder, Place, Step};
-use crate::mail::names::Form;
+use crate::mail::job::{Folder, Location, Step};
+use crate::mail::names::NameForm;
 use crate::op::OpenFlags;
-use Place::{New, Seen, Store, Temporary};
+use Location::{New, Seen, Store, Temporary};
 
-/// What messages in maildirs are like under a protocol.
+/// The format of messages in maildirs under a protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
-    /// What they are named in `tmp`.
-    pub temporary: Form,
-    /// What they are named in `new` and `cur`.
-    pub delivered: Form,
-    /// Whether that name goes on with Dovecot's sizes.
+pub struct MessageFormat {
+    /// The form of their names in `tmp`.
+    pub temporary: NameForm,
+    /// The form of their names in `new` and `cur`.
+    pub delivered: NameForm,
+    /// Dovecot's sizes follow that name.
     pub sizes: bool,
-    /// How many bytes a file holds before the message.
+    /// Bytes of a file before the message.
     pub lead: u32,
 }
 
-/// How a message comes into a maildir.
+/// A protocol of delivery into a maildir.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol {
     /// Its name in `--set protocol=`.
@@ -28,7 +28,7 @@ pub struct Protocol {
     /// Bytes of a write that is not of a line.
     pub buffer: u32,
     /// Names and lead.
-    pub layout: Layout,
+    pub format: MessageFormat,
 }
 
 /// The lines that qmail-local puts before a message, `Return-Path` and `Delivered-To`, in bytes with
@@ -41,17 +41,25 @@ const REPLACE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
 const EXCLUSIVE: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
 const TAR: OpenFlags = OpenFlags { nonblock: true, noctty: true, ..EXCLUSIVE };
 
-const SEQUENCE: Layout =
-    Layout { temporary: Form::Sequence, delivered: Form::Sequence, sizes: false, lead: 0 };
-const DOVECOT: Layout =
-    Layout { temporary: Form::Microseconds, delivered: Form::Microseconds, sizes: true, lead: 0 };
+const SEQUENCE: MessageFormat = MessageFormat {
+    temporary: NameForm::Sequence,
+    delivered: NameForm::Sequence,
+    sizes: false,
+    lead: 0,
+};
+const DOVECOT: MessageFormat = MessageFormat {
+    temporary: NameForm::Microseconds,
+    delivered: NameForm::Microseconds,
+    sizes: true,
+    lead: 0,
+};
 
-/// The original script: no tmp, no fsync. perl asks for the status of each file that it opens [RUN].
+/// The original script: no tmp, no fsync. perl calls fstat on each file that it opens [RUN].
 pub const COPY: Protocol = Protocol {
     name: "copy",
     steps: &[Step::Create(New, REPLACE, 0o666), Step::StatFile, Step::Write, Step::Close],
     buffer: 4096,
-    layout: SEQUENCE,
+    format: SEQUENCE,
 };
 
 /// qmail-local [SRC].
@@ -69,7 +77,12 @@ const QMAIL: Protocol = Protocol {
         Step::Leave,
     ],
     buffer: 1024,
-    layout: Layout { temporary: Form::Process, delivered: Form::Process, sizes: false, lead: LEAD },
+    format: MessageFormat {
+        temporary: NameForm::Process,
+        delivered: NameForm::Process,
+        sizes: false,
+        lead: LEAD,
+    },
 };
 
 /// Postfix, virtual and local [SRC of a derivative].
@@ -85,15 +98,15 @@ const POSTFIX: Protocol = Protocol {
         Step::Unlink(Temporary),
     ],
     buffer: 4096,
-    layout: Layout {
-        temporary: Form::PrefixedProcess,
-        delivered: Form::Inode,
+    format: MessageFormat {
+        temporary: NameForm::PrefixedProcess,
+        delivered: NameForm::Inode,
         sizes: false,
         lead: 0,
     },
 };
 
-/// Guenter's fsbench of 2004, as he told it in 2008 [PUB].
+/// Guenter's fsbench of 2004, as he described it in 2008 [PUB].
 const FSBENCH: Protocol = Protocol {
     name: "fsbench",
     steps: &[
@@ -107,7 +120,7 @@ const FSBENCH: Protocol = Protocol {
         Step::CloseFolder(Folder::New),
     ],
     buffer: 4096,
-    layout: SEQUENCE,
+    format: SEQUENCE,
 };
 
 /// Dovecot [MEM] with `mail_fsync=never`.
@@ -120,7 +133,7 @@ const DOVECOT_NEVER: Protocol = Protocol {
         Step::Rename(Temporary, New),
     ],
     buffer: 4096,
-    layout: DOVECOT,
+    format: DOVECOT,
 };
 
 /// Dovecot [MEM] with `mail_fsync=optimized`: the file.
@@ -165,10 +178,10 @@ impl Protocol {
     }
 }
 
-/// The time that unpacked messages are given.
+/// The modification time of unpacked messages.
 pub const MTIME: i64 = super::names::TIME as i64;
 
-/// GNU tar as root, as the workload tarball has it [RUN].
+/// GNU tar as root, as in the workload tarball [RUN].
 pub const UNPACK: &[Step] = &[
     Step::Create(Store, TAR, 0o600),
     Step::Write,
@@ -177,27 +190,27 @@ pub const UNPACK: &[Step] = &[
     Step::Chmod(0o644),
     Step::Close,
 ];
-/// The directory of messages to write from is made.
+/// Creates the directory of messages to write from.
 pub const MAKE_WRITE_STORE: &[Step] = &[Step::Mkdir(Folder::WriteStore)];
-/// The directory of messages to read is made.
+/// Creates the directory of messages to read.
 pub const MAKE_READ_STORE: &[Step] = &[Step::Mkdir(Folder::ReadStore)];
-/// A maildir is made.
+/// Creates a maildir.
 pub const MAKE_MAILDIR: &[Step] = &[
     Step::Mkdir(Folder::Maildir),
     Step::Mkdir(Folder::Temporary),
     Step::Mkdir(Folder::New),
     Step::Mkdir(Folder::Current),
 ];
-/// The messages to write from are listed.
+/// Lists the messages to write from.
 pub const LIST_WRITE_STORE: &[Step] = &[Step::Scan(Folder::WriteStore)];
-/// The messages to read are listed.
+/// Lists the messages to read.
 pub const LIST_READ_STORE: &[Step] = &[Step::Scan(Folder::ReadStore)];
-/// A message is read where it lies, by perl [RUN].
+/// Reads a message in its store, by perl [RUN].
 pub const READ_MESSAGE: &[Step] = &[Step::Open(Store), Step::StatFile, Step::Read, Step::Close];
-/// A reader finds a message, takes it over and reads it.
+/// Finds a message, takes it over and reads it.
 pub const RETRIEVE: &[Step] =
     &[Step::Scan(Folder::New), Step::Rename(New, Seen), Step::Open(Seen), Step::Read, Step::Close];
-/// The same, and the message is gone.
+/// Does the work of [`RETRIEVE`], then deletes the message.
 pub const RETRIEVE_AND_DELETE: &[Step] = &[
     Step::Scan(Folder::New),
     Step::Rename(New, Seen),

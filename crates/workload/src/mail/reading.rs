@@ -6,8 +6,8 @@ use fsdyno_record::seed::stream;
 use crate::mail::job::{Job, Step};
 use crate::mail::protocol::READ_MESSAGE;
 
-/// A listing by `list`, then so many `reads` of messages drawn evenly from the first `store`, each after so much
-/// computing.
+/// A listing by `list`, then `reads` reads of messages drawn evenly from the first `store`, each
+/// after `compute`.
 pub fn reading(
     seed: u64,
     list: &'static [Step],

@@ -1,11 +1,11 @@
-//! The stores of messages: unpacking them, and what messages a workload is about.
+//! The stores of messages: the parameters that select messages, and unpacking.
 
 use fsdyno_record::quote;
 
 use crate::input::Setting;
-use crate::mail::job::{Cut, Job, next_header};
+use crate::mail::job::{Job, Split, next_header};
+use crate::mail::layout::MailLayout;
 use crate::mail::messages::Messages;
-use crate::mail::office::Office;
 use crate::mail::protocol::{MAKE_READ_STORE, MAKE_WRITE_STORE, UNPACK};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::GapKind;
@@ -25,8 +25,8 @@ pub const SOURCE: Param = Param {
     name: "source",
     default: "none",
     domain: Domain::Or("none", &Domain::File),
-    about: "A directory of real mail: its regular files sorted by name are the messages, from the \
-            beginning again where more are wanted; their bytes and their lines.",
+    about: "A directory of real mail: its regular files sorted by name are the messages, repeated \
+            from the beginning if more are needed; with their bytes and their lines.",
     source: "[OWN] the original's mail is lost",
 };
 
@@ -35,20 +35,20 @@ pub const GAP: Param = Param {
     name: "gap",
     default: "sync",
     domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
-    about: "What lies between unpacking the messages and using them; back-to-back is nothing at all, \
+    about: "The step between unpacking the messages and using them; back-to-back is nothing at all, \
             between all phases.",
     source: "[OWN] the state of the original's cache is not published",
 };
 
-/// What the parameter `gap` says.
+/// The value of the parameter `gap`.
 pub fn gap(values: &Values) -> GapKind {
     GapKind::named(values.text("gap"))
 }
 
-/// The messages that the parameters `source` and `size` say.
+/// The messages that the parameters `source` and `size` select.
 ///
 /// # Errors
-/// There is a source, and a size or no input; or the input is no archive of messages.
+/// There is a source, and a size or no input; or the input is not an archive of messages.
 pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamError> {
     let size = values.number("size");
     let source = &*quote::escaped(values.text("source"));
@@ -66,10 +66,10 @@ pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamErr
     }
 }
 
-/// The jobs that unpack the stores of an office from an archive: the directory of messages to write
-/// from, its messages, then the other, if there are such.
-pub fn unpack(office: &Office) -> impl Iterator<Item = Job> + Send + '_ {
-    let (writes, reads) = (office.write_store, office.read_store);
+/// The jobs that unpack the stores from an archive: the directory of messages to write from, its
+/// messages, then the other, if there are any.
+pub fn unpack(layout: &MailLayout) -> impl Iterator<Item = Job> + Send + '_ {
+    let (writes, reads) = (layout.write_store, layout.read_store);
     let mut header = 0;
     [(MAKE_WRITE_STORE, 0..writes), (MAKE_READ_STORE, writes..writes + reads)]
         .into_iter()
@@ -80,9 +80,9 @@ pub fn unpack(office: &Office) -> impl Iterator<Item = Job> + Send + '_ {
             std::iter::once(folder).chain(files)
         })
         .map(move |job| {
-            let cut = Cut::Records(header);
+            let split = Split::Records(header);
             let is_file = job.steps == UNPACK;
-            header = next_header(header, if is_file { office.length(&job) } else { 0 });
-            Job { cut, ..job }
+            header = next_header(header, if is_file { layout.length(&job) } else { 0 });
+            Job { split, ..job }
         })
 }

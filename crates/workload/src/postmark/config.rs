@@ -1,19 +1,19 @@
 //! PostMark's own configuration files, read into the parameters of the workload `postmark`.
 //!
 //! A line is matched as the original matches it [SRC, RUN]: by the first command of [`COMMANDS`]
-//! whose whole name it begins with; the one byte behind the name is passed over, whatever it is, and
-//! the rest is the command's parameter. Where the original prints `Eh?` or `Error:` and goes on with
-//! what it had, this is an error, for nobody meant that; only empty lines are passed over.
+//! whose whole name it begins with; the one byte after the name is skipped, whatever it is, and the
+//! rest is the command's parameter. Where the original prints `Eh?` or `Error:` and continues with
+//! the old value, this is an error, for it is never intended; only empty lines are skipped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_record::{quote, suggest};
 
-/// Hands out the bytes of a file, or says in a few words why it cannot.
+/// Returns the bytes of a file, or a short reason why it cannot.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
-/// Commands in the order in which a line is compared with them, and what each does.
+/// Commands in the order in which a line is compared with them, and the effect of each.
 const COMMANDS: &[(&str, Command)] = &[
     ("set size", Command::Set(set_size)),
     ("set number", Command::Set(|to, text| whole(text).map(|n| to.number = n))),
@@ -44,32 +44,32 @@ const COMMANDS: &[(&str, Command)] = &[
 
 /// The longest line that PostMark reads in one piece.
 const LONGEST_LINE: usize = 255;
-/// Files that load files that load files: more than this is a circle.
+/// Most levels of files that load files; more would be a circle.
 const DEEPEST: u32 = 8;
-/// What all files come to that are read, in bytes: ten lines that load a file of ten such lines, and
-/// so on, are a circle that ends, but not soon.
+/// Most bytes of all files that are read: ten lines that load a file of ten such lines, and so on,
+/// are a circle that ends, but not soon.
 const MOST_BYTES: usize = 1 << 20;
-/// More locations than these are none that anybody wrote; each draw of a directory looks at all.
+/// Most locations; each draw of a directory looks at all.
 pub const MOST_LOCATIONS: usize = 64;
 /// PostMark's numbers are C's `int`.
 const LARGEST: u64 = i32::MAX as u64;
 
-/// What a command does.
+/// The effect of a command.
 #[derive(Clone, Copy)]
 enum Command {
-    /// Changes the settings by its parameter, or says what is wrong with it.
+    /// Changes the settings by its parameter, or reports a mistake in it.
     Set(fn(&mut Settings, &str) -> Result<(), String>),
-    /// Runs with the settings that there are.
+    /// Runs with the current settings.
     Run,
-    /// Goes on in another file, then comes back.
+    /// Continues in another file, then returns.
     Load,
     /// Prints something; nothing here.
     Nothing,
-    /// Ends it all.
+    /// Ends the configuration.
     Quit,
 }
 
-/// What can be set, with PostMark's defaults [SRC].
+/// PostMark's settings, with its defaults [SRC].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
     low: u64,
@@ -110,12 +110,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As parameters of the workload. Of locations only the weights are kept: fsdyno works in the
+    /// The parameters of the workload. Only the weights of locations are used: fsdyno works in the
     /// trial's own directory and nowhere else.
     fn parameters(&self) -> BTreeMap<String, String> {
         let bias = |bias: Option<u64>| bias.map_or("off".to_string(), |bias| bias.to_string());
         let weights: Vec<String> = match self.locations.as_slice() {
-            // The weight of an only location decides nothing.
+            // The weight of an only location has no effect.
             [] | [_] => vec!["1".to_string()],
             several => several.iter().map(|(_, weight)| weight.to_string()).collect(),
         };
@@ -139,17 +139,17 @@ impl Settings {
     }
 }
 
-/// The parameters that a configuration file means: the settings of its run, or those at its end if
-/// it leaves `run` to the prompt. Files that it loads are looked for from its own folder.
+/// The parameters of a configuration file: the settings of its run, or those at its end if it
+/// leaves `run` to the prompt. Files that it loads are relative to its own folder.
 ///
 /// # Errors
 /// The first mistake, in one line that names file and line.
 pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, String>, String> {
     let settings = Settings::default();
     let mut reader = Reader { read, settings, run: None, ended: false, bytes: 0 };
-    let place = format!("config {}", named(file));
-    let bytes = read(file).map_err(|why| format!("{place}: {why}"))?;
-    reader.file(file, &bytes, &place, 0)?;
+    let source = format!("config {}", quoted_path(file));
+    let bytes = read(file).map_err(|why| format!("{source}: {why}"))?;
+    reader.file(file, &bytes, &source, 0)?;
     let settings = reader.run.map_or(reader.settings, |(settings, _)| settings);
     Ok(settings.parameters())
 }
@@ -157,15 +157,15 @@ pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, Str
 struct Reader<'a> {
     read: ReadFile<'a>,
     settings: Settings,
-    /// What the first run ran with, and where it stands.
+    /// The settings of the first run, and its line.
     run: Option<(Settings, String)>,
     ended: bool,
-    /// How much has been read.
+    /// Number of bytes read.
     bytes: usize,
 }
 
 impl Reader<'_> {
-    /// Reads a file to its end; `from` says where it is named.
+    /// Reads a file to its end; `from` is the line that names it.
     fn file(&mut self, file: &str, bytes: &[u8], from: &str, depth: u32) -> Result<(), String> {
         self.bytes += bytes.len();
         if self.bytes > MOST_BYTES {
@@ -176,8 +176,8 @@ impl Reader<'_> {
             ));
         }
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
-            let place = format!("config {} line {number}", named(file));
-            self.line(line, file, &place, depth)?;
+            let source = format!("config {} line {number}", quoted_path(file));
+            self.line(line, file, &source, depth)?;
             if self.ended {
                 break;
             }
@@ -185,38 +185,38 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], file: &str, place: &str, depth: u32) -> Result<(), String> {
-        let wrong = |what: String| format!("{place}: {what}");
-        let line = legible(line).map_err(wrong)?;
+    fn line(&mut self, line: &[u8], file: &str, source: &str, depth: u32) -> Result<(), String> {
+        let wrong = |what: String| format!("{source}: {what}");
+        let line = check_line(line).map_err(wrong)?;
         if line.trim().is_empty() {
             return Ok(());
         }
         let known = COMMANDS.iter().find(|(name, _)| line.starts_with(name));
         let Some((name, command)) = known else {
-            return Err(wrong(no_command(line)));
+            return Err(wrong(unknown_command(line)));
         };
         let rest = &line[name.len()..];
-        // The separator is one byte in the original; behind it a character must be whole.
+        // The separator is one byte in the original; the character after it must be complete.
         let text = rest.char_indices().nth(1).map_or("", |(at, _)| &rest[at..]);
         match command {
             Command::Set(set) => {
                 set(&mut self.settings, text).map_err(|what| wrong(format!("'{name}' {what}")))?
             }
-            Command::Run => self.run(place)?,
-            Command::Load => self.load(text, file, place, depth)?,
+            Command::Run => self.run(source)?,
+            Command::Load => self.load(text, file, source, depth)?,
             Command::Nothing => {}
             Command::Quit => self.ended = true,
         }
         Ok(())
     }
 
-    fn run(&mut self, place: &str) -> Result<(), String> {
+    fn run(&mut self, source: &str) -> Result<(), String> {
         match &self.run {
-            None => self.run = Some((self.settings.clone(), place.to_string())),
+            None => self.run = Some((self.settings.clone(), source.to_string())),
             Some((settings, _)) if *settings == self.settings => {}
             Some((_, first)) => {
                 return Err(format!(
-                    "{place}: this run has other settings than that in {first}, and a trial is one \
+                    "{source}: this run has other settings than that in {first}, and a trial is one \
                      run; give each run a file of its own"
                 ));
             }
@@ -224,26 +224,26 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn load(&mut self, text: &str, file: &str, place: &str, depth: u32) -> Result<(), String> {
+    fn load(&mut self, text: &str, file: &str, source: &str, depth: u32) -> Result<(), String> {
         let name = text.trim();
         if name.is_empty() {
-            return Err(format!("{place}: 'load' names no file; write load FILE"));
+            return Err(format!("{source}: 'load' names no file; write load FILE"));
         }
         if depth == DEEPEST {
             return Err(format!(
-                "{place}: 'load' goes more than {DEEPEST} files deep; does a file load itself?"
+                "{source}: 'load' goes more than {DEEPEST} files deep; does a file load itself?"
             ));
         }
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         let path = folder.join(name).to_string_lossy().into_owned();
         let bytes = (self.read)(&path)
-            .map_err(|why| format!("{place}: 'load' of {}: {why}", named(&path)))?;
-        self.file(&path, &bytes, place, depth + 1)
+            .map_err(|why| format!("{source}: 'load' of {}: {why}", quoted_path(&path)))?;
+        self.file(&path, &bytes, source, depth + 1)
     }
 }
 
-/// The line as text that PostMark would read in one piece and as it is meant.
-fn legible(line: &[u8]) -> Result<&str, String> {
+/// Checks that the line is text that PostMark would read in one piece and as intended.
+fn check_line(line: &[u8]) -> Result<&str, String> {
     if line.len() > LONGEST_LINE {
         return Err(format!(
             "the line has {} bytes and PostMark reads {LONGEST_LINE} at most; make it shorter",
@@ -252,16 +252,16 @@ fn legible(line: &[u8]) -> Result<&str, String> {
     }
     if line.ends_with(b"\r") {
         return Err("the line ends in a carriage return, which PostMark takes for part of it; \
-                    save the file with the line ends of Unix"
+                    save the file with Unix line ends"
             .to_string());
     }
     let text = std::str::from_utf8(line).ok().filter(|text| !text.contains('\0'));
-    text.ok_or_else(|| "the line is no text in UTF-8; write it anew".to_string())
+    text.ok_or_else(|| "the line is not UTF-8 text; rewrite it".to_string())
 }
 
-/// Why a line is no command, and which one may be meant. The line itself is not shown: `load` may name any file that
-/// whoever runs this may read, and another's secrets are in some.
-fn no_command(line: &str) -> String {
+/// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` may
+/// name any file that the user may read, and some contain another's secrets.
+fn unknown_command(line: &str) -> String {
     let what = match line.chars().next() {
         Some('!') => "'!' is for a shell, and fsdyno runs no commands of a configuration",
         Some('#') => "PostMark has no comments",
@@ -270,7 +270,7 @@ fn no_command(line: &str) -> String {
         _ => "",
     };
     if !what.is_empty() {
-        return format!("{what}; take the line out");
+        return format!("{what}; remove the line");
     }
     let names = COMMANDS.iter().map(|(name, _)| *name);
     let words = line.split_whitespace().take(3).collect::<Vec<_>>();
@@ -281,25 +281,25 @@ fn no_command(line: &str) -> String {
         Some(name) => format!("did you mean '{name}'?"),
         None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
     };
-    format!("it begins with no command of PostMark's; {hint}")
+    format!("it does not begin with a command of PostMark; {hint}")
 }
 
 fn quoted(text: &str) -> String {
     format!("'{}'", quote::short(text))
 }
 
-/// The name of a file, whole, for it must be found again.
-fn named(file: &str) -> String {
+/// The name of a file, unabridged, for the user must find it.
+fn quoted_path(file: &str) -> String {
     format!("'{}'", quote::escaped(file))
 }
 
-/// A number of PostMark's: it reads the digits at the front and passes over what follows.
+/// Parses a number of PostMark: the digits at the front; anything after them is skipped.
 fn number(text: &str) -> Result<u64, String> {
-    let typed = text.split_whitespace().next().unwrap_or("");
-    let digits = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
-    match typed.parse() {
+    let given = text.split_whitespace().next().unwrap_or("");
+    let digits = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+    match given.parse() {
         Ok(number) if digits && number <= LARGEST => Ok(number),
-        _ => Err(format!("takes a whole number from 1 to {LARGEST}, not {}", quoted(typed))),
+        _ => Err(format!("takes a whole number from 1 to {LARGEST}, not {}", quoted(given))),
     }
 }
 
@@ -311,49 +311,50 @@ fn whole(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `LOW [HIGH]`; without a HIGH above LOW all files have LOW bytes.
+/// Parses `LOW [HIGH]`; without a HIGH above LOW all files have LOW bytes.
 fn set_size(to: &mut Settings, text: &str) -> Result<(), String> {
     let low = whole(text)?;
     let high = match text.split_whitespace().nth(1) {
-        Some(typed) => number(typed)?,
+        Some(given) => number(given)?,
         None => low,
     };
     (to.low, to.high) = (low, high.max(low));
     Ok(())
 }
 
-/// From 0 to 10, or -1 for none.
+/// Parses 0 to 10, or -1 for none.
 fn bias(text: &str) -> Result<Option<u64>, String> {
-    let typed = text.split_whitespace().next().unwrap_or("");
-    match typed {
+    let given = text.split_whitespace().next().unwrap_or("");
+    match given {
         "-1" => Ok(None),
-        _ => match number(typed) {
+        _ => match number(given) {
             Ok(bias @ 0..=10) => Ok(Some(bias)),
             _ => Err(format!(
                 "takes a whole number from 0 to 10, or -1 to disable it, not {}",
-                quoted(typed)
+                quoted(given)
             )),
         },
     }
 }
 
 fn word(text: &str, words: &[&'static str; 2]) -> Result<&'static str, String> {
-    let typed = text.trim();
+    let given = text.trim();
     words
         .iter()
-        .find(|word| **word == typed)
+        .find(|word| **word == given)
         .copied()
-        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], quoted(typed)))
+        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], quoted(given)))
 }
 
-/// `PATH [WEIGHT]` instead of all that there are, `+PATH [WEIGHT]` beside them, `-PATH` away.
+/// Parses `PATH [WEIGHT]`, which replaces all locations, `+PATH [WEIGHT]`, which adds one, or
+/// `-PATH`, which removes one.
 fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
     let text = text.trim();
     if let Some(path) = text.strip_prefix('-') {
         let before = to.locations.len();
         to.locations.retain(|(known, _)| known != path);
         return match to.locations.len() == before {
-            true => Err(format!("has no location {} to take away", quoted(path))),
+            true => Err(format!("has no location {} to remove", quoted(path))),
             false => Ok(()),
         };
     }
@@ -375,10 +376,13 @@ fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
         to.locations.clear();
     }
     if to.locations.iter().any(|(known, _)| known == path) {
-        return Err(format!("has {} twice; give it one weight, the sum", quoted(path)));
+        return Err(format!(
+            "has {} twice; give it once, with the sum of the weights",
+            quoted(path)
+        ));
     }
     if to.locations.len() == MOST_LOCATIONS {
-        return Err(format!("adds one to {MOST_LOCATIONS} locations, which are the most"));
+        return Err(format!("adds a location to {MOST_LOCATIONS}, the most that are allowed"));
     }
     to.locations.push((path.to_string(), weight));
     Ok(())
@@ -404,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_run_or_quit_decides_nothing() {
+    fn lines_after_the_run_or_quit_have_no_effect() {
         let map = read("set number 7\nrun\nset number 8\nshow\nquit\nset number 0\nEh?").unwrap();
         assert_eq!(map["number"], "7");
         assert_eq!(read("set number 7\nrun\nrun report.txt").unwrap()["number"], "7");
@@ -413,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_are_replaced_added_and_taken_away_and_leave_their_weights() {
+    fn locations_are_replaced_added_and_removed_and_leave_their_weights() {
         let weights = |text| read(text).map(|map| map["locations"].clone());
         assert_eq!(weights("set location /a 5").unwrap(), "1");
         assert_eq!(weights("set location /a 5\nset location +/b c 3").unwrap(), "5,3");
@@ -431,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loaded_file_is_looked_for_beside_the_one_that_loads_it() {
+    fn a_loaded_file_is_relative_to_the_one_that_loads_it() {
         let read = |path: &str| match path {
             "etc/pm" => Ok(b"set number 3\nload more/size\nrun\n".to_vec()),
             "etc/more/size" => Ok(b"set size 77\nload seed".to_vec()),

@@ -1,4 +1,5 @@
-//! What `postmark` is made of: PostMark's configuration, random stream, table of files and calls.
+//! Machinery of the workload `postmark`: PostMark's configuration, random stream, table of files
+//! and calls.
 
 pub mod config;
 pub mod mt19937;

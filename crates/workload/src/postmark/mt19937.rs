@@ -1,4 +1,4 @@
-//! The Mersenne Twister MT19937 as PostMark seeds it, so that its runs can be drawn again.
+//! The Mersenne Twister MT19937 with PostMark's seeding, so that its runs can be reproduced.
 
 /// Words of the state (Matsumoto and Nishimura, ACM TOMACS 8, 1998; as are all constants but those
 /// of the seeding).
@@ -42,14 +42,14 @@ impl Mt19937 {
         x ^ (x >> 18)
     }
 
-    /// A number below `bound`, as PostMark draws it: the remainder. Where the bound is zero there is nothing to
-    /// choose, and nothing is drawn.
+    /// A number below `bound`, as PostMark draws it: the remainder. If the bound is zero, nothing
+    /// is drawn.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
         if bound == 0 { 0 } else { self.draw() % bound }
     }
 
-    /// Passes over so many numbers.
+    /// Skips `count` numbers.
     pub fn skip(&mut self, mut count: u64) {
         while count > 0 {
             if self.next == WORDS {
@@ -62,8 +62,8 @@ impl Mt19937 {
         }
     }
 
-    /// All words anew, in stretches without a division: of a file size of a GiB two thousand million
-    /// are passed over, while somebody waits.
+    /// Regenerates all words, in stretches without a division: for a file size of a GiB two
+    /// thousand million numbers are skipped while the user waits.
     fn generate(&mut self) {
         const REST: usize = WORDS - SHIFT;
         for at in 0..REST {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_what_would_have_been_drawn() {
+    fn skipped_numbers_are_those_that_would_have_been_drawn() {
         for count in [0, 1, 623, 624, 625, 5000] {
             let (mut skipped, mut drawn) = (Mt19937::new(7), Mt19937::new(7));
             drawn.draw();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_where_there_is_nothing_to_choose() {
+    fn a_bound_of_zero_draws_nothing() {
         let mut draws = Mt19937::new(42);
         assert_eq!(draws.below(0), 0);
         assert_eq!(draws.draw(), 4179544424);

@@ -1,9 +1,9 @@
-//! PostMark's calls: what a run of it does for each deed of its pool, and to its directories.
+//! PostMark's calls: those of each action on its pool, and those on its directories.
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::postmark::mt19937::Mt19937;
-use crate::postmark::pool::{Deed, File, Pool, PoolSpec};
+use crate::postmark::pool::{Action, File, Pool, PoolSpec};
 use crate::postmark::stdio;
 use crate::workload::OpSource;
 
@@ -16,42 +16,43 @@ const TRUNCATE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
 const CREATE_OR_APPEND: OpenFlags = OpenFlags { create: true, append: true, ..WRITE };
 const APPEND: OpenFlags = OpenFlags { append: true, ..READ_WRITE };
 
-/// A part of a run, with what it does to the pool.
+/// A stage of a run, by its effect on the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The files to begin with are created.
+pub enum Stage {
+    /// The initial files are created.
     Fill,
     /// The transactions.
     Transact,
-    /// What is left is deleted.
+    /// The remaining files are deleted.
     Empty,
 }
 
-impl Part {
-    /// The part that begins with what this one leaves; the first begins with nothing, too.
-    pub fn next(self) -> Part {
+impl Stage {
+    /// The stage that begins with the files that this one leaves; the first begins with nothing,
+    /// too.
+    pub fn next(self) -> Stage {
         match self {
-            Part::Fill => Part::Transact,
-            Part::Transact => Part::Empty,
-            Part::Empty => Part::Fill,
+            Stage::Fill => Stage::Transact,
+            Stage::Transact => Stage::Empty,
+            Stage::Empty => Stage::Fill,
         }
     }
 }
 
-/// What decides a run's calls.
+/// The parameters of a run's calls.
 #[derive(Clone, Debug)]
-pub struct Run {
-    /// What decides its deeds.
+pub struct RunSpec {
+    /// The parameters of its actions.
     pub spec: PoolSpec,
-    /// Where the draws for files begin.
+    /// The generator at the start of the draws for files.
     pub(crate) draws: Mt19937,
-    /// Block that files are read in, in bytes.
+    /// Block size of reads, in bytes.
     pub read: u32,
-    /// Block that files are written in, in bytes.
+    /// Block size of writes, in bytes.
     pub write: u32,
-    /// Whether blocks go through stdio's buffer.
+    /// Blocks go through stdio's buffer.
     pub buffered: bool,
-    /// Whether each file has a content of its own.
+    /// Each file has a content of its own.
     pub own: bool,
     /// `l0`, `l1` ...
     pub(crate) locations: Numbered,
@@ -61,10 +62,10 @@ pub struct Run {
     pub(crate) files: Numbered,
 }
 
-impl Run {
-    /// A run with PostMark's default blocks, and contents of the files' own.
-    pub fn new(spec: PoolSpec) -> Run {
-        Run {
+impl RunSpec {
+    /// A run with PostMark's default blocks, and a content of its own for each file.
+    pub fn new(spec: PoolSpec) -> RunSpec {
+        RunSpec {
             draws: Pool::draws(&spec),
             spec,
             read: 512,
@@ -77,18 +78,19 @@ impl Run {
         }
     }
 
-    /// How many directories the run makes: those of several locations, and all subdirectories.
+    /// Number of directories that the run makes: those of several locations, and all
+    /// subdirectories.
     pub fn directories(&self) -> u64 {
         let locations = self.spec.weights.len() as u64;
-        self.places_below() + if locations > 1 { locations } else { 0 }
+        self.all_subdirectories() + if locations > 1 { locations } else { 0 }
     }
 
     /// Subdirectories of all locations.
-    fn places_below(&self) -> u64 {
-        if self.spec.subdirectories > 1 { self.spec.places() } else { 0 }
+    fn all_subdirectories(&self) -> u64 {
+        if self.spec.subdirectories > 1 { self.spec.file_directories() } else { 0 }
     }
 
-    /// Length of the longest name, in bytes, where so many files are created.
+    /// Length of the longest name, in bytes, if `created` files are created.
     pub fn longest_name(&self, created: u64) -> usize {
         let last = |count: u64| count.saturating_sub(1);
         let locations = self.locations.length_of(last(self.spec.weights.len() as u64));
@@ -96,25 +98,25 @@ impl Run {
         self.files.length_of(created).max(locations).max(below)
     }
 
-    /// The pool when a part begins: all deeds before it are done, without any op.
-    pub fn pool(&self, part: Part) -> Pool<'_> {
+    /// The pool when a stage begins: all actions before it are done, without any op.
+    pub fn pool(&self, stage: Stage) -> Pool<'_> {
         let mut pool = Pool::new(&self.spec, &self.draws);
-        if part != Part::Fill {
+        if stage != Stage::Fill {
             while pool.fill().is_some() {}
         }
-        if part == Part::Empty {
+        if stage == Stage::Empty {
             while let Ok(Some(_)) = pool.transact() {}
         }
         pool
     }
 
-    /// The calls that move a deed's bytes.
-    pub fn transfer(&self, deed: Deed) -> Transfer {
-        let (bytes, block, reads) = match deed {
-            Deed::Create(file) => (file.size, self.write, false),
-            Deed::Append(_, bytes) => (bytes, self.write, false),
-            Deed::Read(file) => (file.size, self.read, true),
-            Deed::Delete(_) => return Transfer::Nothing,
+    /// The calls that transfer an action's bytes.
+    pub fn transfer(&self, action: Action) -> Transfer {
+        let (bytes, block, reads) = match action {
+            Action::Create(file) => (file.size, self.write, false),
+            Action::Append(_, bytes) => (bytes, self.write, false),
+            Action::Read(file) => (file.size, self.read, true),
+            Action::Delete(_) => return Transfer::Nothing,
         };
         match (self.buffered, reads) {
             (false, _) => Transfer::Direct { left: Some(bytes), block },
@@ -123,8 +125,8 @@ impl Run {
         }
     }
 
-    /// The bytes of a file from byte `offset` on that one write put there. Their place in the content
-    /// is their place in the file, or in contents=same that in the write.
+    /// The bytes that one write puts at byte `offset` of a file. Their offset in the content is
+    /// their offset in the file, or with contents=same that in the write.
     pub fn payload(&self, file: File, offset: u64, in_write: u64, length: u32) -> Payload {
         match self.own {
             true => Payload { id: file.number, offset, length },
@@ -132,27 +134,27 @@ impl Run {
         }
     }
 
-    /// Writes the path of a place with its slash: `l1/s7/`, or nothing.
-    fn name_place(&self, name: &mut Name, place: u32) {
+    /// Writes the path of a directory with its slash: `l1/s7/`, or nothing.
+    fn name_directory(&self, name: &mut Name, directory: u32) {
         name.clear();
         let inner = self.spec.subdirectories.max(1);
         if self.spec.weights.len() > 1 {
-            self.locations.push(name, u64::from(place / inner));
+            self.locations.push(name, u64::from(directory / inner));
             name.push(b"/");
         }
         if inner > 1 {
-            self.subdirectories.push(name, u64::from(place % inner));
+            self.subdirectories.push(name, u64::from(directory % inner));
             name.push(b"/");
         }
     }
 }
 
-/// Lengths of the calls that move a file's bytes.
+/// Lengths of the calls that transfer a file's bytes.
 #[derive(Clone, Debug)]
 pub enum Transfer {
     /// None: the file is deleted.
     Nothing,
-    /// One call for each block and one for what is left, be it nothing.
+    /// One call for each block and one for the rest, even if empty.
     Direct {
         /// Bytes before the next call; none after the last.
         left: Option<u32>,
@@ -166,7 +168,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// How many calls these are, before the first.
+    /// Number of calls, before the first.
     pub fn calls(self) -> u64 {
         match self {
             Transfer::Nothing => 0,
@@ -197,79 +199,79 @@ impl Iterator for Transfer {
 }
 
 /// The ops of a phase with files.
-pub struct Deeds<'a> {
-    run: &'a Run,
+pub struct ActionOps<'a> {
+    run: &'a RunSpec,
     pool: Pool<'a>,
-    part: Part,
-    deed: Deed,
+    stage: Stage,
+    action: Action,
     step: Step,
     transfer: Transfer,
-    /// Bytes of the deed that were written.
+    /// Bytes of the action that were written.
     written: u64,
 }
 
-/// What the next op is.
+/// The next op of the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The first of the next deed.
-    Deed,
+    /// The first op of the next action.
+    Action,
     /// stdio's fstat(2), by which it sizes its buffer.
     Stat,
     /// A read or a write, or the end of them.
     Transfer,
 }
 
-impl<'a> Deeds<'a> {
-    /// The ops of a part.
-    pub fn new(run: &'a Run, part: Part) -> Deeds<'a> {
-        Deeds {
+impl<'a> ActionOps<'a> {
+    /// The ops of a stage.
+    pub fn new(run: &'a RunSpec, stage: Stage) -> ActionOps<'a> {
+        ActionOps {
             run,
-            pool: run.pool(part),
-            part,
-            deed: Deed::Delete(File { number: 0, place: 0, size: 0 }),
-            step: Step::Deed,
+            pool: run.pool(stage),
+            stage,
+            action: Action::Delete(File { number: 0, directory: 0, size: 0 }),
+            step: Step::Action,
             transfer: Transfer::Nothing,
             written: 0,
         }
     }
 
-    fn deed(&mut self, op: &mut Op) -> bool {
-        let next = match self.part {
-            Part::Fill => self.pool.fill(),
-            // That the files suffice was found when the workload was built.
-            Part::Transact => self.pool.transact().unwrap_or_default(),
-            Part::Empty => self.pool.empty(),
+    fn action(&mut self, op: &mut Op) -> bool {
+        let next = match self.stage {
+            Stage::Fill => self.pool.fill(),
+            // The files suffice, which was checked when the workload was built.
+            Stage::Transact => self.pool.transact().unwrap_or_default(),
+            Stage::Empty => self.pool.empty(),
         };
-        let Some(deed) = next else { return false };
+        let Some(action) = next else { return false };
         let run = self.run;
-        self.deed = deed;
-        self.transfer = run.transfer(deed);
+        self.action = action;
+        self.transfer = run.transfer(action);
         self.written = 0;
         self.step = if run.buffered { Step::Stat } else { Step::Transfer };
         let (dir, file) = (DirSlot::ROOT, FILE);
-        let named = match deed {
-            Deed::Create(named) => {
+        let named = match action {
+            Action::Create(named) => {
                 let (flags, mode) =
                     if run.buffered { (TRUNCATE, 0o666) } else { (READ_WRITE, 0o644) };
                 op.call = Call::Create { dir, file, flags, mode };
                 named
             }
-            Deed::Read(named) => {
+            Action::Read(named) => {
                 op.call = Call::Open { dir, file, flags: READ };
                 named
             }
-            Deed::Append(named, _) => {
+            Action::Append(named, _) => {
                 let flags = if run.buffered { CREATE_OR_APPEND } else { APPEND };
                 op.call = Call::Open { dir, file, flags };
                 named
             }
-            Deed::Delete(named) => {
+            Action::Delete(named) => {
                 op.call = Call::Unlink { dir };
-                self.step = Step::Deed;
+                self.step = Step::Action;
                 named
             }
         };
-        run.name_place(&mut op.name, named.place);
+        run.name_directory(&mut op.name, named.directory);
         run.files.push(&mut op.name, named.number);
         true
     }
@@ -277,29 +279,29 @@ impl<'a> Deeds<'a> {
     fn transfer(&mut self, op: &mut Op) {
         let Some(length) = self.transfer.next() else {
             op.call = Call::Close { file: FILE };
-            self.step = Step::Deed;
+            self.step = Step::Action;
             return;
         };
         let done = self.written;
-        op.call = match self.deed {
-            Deed::Create(file) => {
+        op.call = match self.action {
+            Action::Create(file) => {
                 let payload = self.run.payload(file, done, done, length);
                 Call::Write { file: FILE, payload }
             }
-            Deed::Append(file, _) => {
+            Action::Append(file, _) => {
                 let payload = self.run.payload(file, u64::from(file.size) + done, done, length);
                 Call::Append { file: FILE, payload }
             }
-            Deed::Read(_) | Deed::Delete(_) => Call::Read { file: FILE, length },
+            Action::Read(_) | Action::Delete(_) => Call::Read { file: FILE, length },
         };
         self.written += u64::from(length);
     }
 }
 
-impl OpSource for Deeds<'_> {
+impl OpSource for ActionOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         match self.step {
-            Step::Deed => return self.deed(op),
+            Step::Action => return self.action(op),
             Step::Stat => {
                 op.call = Call::StatFile { file: FILE };
                 self.step = Step::Transfer;
@@ -310,17 +312,17 @@ impl OpSource for Deeds<'_> {
     }
 }
 
-/// mkdir or rmdir of each location's subdirectories, one location after the other; several locations
-/// are themselves made first and removed last.
+/// mkdir or rmdir of each location's subdirectories, one location after the other; several
+/// locations themselves are made first and removed last.
 pub struct Directories<'a> {
-    run: &'a Run,
+    run: &'a RunSpec,
     make: bool,
     done: u64,
 }
 
 impl<'a> Directories<'a> {
-    /// To make them, or to remove them.
-    pub fn new(run: &'a Run, make: bool) -> Directories<'a> {
+    /// Makes the directories, or removes them.
+    pub fn new(run: &'a RunSpec, make: bool) -> Directories<'a> {
         Directories { run, make, done: 0 }
     }
 }
@@ -332,15 +334,15 @@ impl OpSource for Directories<'_> {
             return false;
         }
         self.done += 1;
-        let inner = run.places_below();
+        let inner = run.all_subdirectories();
         let before = if make { run.directories() - inner } else { 0 };
         op.call = match make {
             true => Call::Mkdir { dir: DirSlot::ROOT, mode: 0o700 },
             false => Call::Rmdir { dir: DirSlot::ROOT },
         };
-        match done.checked_sub(before).filter(|place| *place < inner) {
-            Some(place) => {
-                run.name_place(&mut op.name, place as u32);
+        match done.checked_sub(before).filter(|directory| *directory < inner) {
+            Some(directory) => {
+                run.name_directory(&mut op.name, directory as u32);
                 op.name.truncate(op.name.as_bytes().len() - 1);
             }
             None => {

@@ -1,19 +1,19 @@
-//! PostMark's pool of files: its table and its draws, one deed after the other, without any op.
+//! PostMark's pool of files: its table and its draws, action by action, without any op.
 //!
 //! Everything is drawn in the order of the original [SRC, RUN]: the buffer's text, then for each
 //! file its location, subdirectory and size, for each transaction the choice of reading or
-//! appending, its file, the size of what is appended, the choice of creating or deleting, its file.
+//! appending, its file, the size of the append, the choice of creating or deleting, its file.
 
 use crate::postmark::mt19937::Mt19937;
 
-/// What decides the deeds.
+/// The parameters of the actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
     /// Least size of a new file in bytes, at least one.
     pub low: u32,
     /// No new file is as large as this, unless it equals `low`; no file grows beyond it.
     pub high: u32,
-    /// Files to begin with.
+    /// Initial number of files.
     pub number: u32,
     /// Transactions.
     pub transactions: u32,
@@ -30,24 +30,24 @@ pub struct PoolSpec {
 }
 
 impl PoolSpec {
-    /// Directories that files can lie in.
-    pub fn places(&self) -> u64 {
+    /// Number of directories that can contain files.
+    pub fn file_directories(&self) -> u64 {
         self.weights.len().max(1) as u64 * u64::from(self.subdirectories.max(1))
     }
 
     fn layout(&self) -> Layout {
-        Layout { size: bits(u64::from(self.high)), place: bits(self.places() - 1) }
+        Layout { size: bits(u64::from(self.high)), directory: bits(self.file_directories() - 1) }
     }
 
-    /// Bits that the table's entries take beyond their 64; zero where all fits.
+    /// Bits that the table's entries need beyond their 64; zero if all fits.
     pub fn excess_bits(&self) -> u32 {
-        let Layout { size, place } = self.layout();
+        let Layout { size, directory } = self.layout();
         let number = bits(u64::from(self.number) + u64::from(self.transactions));
-        (number + place + size).saturating_sub(Entry::BITS)
+        (number + directory + size).saturating_sub(Entry::BITS)
     }
 }
 
-/// How many binary digits a number has.
+/// Number of binary digits of a number.
 fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
@@ -57,40 +57,40 @@ fn bits(number: u64) -> u32 {
 pub struct File {
     /// Its name: files are numbered from one as they are created.
     pub number: u64,
-    /// Which directory it lies in: location times number of subdirectories, plus subdirectory.
-    pub place: u32,
-    /// Its size in bytes, before the deed.
+    /// The directory it is in: location times number of subdirectories, plus subdirectory.
+    pub directory: u32,
+    /// Its size in bytes, before the action.
     pub size: u32,
 }
 
-/// What is done to a file.
+/// An action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// It is created with its size.
     Create(File),
     /// It is read, all of it.
     Read(File),
-    /// So many bytes are appended.
+    /// This many bytes are appended.
     Append(File, u32),
     /// It is deleted.
     Delete(File),
 }
 
-/// A file in one word, so that the table takes 16 bytes for each of the files to begin with: number
-/// above place above size. Zero is a free slot, for no file is empty; the order of words is that of
-/// numbers.
+/// A file in one word, so that the table takes 16 bytes for each initial file: number above
+/// directory above size. Zero is a free slot, for no file is empty; words sort by number.
 pub type Entry = u64;
 
-/// Where in an entry what is.
+/// The layout of an entry, as numbers of bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     size: u32,
-    place: u32,
+    directory: u32,
 }
 
 impl Layout {
     fn pack(self, file: File) -> Entry {
-        (file.number << self.place | u64::from(file.place)) << self.size | u64::from(file.size)
+        (file.number << self.directory | u64::from(file.directory)) << self.size
+            | u64::from(file.size)
     }
 
     /// The file of an entry.
@@ -99,25 +99,25 @@ impl Layout {
         let low = |word: u64, bits: u32| (word & ((1 << bits) - 1)) as u32;
         let rest = entry >> self.size;
         File {
-            number: rest >> self.place,
-            place: low(rest, self.place),
+            number: rest >> self.directory,
+            directory: low(rest, self.directory),
             size: low(entry, self.size),
         }
     }
 }
 
-/// A transaction found no file: PostMark says `out of files!` and ends without a report.
+/// A transaction found no file: PostMark prints `out of files!` and ends without a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfFiles;
 
-/// The pool between two deeds.
+/// The pool between two actions.
 #[derive(Clone, Debug)]
 pub struct Pool<'a> {
     spec: &'a PoolSpec,
     layout: Layout,
     draws: Mt19937,
     table: Vec<Entry>,
-    /// The slot behind the one that was filled last.
+    /// The slot after the one that was filled last.
     next: usize,
     /// No slot below this is free.
     lowest: usize,
@@ -146,46 +146,46 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// The generator once it has filled PostMark's buffer, which is twice as long as the largest
-    /// file: kept, so that this is done once.
+    /// The generator after it has filled PostMark's buffer, which is twice as long as the largest
+    /// file; computed once.
     pub fn draws(spec: &PoolSpec) -> Mt19937 {
         let mut draws = Mt19937::new(spec.seed);
         draws.skip(2 * u64::from(spec.high));
         draws
     }
 
-    /// The next file to begin with; none once all are there.
-    pub fn fill(&mut self) -> Option<Deed> {
+    /// The next initial file; none once all exist.
+    pub fn fill(&mut self) -> Option<Action> {
         if self.created == u64::from(self.spec.number) { None } else { self.create() }
     }
 
-    /// The next deed of a transaction, none at the end of them all.
+    /// The next action of a transaction, none at the end of them all.
     ///
     /// # Errors
-    /// [`OutOfFiles`], where a transaction begins and no file is left.
-    pub fn transact(&mut self) -> Result<Option<Deed>, OutOfFiles> {
+    /// [`OutOfFiles`], if a transaction begins and no file is left.
+    pub fn transact(&mut self) -> Result<Option<Action>, OutOfFiles> {
         while self.halves < 2 * u64::from(self.spec.transactions) {
             let first = self.halves % 2 == 0;
             if first && self.created == self.deleted {
                 return Err(OutOfFiles);
             }
             self.halves += 1;
-            let deed = if first { self.read_or_append() } else { self.create_or_delete() };
-            if deed.is_some() {
-                return Ok(deed);
+            let action = if first { self.read_or_append() } else { self.create_or_delete() };
+            if action.is_some() {
+                return Ok(action);
             }
         }
         Ok(None)
     }
 
-    /// The next deletion of what is left, in the order of the table; none once nothing is.
-    pub fn empty(&mut self) -> Option<Deed> {
+    /// The next deletion of a remaining file, in the order of the table; none once it is empty.
+    pub fn empty(&mut self) -> Option<Action> {
         let slot = self.emptied + self.table[self.emptied..].iter().position(|word| *word != 0)?;
         self.emptied = slot + 1;
         Some(self.delete(slot))
     }
 
-    /// The files that there are, ordered by number, and how to read them.
+    /// The existing files, ordered by number, and the layout of their entries.
     pub fn into_files(self) -> (Vec<Entry>, Layout) {
         let mut files = self.table;
         files.retain(|entry| *entry != 0);
@@ -194,22 +194,22 @@ impl<'a> Pool<'a> {
         (files, self.layout)
     }
 
-    fn read_or_append(&mut self) -> Option<Deed> {
+    fn read_or_append(&mut self) -> Option<Action> {
         let bias = self.spec.bias_read?;
         let reads = self.draws.below(10) < bias;
         let slot = self.any_used();
         let file = self.layout.unpack(self.table[slot]);
         if reads {
-            return Some(Deed::Read(file));
+            return Some(Action::Read(file));
         }
-        // A file that has its full size is left alone, and that counts as nothing.
-        let room = self.spec.high.checked_sub(file.size).filter(|room| *room > 0)?;
-        let bytes = 1 + self.draws.below(room);
+        // A file of the full size is left alone, which counts as nothing.
+        let free = self.spec.high.checked_sub(file.size).filter(|free| *free > 0)?;
+        let bytes = 1 + self.draws.below(free);
         self.table[slot] = self.layout.pack(File { size: file.size + bytes, ..file });
-        Some(Deed::Append(file, bytes))
+        Some(Action::Append(file, bytes))
     }
 
-    fn create_or_delete(&mut self) -> Option<Deed> {
+    fn create_or_delete(&mut self) -> Option<Action> {
         let bias = self.spec.bias_create?;
         if self.draws.below(10) < bias {
             return self.create();
@@ -218,30 +218,30 @@ impl<'a> Pool<'a> {
         Some(self.delete(slot))
     }
 
-    fn create(&mut self) -> Option<Deed> {
+    fn create(&mut self) -> Option<Action> {
         let slot = self.free_slot()?;
         let spec = self.spec;
         let location = if spec.weights.len() > 1 { self.location() } else { 0 };
-        let mut place = location;
+        let mut directory = location;
         if spec.subdirectories > 1 {
-            place = location * spec.subdirectories + self.draws.below(spec.subdirectories);
+            directory = location * spec.subdirectories + self.draws.below(spec.subdirectories);
         }
         let size = spec.low + self.draws.below(spec.high - spec.low);
         self.created += 1;
-        let file = File { number: self.created, place, size };
+        let file = File { number: self.created, directory, size };
         self.table[slot] = self.layout.pack(file);
         self.next = slot + 1;
-        Some(Deed::Create(file))
+        Some(Action::Create(file))
     }
 
-    fn delete(&mut self, slot: usize) -> Deed {
+    fn delete(&mut self, slot: usize) -> Action {
         let file = self.layout.unpack(std::mem::take(&mut self.table[slot]));
         self.deleted += 1;
         self.lowest = self.lowest.min(slot);
-        Deed::Delete(file)
+        Action::Delete(file)
     }
 
-    /// Each location as likely as its weight says.
+    /// Draws a location, each as likely as its weight.
     fn location(&mut self) -> u32 {
         let mut draw = self.draws.below(self.spec.weights.iter().sum::<u32>());
         let mut location = 0;
@@ -255,7 +255,7 @@ impl<'a> Pool<'a> {
         location
     }
 
-    /// The slot behind the last that was filled if it is free, else the first that is.
+    /// The slot after the last that was filled if it is free, else the first free one.
     fn free_slot(&mut self) -> Option<usize> {
         if self.table.get(self.next) == Some(&0) {
             return Some(self.next);
@@ -300,8 +300,8 @@ mod tests {
         let sizes = std::iter::from_fn(|| pool.fill());
         sizes
             .take(5)
-            .map(|deed| match deed {
-                Deed::Create(file) => file.size,
+            .map(|action| match action {
+                Action::Create(file) => file.size,
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_takes_16_bytes_for_each_file_to_begin_with() {
+    fn the_table_takes_16_bytes_for_each_initial_file() {
         let spec = PoolSpec { number: 1000, ..spec() };
         let draws = Pool::draws(&spec);
         let mut pool = Pool::new(&spec, &draws);
@@ -323,20 +323,20 @@ mod tests {
         while pool.fill().is_some() {}
         while pool.transact() != Ok(None) {}
         assert_eq!(size_of::<Entry>() * pool.table.capacity(), 16 * 1000);
-        // What is not the table is the generator's 2.5 KB and a few words, whatever the number.
+        // Without the table the pool is the generator's 2.5 KB and a few words, for any number.
         assert!(size_of::<Pool<'_>>() < 3000);
         let alive = (pool.created - pool.deleted) as usize;
         assert_eq!(pool.into_files().0.capacity(), alive);
     }
 
     #[test]
-    fn an_entry_gives_back_what_was_packed() {
+    fn an_entry_unpacks_to_the_packed_file() {
         let spec = PoolSpec { subdirectories: 10, weights: vec![1, 3, 1], ..spec() };
         let layout = spec.layout();
         for number in [1, 500, 1000] {
-            for place in [0, 7, 29] {
+            for directory in [0, 7, 29] {
                 for size in [1, 500, 10_000] {
-                    let file = File { number, place, size };
+                    let file = File { number, directory, size };
                     assert_eq!(layout.unpack(layout.pack(file)), file);
                 }
             }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_never_filled_up_again_runs_out_of_files() {
+    fn a_pool_that_is_never_refilled_runs_out_of_files() {
         let spec = PoolSpec { number: 3, transactions: 12, bias_create: Some(0), ..spec() };
         let draws = Pool::draws(&spec);
         let mut pool = Pool::new(&spec, &draws);
@@ -355,7 +355,7 @@ mod tests {
         let mut deleted = 0;
         let end = loop {
             match pool.transact() {
-                Ok(Some(Deed::Delete(_))) => deleted += 1,
+                Ok(Some(Action::Delete(_))) => deleted += 1,
                 Ok(Some(_)) => {}
                 end => break end,
             }

@@ -1,41 +1,41 @@
-//! Which system calls stdio makes of a program's fread(3) and fwrite(3) of one block after the other.
+//! The system calls of stdio for fread(3) and fwrite(3) of consecutive blocks.
 //!
-//! As strace saw glibc 2.36 do it [RUN: Debian's PostMark with blocks of 512, 8192 and 10,000 bytes]:
-//! blocks below the buffer gather in it; a larger one first fills the buffer up, which is then
-//! written, goes out in whole multiples of the buffer by itself, and leaves its rest in the buffer.
-//! Reading is the mirror of it: what is left of a block below the buffer is read by filling the
-//! buffer, and what is not below it is read in whole multiples into the caller's memory.
+//! As strace saw glibc 2.36 do it [RUN: Debian's PostMark with blocks of 512, 8192 and 10,000
+//! bytes]: blocks below the buffer gather in it; a larger one first fills the buffer, which is then
+//! written, writes its whole multiples of the buffer directly, and leaves its rest in the buffer.
+//! Reading is symmetric: the rest of a block below the buffer is read by filling the buffer, and
+//! larger parts are read in whole multiples into the caller's memory.
 
-/// The buffer: st_blksize of ext2 to ext4, xfs and btrfs [RUN]. A file system that says another
+/// The buffer: st_blksize of ext2 to ext4, xfs and btrfs [RUN]. A file system that reports another
 /// size would have another buffer, and other calls.
 pub const BUFFER: u32 = 4096;
 
-/// How many calls blocks within the buffer make: one for each buffer, be the file a GiB or a byte.
+/// Number of calls of blocks within the buffer: one for each buffer, be the file a GiB or a byte.
 fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
     (block <= BUFFER).then(|| bytes.div_ceil(u64::from(BUFFER)))
 }
 
-/// Lengths of the write(2) calls of a program that hands so many bytes to fwrite(3) in equal blocks
-/// and a rest, and then calls fclose(3).
+/// Lengths of the write(2) calls of a program that passes `bytes` bytes to fwrite(3) in equal
+/// blocks and a rest, and then calls fclose(3).
 #[derive(Clone, Debug)]
 pub struct Writes {
-    /// Bytes that have not been handed over.
+    /// Bytes not yet passed to fwrite(3).
     left: u64,
     block: u32,
-    /// Bytes in the buffer, and how many more it takes: none before the first block has made it.
+    /// Bytes in the buffer, and its free space: none before the first block has created it.
     buffered: u32,
-    room: u32,
+    free: u32,
     /// A call that follows the one that emptied the buffer.
     then: u32,
 }
 
 impl Writes {
-    /// Of `bytes` in blocks of `block`, which is at least one.
+    /// Writes of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Writes {
-        Writes { left: bytes, block: block.max(1), buffered: 0, room: 0, then: 0 }
+        Writes { left: bytes, block: block.max(1), buffered: 0, free: 0, then: 0 }
     }
 
-    /// How many calls these are, before the first.
+    /// Number of calls, before the first.
     pub fn calls(self) -> u64 {
         buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }
@@ -51,18 +51,18 @@ impl Iterator for Writes {
         while self.left > 0 {
             let block = u64::from(self.block).min(self.left) as u32;
             self.left -= u64::from(block);
-            let rest = block - block.min(self.room);
+            let rest = block - block.min(self.free);
             self.buffered += block - rest;
             if rest > 0 {
                 let full = std::mem::replace(&mut self.buffered, rest % BUFFER);
                 self.then = rest - rest % BUFFER;
-                self.room = BUFFER - self.buffered;
+                self.free = BUFFER - self.buffered;
                 let first = if full > 0 { full } else { std::mem::take(&mut self.then) };
                 if first > 0 {
                     return Some(first);
                 }
             } else {
-                self.room -= block;
+                self.free -= block;
             }
         }
         let last = std::mem::take(&mut self.buffered);
@@ -70,15 +70,15 @@ impl Iterator for Writes {
     }
 }
 
-/// Lengths that the read(2) calls ask for where a program reads a whole file by fread(3) in equal
-/// blocks and a rest; the last call may ask for more than there is.
+/// Lengths that the read(2) calls request when a program reads a whole file by fread(3) in equal
+/// blocks and a rest; the last call may request more than exists.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    /// Bytes that have not been asked for.
+    /// Bytes not yet requested by fread(3).
     left: u64,
     block: u32,
-    /// What is still wanted of the current block.
-    wanted: u32,
+    /// Missing bytes of the current block.
+    missing: u32,
     /// Bytes in the buffer.
     buffered: u32,
     /// Bytes of the file that have not been read.
@@ -86,12 +86,12 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Of a file of `bytes` in blocks of `block`, which is at least one.
+    /// Reads of a file of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Reads {
-        Reads { left: bytes, block: block.max(1), wanted: 0, buffered: 0, unread: bytes }
+        Reads { left: bytes, block: block.max(1), missing: 0, buffered: 0, unread: bytes }
     }
 
-    /// How many calls these are, before the first.
+    /// Number of calls, before the first.
     pub fn calls(self) -> u64 {
         buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }
@@ -102,27 +102,27 @@ impl Iterator for Reads {
 
     fn next(&mut self) -> Option<u32> {
         loop {
-            if self.wanted == 0 {
+            if self.missing == 0 {
                 if self.left == 0 {
                     return None;
                 }
-                self.wanted = u64::from(self.block).min(self.left) as u32;
-                self.left -= u64::from(self.wanted);
+                self.missing = u64::from(self.block).min(self.left) as u32;
+                self.left -= u64::from(self.missing);
             }
-            let take = self.wanted.min(self.buffered);
-            self.wanted -= take;
+            let take = self.missing.min(self.buffered);
+            self.missing -= take;
             self.buffered -= take;
-            if self.wanted > 0 {
+            if self.missing > 0 {
                 break;
             }
         }
-        if self.wanted < BUFFER {
+        if self.missing < BUFFER {
             self.buffered = u64::from(BUFFER).min(self.unread) as u32;
             self.unread -= u64::from(self.buffered);
             return Some(BUFFER);
         }
-        let direct = self.wanted - self.wanted % BUFFER;
-        self.wanted -= direct;
+        let direct = self.missing - self.missing % BUFFER;
+        self.missing -= direct;
         self.unread -= u64::from(direct);
         Some(direct)
     }
@@ -166,8 +166,8 @@ mod tests {
             let calls = writes(bytes, block);
             prop_assert_eq!(calls.iter().map(|length| u64::from(*length)).sum::<u64>(), bytes);
             prop_assert!(calls.iter().all(|length| *length > 0));
-            let asked: u64 = reads(bytes, block).iter().map(|length| u64::from(*length)).sum();
-            prop_assert!((bytes..bytes + u64::from(BUFFER)).contains(&asked));
+            let requested: u64 = reads(bytes, block).iter().map(|length| u64::from(*length)).sum();
+            prop_assert!((bytes..bytes + u64::from(BUFFER)).contains(&requested));
             if block <= BUFFER {
                 let count = bytes.div_ceil(u64::from(BUFFER)) as usize;
                 prop_assert_eq!((calls.len(), reads(bytes, block).len()), (count, count));

@@ -1,54 +1,55 @@
-//! What is left of PostMark's files after a part of a run, for the verifier.
+//! The files that PostMark leaves after a stage of a run, for the verifier.
 
 use crate::op::Payload;
-use crate::postmark::ops::{Part, Run};
-use crate::postmark::pool::{Deed, Entry, File, Layout};
+use crate::postmark::ops::{RunSpec, Stage};
+use crate::postmark::pool::{Action, Entry, File, Layout};
 use crate::workload::{Expected, Tree};
 
-/// The tree after a phase: what is left in the pool, found by doing all deeds again without any op.
+/// The tree after a phase: the files in the pool, found by replaying all actions without any op.
 pub struct Survivors<'a> {
-    run: &'a Run,
+    run: &'a RunSpec,
     /// Ordered by number.
     files: Vec<Entry>,
     layout: Layout,
-    /// Where the writes of the files end, number and byte, in this order; only for contents=same.
+    /// The ends of the writes of the files, as file number and byte, sorted; only for
+    /// contents=same.
     ends: Vec<(u32, u32)>,
     directories: u64,
 }
 
 impl<'a> Survivors<'a> {
-    /// The tree after a part, with the run's directories or without.
-    pub fn new(run: &'a Run, after: Part, with_directories: bool) -> Survivors<'a> {
+    /// The tree after a stage, with or without the run's directories.
+    pub fn new(run: &'a RunSpec, after: Stage, with_directories: bool) -> Survivors<'a> {
         let (files, layout) = run.pool(after.next()).into_files();
         let directories = if with_directories { run.directories() } else { 0 };
         let mut survivors = Survivors { run, files, layout, ends: Vec::new(), directories };
-        if !run.own && after != Part::Empty {
+        if !run.own && after != Stage::Empty {
             survivors.ends = survivors.ends_of_writes(after);
         }
         survivors
     }
 
-    /// Does the deeds once more, now that it is known which files live: eight bytes for each write
-    /// that is still there, on the verifier's account, for the ops need none of it.
-    fn ends_of_writes(&self, after: Part) -> Vec<(u32, u32)> {
-        let mut pool = self.run.pool(Part::Fill);
+    /// Replays the actions, now that the live files are known: eight bytes for each existing write,
+    /// in the verifier's memory, for the ops need none of it.
+    fn ends_of_writes(&self, after: Stage) -> Vec<(u32, u32)> {
+        let mut pool = self.run.pool(Stage::Fill);
         let mut ends = Vec::new();
-        let mut note = |deed: Deed| {
-            let (file, end) = match deed {
-                Deed::Create(file) => (file, file.size),
-                Deed::Append(file, bytes) => (file, file.size + bytes),
-                Deed::Read(_) | Deed::Delete(_) => return,
+        let mut note = |action: Action| {
+            let (file, end) = match action {
+                Action::Create(file) => (file, file.size),
+                Action::Append(file, bytes) => (file, file.size + bytes),
+                Action::Read(_) | Action::Delete(_) => return,
             };
             if self.find(file.number).is_some() {
                 ends.push((file.number as u32, end));
             }
         };
-        while let Some(deed) = pool.fill() {
-            note(deed);
+        while let Some(action) = pool.fill() {
+            note(action);
         }
-        if after == Part::Transact {
-            while let Ok(Some(deed)) = pool.transact() {
-                note(deed);
+        if after == Stage::Transact {
+            while let Ok(Some(action)) = pool.transact() {
+                note(action);
             }
         }
         ends.sort_unstable();
@@ -66,7 +67,7 @@ impl<'a> Survivors<'a> {
         let spec = &self.run.spec;
         let inner = u64::from(spec.subdirectories.max(1));
         let mut parts = path.split(|byte| *byte == b'/');
-        let mut place = 0;
+        let mut directory = 0;
         let levels = [
             (spec.weights.len() as u64, &self.run.locations, inner),
             (inner, &self.run.subdirectories, 1),
@@ -77,14 +78,14 @@ impl<'a> Survivors<'a> {
                 continue;
             }
             let number = names.read(part).filter(|number| *number < count)?;
-            place += number * step;
+            directory += number * step;
             match parts.next() {
                 Some(rest) => part = rest,
                 None => return (self.directories > 0).then_some(None),
             }
         }
         let file = self.find(self.run.files.read(part)?)?;
-        (u64::from(file.place) == place && parts.next().is_none()).then_some(Some(file))
+        (u64::from(file.directory) == directory && parts.next().is_none()).then_some(Some(file))
     }
 }
 

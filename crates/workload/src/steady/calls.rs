@@ -1,10 +1,10 @@
-//! The calls of operations: what a rank issues to fill its parts and to keep them in their state.
+//! The calls of operations: those with which a rank fills its parts and keeps them in their state.
 
 use fsdyno_record::Nanos;
 
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
-use crate::steady::names::Path;
 use crate::steady::parts::{Parts, Walk};
+use crate::steady::paths::Path;
 use crate::steady::population::{Action, Operation, Population};
 use crate::workload::{OpSource, Share};
 
@@ -16,7 +16,7 @@ const APPEND: OpenFlags = OpenFlags { append: true, ..WRITE };
 const TRUNCATE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
 const NEW: Call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: CREATE, mode: 0o644 };
 
-/// What the next op of an operation is.
+/// The next op of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     First,
@@ -26,7 +26,7 @@ enum Step {
 }
 
 /// The calls between open and close, of a new file and of one of the working set.
-struct Moving {
+struct Transfer {
     action: Action,
     payload: Payload,
     fsync: bool,
@@ -35,8 +35,8 @@ struct Moving {
     step: Step,
 }
 
-impl Moving {
-    const NONE: Moving = Moving {
+impl Transfer {
+    const NONE: Transfer = Transfer {
         action: Action::Stat,
         payload: Payload { id: 0, offset: 0, length: 0 },
         fsync: false,
@@ -44,20 +44,20 @@ impl Moving {
         step: Step::First,
     };
 
-    fn begin(action: Action, payload: Payload, fsync: bool) -> Moving {
-        let mut moving = Moving { action, payload, fsync, done: 0, step: Step::Data };
+    fn begin(action: Action, payload: Payload, fsync: bool) -> Transfer {
+        let mut transfer = Transfer { action, payload, fsync, done: 0, step: Step::Data };
         if payload.length == 0 && action != Action::Read {
-            moving.settle();
+            transfer.settle();
         }
-        moving
+        transfer
     }
 
-    /// The data is done.
+    /// Ends the data.
     fn settle(&mut self) {
         self.step = if self.fsync { Step::Fsync } else { Step::Close };
     }
 
-    /// The next call, where the file is open.
+    /// The next call, if the file is open.
     fn call(&mut self, block: u32) -> Option<Call> {
         Some(match self.step {
             Step::First => return None,
@@ -90,7 +90,7 @@ impl Moving {
     }
 }
 
-/// Fills the parts of a rank: of each the directories, then the files.
+/// Fills the parts of a rank: in each the directories, then the files.
 pub struct Fill<'a> {
     parts: &'a Parts,
     share: Share,
@@ -98,22 +98,22 @@ pub struct Fill<'a> {
     population: Option<Population>,
     directory: u64,
     file: usize,
-    moving: Moving,
+    transfer: Transfer,
 }
 
 impl<'a> Fill<'a> {
-    /// The parts of a rank, from none done.
+    /// The parts of a rank, nothing done.
     pub fn new(parts: &'a Parts, share: Share) -> Fill<'a> {
         let part = share.rank;
         let directory = parts.directories_of(part.min(parts.count)).0;
-        Fill { parts, share, part, population: None, directory, file: 0, moving: Moving::NONE }
+        Fill { parts, share, part, population: None, directory, file: 0, transfer: Transfer::NONE }
     }
 
     /// The next call in the current part, if there is one.
     fn in_part(&mut self, op: &mut Op) -> bool {
         let (parts, part) = (self.parts, self.part);
         if self.directory < parts.directories_of(part).1 {
-            parts.names.write(Path::Directory(self.directory), &mut op.name);
+            parts.paths.write(Path::Directory(self.directory), &mut op.name);
             op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
             self.directory += 1;
             return true;
@@ -123,14 +123,14 @@ impl<'a> Fill<'a> {
         self.file += 1;
         parts.write_path((part, population), file.born, file.name(0), &mut op.name);
         op.call = NEW;
-        self.moving = Moving::begin(Action::Create, population.content(file, 0), false);
+        self.transfer = Transfer::begin(Action::Create, population.content(file, 0), false);
         true
     }
 }
 
 impl OpSource for Fill<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if let Some(call) = self.moving.call(self.parts.block) {
+        if let Some(call) = self.transfer.call(self.parts.block) {
             op.call = call;
             return true;
         }
@@ -149,17 +149,17 @@ impl OpSource for Fill<'_> {
 pub struct Operations<'a> {
     parts: &'a Parts,
     walk: Walk<'a>,
-    moving: Moving,
+    transfer: Transfer,
     ending: bool,
 }
 
 impl<'a> Operations<'a> {
-    /// The parts of a rank, from none done.
+    /// The parts of a rank, nothing done.
     pub fn new(parts: &'a Parts, share: Share) -> Operations<'a> {
-        Operations { parts, walk: Walk::new(parts, share), moving: Moving::NONE, ending: false }
+        Operations { parts, walk: Walk::new(parts, share), transfer: Transfer::NONE, ending: false }
     }
 
-    /// The first call of the next operation; of many operations the only one.
+    /// The first call of the next operation; for many operations the only one.
     fn begin(&mut self, op: &mut Op) -> bool {
         if self.ending {
             return false;
@@ -167,22 +167,22 @@ impl<'a> Operations<'a> {
         let Some((at, operation)) = self.walk.step() else { return false };
         let Operation { action, file, payload, .. } = operation;
         let (parts, turn) = (self.parts, &self.walk.turns[at]);
-        let place = (turn.part, &turn.population);
+        let part = (turn.part, &turn.population);
         op.due = parts.due(turn.part, turn.number - 1);
         op.call = first(&operation);
         match action {
             Action::Readdir => {
                 let directory = parts.directory(turn.part, operation.word);
-                parts.names.write(Path::Directory(directory), &mut op.name);
+                parts.paths.write(Path::Directory(directory), &mut op.name);
             }
-            _ => parts.write_path(place, file.born, operation.name, &mut op.name),
+            _ => parts.write_path(part, file.born, operation.name, &mut op.name),
         }
         match action {
             Action::Rename | Action::Link => {
-                parts.write_path(place, file.born, operation.new_name, &mut op.other);
+                parts.write_path(part, file.born, operation.new_name, &mut op.other);
             }
             Action::Create | Action::Write | Action::Append | Action::Read => {
-                self.moving = Moving::begin(action, payload, operation.fsync);
+                self.transfer = Transfer::begin(action, payload, operation.fsync);
             }
             Action::Stat | Action::Unlink | Action::Readdir => {}
         }
@@ -192,7 +192,7 @@ impl<'a> Operations<'a> {
 
 impl OpSource for Operations<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        match self.moving.call(self.parts.block) {
+        match self.transfer.call(self.parts.block) {
             Some(call) => {
                 op.call = call;
                 op.due = Nanos(0);

@@ -1,8 +1,8 @@
-//! A working set in a steady state: files born and gone, read and written, with exact books.
+//! A working set in a steady state: files created, deleted, read and written, with exact counts.
 
-pub mod account;
 pub mod calls;
-pub mod names;
 pub mod parts;
+pub mod paths;
 pub mod population;
+pub mod totals;
 pub mod tree;

@@ -1,77 +1,77 @@
-//! The parts of a working set: each has files, directories and draws of its own, and one thread at a
-//! time; so the work is the same however many threads share it.
+//! The parts of a working set: each has files, directories and draws of its own, and one thread at
+//! a time; so the work is the same for any number of threads.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::mix;
 
 use crate::op::Name;
-use crate::steady::account::Account;
-use crate::steady::names::{Names, Path};
-use crate::steady::population::{Action, Laws, Operation, Population};
+use crate::steady::paths::{Path, Paths};
+use crate::steady::population::{Action, Operation, Population, Rules};
+use crate::steady::totals::Totals;
 use crate::workload::Share;
 
 /// The most operations of a part; files are numbered in 32 bits.
 const MOST_OPS: u64 = 4_000_000_000;
 
-/// A working set and how it is divided.
+/// A working set and its division.
 #[derive(Debug)]
 pub struct Parts {
-    /// How many files live, about; at least as many as there are parts.
+    /// Approximate number of live files; at least the number of parts.
     pub files: u64,
-    /// How many directories there are; at least as many as there are parts.
+    /// Number of directories; at least the number of parts.
     pub directories: u64,
-    /// How many parts there are.
+    /// Number of parts.
     pub count: u32,
-    /// All operations of all parts; none where something else ends them.
+    /// All operations of all parts; none if something else ends them.
     pub ops: Option<u64>,
-    /// Operations a second of all parts; zero is one after the other.
+    /// Operations a second of all parts; zero is back to back.
     pub rate: u64,
     /// Most bytes of one write or read call.
     pub block: u32,
-    /// By how many percent the number of names may differ.
+    /// Percentage by which the number of names may differ.
     pub swing: u64,
-    /// By how many bytes the files may grow; none for as many as they have.
+    /// Bytes by which the files may grow; none for the bytes that they have.
     pub free: Option<u64>,
-    /// What is done, and how often.
-    pub laws: Laws,
-    /// Everything arbitrary is drawn from it.
+    /// The operations and their frequencies.
+    pub rules: Rules,
+    /// Seed of everything arbitrary.
     pub seed: u64,
-    /// Names of what there is.
-    pub names: Names,
+    /// Paths of directories and files.
+    pub paths: Paths,
 }
 
 impl Parts {
-    /// Where a part begins when so many things are divided among the parts.
+    /// Start of a part when `things` things are divided among the parts.
     fn divide(&self, things: u64, part: u32) -> u64 {
         (u128::from(things) * u128::from(part) / u128::from(self.count)) as u64
     }
 
-    /// The first directory of a part, and the first one that is not.
+    /// The first directory of a part, and the first one after it.
     pub fn directories_of(&self, part: u32) -> (u64, u64) {
         (self.divide(self.directories, part), self.divide(self.directories, part + 1))
     }
 
-    /// The part that a directory is of.
+    /// The part of a directory.
     pub fn part_of(&self, directory: u64) -> u32 {
         (((directory + 1) * u64::from(self.count) - 1) / self.directories) as u32
     }
 
-    /// The files of a part when they have just been made.
+    /// The files of a part as first created.
     pub fn population(&self, part: u32) -> Population {
         let files = self.divide(self.files, part + 1) - self.divide(self.files, part);
         let share = |free| (u128::from(free) * u128::from(files) / u128::from(self.files)) as u64;
         let seed = mix(self.seed.wrapping_add(u64::from(part)));
-        Population::new(seed, files as u32, self.swing, self.free.map(share), &self.laws)
+        Population::new(seed, files as u32, self.swing, self.free.map(share), &self.rules)
     }
 
-    /// How many operations fall to a part: all have as many, but the first ones may have one more.
+    /// Number of operations of a part: equal for all, but the first ones may have one more.
     fn ops_of(&self, part: u32) -> u64 {
         let parts = u64::from(self.count);
         let share = |ops: u64| ops / parts + u64::from(u64::from(part) < ops % parts);
         self.ops.map_or(MOST_OPS, share)
     }
 
-    /// When an operation of a part is due; zero is at once.
+    /// Time at which an operation of a part is due; zero is at once.
     pub fn due(&self, part: u32, number: u64) -> Nanos {
         if self.rate == 0 {
             return Nanos(0);
@@ -80,7 +80,7 @@ impl Parts {
         Nanos((number * 1_000_000_000 / u128::from(self.rate)) as u64)
     }
 
-    /// The directory of a part that a random word means.
+    /// The directory of a part that a random word selects.
     pub fn directory(&self, part: u32, word: u64) -> u64 {
         let (from, to) = self.directories_of(part);
         from + ((u128::from(word) * u128::from(to - from)) >> 64) as u64
@@ -90,36 +90,36 @@ impl Parts {
     pub fn write_path(&self, turn: (u32, &Population), born: u32, name: u32, into: &mut Name) {
         let (part, population) = turn;
         let directory = self.directory(part, population.word_of(born, name));
-        self.names.write(Path::File { directory, born, name }, into);
+        self.paths.write(Path::File { directory, born, name }, into);
     }
 
-    /// What the making of all files comes to.
-    pub fn filled(&self) -> Account {
-        let mut account = Account::default();
+    /// Totals of the creation of all files.
+    pub fn filled(&self) -> Totals {
+        let mut totals = Totals::default();
         for population in (0..self.count).map(|part| self.population(part)) {
             for file in population.files() {
-                account.data(Action::Create, u64::from(file.length), self.block);
+                totals.data(Action::Create, u64::from(file.length), self.block);
             }
-            account.leave(&population);
+            totals.leave(&population);
         }
-        account
+        totals
     }
 
-    /// What operations come to of which rank `r` has done `done[r]`, and all parts after them.
-    pub fn replay(&self, done: &[u64]) -> (Account, Vec<Population>) {
-        let mut account = Account::default();
+    /// Totals of operations of which rank `r` has done `done[r]`, and all parts after them.
+    pub fn replay(&self, done: &[u64]) -> (Totals, Vec<Population>) {
+        let mut totals = Totals::default();
         let mut turns = Vec::new();
         for (rank, end) in (0..).zip(done) {
             let mut walk = Walk::new(self, Share { rank, ranks: done.len() as u32 });
             while walk.done < *end {
                 let Some((_, operation)) = walk.step() else { break };
-                account.operation(&operation, self.block);
+                totals.operation(&operation, self.block);
             }
             turns.extend(walk.turns);
         }
         turns.sort_by_key(|turn| turn.part);
-        turns.iter().for_each(|turn| account.leave(&turn.population));
-        (account, turns.into_iter().map(|turn| turn.population).collect())
+        turns.iter().for_each(|turn| totals.leave(&turn.population));
+        (totals, turns.into_iter().map(|turn| turn.population).collect())
     }
 }
 
@@ -129,17 +129,17 @@ pub struct Walk<'a> {
     /// Its parts.
     pub turns: Vec<Turn>,
     next: usize,
-    /// How many operations were done.
+    /// Number of operations done.
     pub done: u64,
 }
 
-/// A part, and how far it is.
+/// A part and its progress.
 pub struct Turn {
     /// Number of the part.
     pub part: u32,
     /// Its files.
     pub population: Population,
-    /// How many of its operations were done.
+    /// Number of its operations done.
     pub number: u64,
     end: u64,
 }
@@ -154,12 +154,12 @@ impl<'a> Walk<'a> {
         Walk { parts, turns: turns.collect(), next: 0, done: 0 }
     }
 
-    /// The next operation, done to the files, and the place of the turn it is of. The first parts
+    /// Does the next operation to the files; returns it and the index of its turn. The first parts
     /// have as many operations as the others or one more, so the first turn without any is the end.
     pub fn step(&mut self) -> Option<(usize, Operation)> {
         let at = self.next;
         let turn = self.turns.get_mut(at).filter(|turn| turn.number < turn.end)?;
-        let operation = turn.population.operate(turn.number, &self.parts.laws);
+        let operation = turn.population.operate(turn.number, &self.parts.rules);
         turn.number += 1;
         self.done += 1;
         self.next = if at + 1 == self.turns.len() { 0 } else { at + 1 };
@@ -175,7 +175,7 @@ mod tests {
     use crate::weights::Weights;
 
     fn parts(directories: u64, count: u32, ops: u64, rate: u64) -> Parts {
-        let laws = Laws {
+        let rules = Rules {
             mix: Weights::parse("read:1", WORDS).unwrap(),
             sizes: Sizes::Fixed(1),
             appends: Sizes::Fixed(1),
@@ -192,14 +192,14 @@ mod tests {
             block: 512,
             swing: 10,
             free: None,
-            laws,
+            rules,
             seed: 1,
-            names: Names::new(directories),
+            paths: Paths::new(directories),
         }
     }
 
     #[test]
-    fn each_directory_is_of_one_part_and_is_found_there() {
+    fn each_directory_belongs_to_one_part_and_is_found_there() {
         for (directories, count) in [(1, 1), (7, 7), (100, 64), (725, 10), (13, 5)] {
             let parts = parts(directories, count, 1, 0);
             let mut next = 0;

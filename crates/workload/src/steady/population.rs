@@ -1,7 +1,7 @@
-//! The live files of a steady state: who they are and what they hold, at 16 bytes a file.
+//! The live files of a steady state: their identity and contents, at 16 bytes a file.
 //!
-//! What happens to them is drawn operation by operation, each from its own number, so that whoever
-//! goes through the same numbers finds the same files: the generator, the counts, the verifier.
+//! Operations are drawn one by one, each from its own number, so that every replay of the same
+//! numbers yields the same files: the generator, the counts, the verifier.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
@@ -13,22 +13,22 @@ use crate::weights::Weights;
 pub const WORDS: &[&str] =
     &["create", "write", "append", "read", "stat", "rename", "link", "unlink", "readdir"];
 
-/// How much of a file its head is: one block of most file systems.
+/// Size of a file's head: one block of most file systems.
 pub const HEAD: u32 = 4096;
 
-/// The most names of one file; file systems differ in what they allow, the poorest 250.
+/// The most names of one file; the strictest file system allows 250.
 const MOST_NAMES: u32 = 100;
 
-/// Names of one file are numbered modulo this.
+/// Paths of one file are numbered modulo this.
 const NAMES: u32 = 1 << 24;
 
 /// The golden ratio's odd number nearest to 2^64: neighbouring numbers get far seeds (Knuth 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Sets the draws of the beginning apart from those of operations.
-const BIRTH: u64 = 0x6269_7274_6800;
+/// Separates the draws of the initial files from those of operations.
+const INITIAL: u64 = 0x6269_7274_6800;
 
-/// What is done to a file.
+/// An action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A new file.
@@ -39,13 +39,13 @@ pub enum Action {
     Append,
     /// A file is read from its beginning to its end.
     Read,
-    /// The status of a name is asked for.
+    /// A name is looked up with stat.
     Stat,
     /// A file's oldest name becomes a new one.
     Rename,
     /// A file gets one more name.
     Link,
-    /// A file loses its oldest name, and with its last one its life.
+    /// A file loses its oldest name; with its last one it is deleted.
     Unlink,
     /// A directory is read.
     Readdir,
@@ -66,52 +66,52 @@ impl Action {
     ];
 }
 
-/// How a file is overwritten.
+/// The method of overwriting a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Cut to nothing and written anew, with a size of its own.
+    /// Truncated and rewritten, with another size.
     Truncate,
     /// Written in place from beginning to end.
     Whole,
-    /// Its first [`HEAD`] bytes are written in place; the whole of a shorter one.
+    /// Its first [`HEAD`] bytes are written in place; all of a shorter file.
     Head,
 }
 
-/// The laws that all populations of a workload share.
+/// The rules that all populations of a workload share.
 #[derive(Clone, Debug)]
-pub struct Laws {
-    /// How often each action is drawn.
+pub struct Rules {
+    /// Weights of the actions.
     pub mix: Weights,
-    /// Sizes of new files and of those written anew.
+    /// Sizes of new and rewritten files.
     pub sizes: Sizes,
-    /// Sizes of what is appended.
+    /// Sizes of appends.
     pub appends: Sizes,
-    /// How files are overwritten.
+    /// The method of overwriting.
     pub overwrite: Overwrite,
-    /// Of a hundred creations, overwrites and appends so many are followed by fsync(2).
+    /// Percentage of creations, overwrites and appends that are followed by fsync(2).
     pub fsync: u64,
-    /// `(files, accesses)`: so many of a hundred accesses go to so many of a hundred files; none is
-    /// without preference.
+    /// `(files, accesses)`: percentage of the files that receive this percentage of the accesses;
+    /// none is without preference.
     pub hot: Option<(u64, u64)>,
 }
 
 /// One live file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// How many files of its population were born before it.
+    /// Number of files of its population that were created before it.
     pub born: u32,
-    /// Number of its oldest name, times 256, and how many names it has: they are numbered in
+    /// Number of its oldest name, times 256, and the number of its names: they are numbered in
     /// sequence.
     names: u32,
-    /// How often it was written from beginning to end, modulo 2^16.
+    /// Number of writes from beginning to end, modulo 2^16.
     version: u16,
-    /// How often its head was written since, modulo 2^16 but never zero again.
+    /// Number of writes of its head since, modulo 2^16 but never zero again.
     head: u16,
-    /// In bytes.
+    /// Size in bytes.
     pub length: u32,
 }
 
-/// The most that a live file may take of a generator's memory.
+/// The limit on a generator's memory for one live file.
 const _: () = assert!(size_of::<File>() <= 16);
 
 impl File {
@@ -119,27 +119,27 @@ impl File {
         File { born, names: 1, version: 0, head: 0, length }
     }
 
-    /// How many names it has.
+    /// Number of its names.
     pub fn links(self) -> u32 {
         self.names & 0xff
     }
 
-    /// The number of its name at `place`, the oldest at zero.
-    pub fn name(self, place: u32) -> u32 {
-        ((self.names >> 8) + place) % NAMES
+    /// The number of its name at `index`, the oldest at zero.
+    pub fn name(self, index: u32) -> u32 {
+        ((self.names >> 8) + index) % NAMES
     }
 
-    /// Whether it has the name of this number.
+    /// Returns true if it has the name of this number.
     pub fn has(self, name: u32) -> bool {
         name < NAMES && name.wrapping_sub(self.names >> 8) % NAMES < self.links()
     }
 
-    /// Whether its head is of another content than the rest.
+    /// Returns true if its head has another content than the rest.
     pub fn has_head(self) -> bool {
         self.head > 0
     }
 
-    /// Written from beginning to end.
+    /// Records a write from beginning to end.
     fn renew(&mut self) {
         self.version = self.version.wrapping_add(1);
         self.head = 0;
@@ -150,28 +150,28 @@ impl File {
     }
 }
 
-/// What is done, with all that its calls need.
+/// An operation, with everything that its calls need.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// What is done.
+    /// Its action.
     pub action: Action,
-    /// To which file: as it is afterwards, but its names as they were before a name went.
+    /// The file after it, but with its names before a name was removed.
     pub file: File,
-    /// By which of the file's names.
+    /// The name of the file that is used.
     pub name: u32,
     /// The number of the new name.
     pub new_name: u32,
-    /// What is written, appended or read, from the offset in the file that it has in the content.
+    /// The data that is written, appended or read, with its offset in the file.
     pub payload: Payload,
     /// The file is cut to nothing first.
     pub truncate: bool,
     /// fsync(2) follows.
     pub fsync: bool,
-    /// A random word: which directory is read.
+    /// A random word that selects the directory to read.
     pub word: u64,
 }
 
-/// Live files of which one thread at a time has charge.
+/// Live files that one thread at a time changes.
 #[derive(Clone, Debug)]
 pub struct Population {
     seed: u64,
@@ -179,7 +179,7 @@ pub struct Population {
     low: u64,
     high: u64,
     /// Most bytes of all live files.
-    room: u64,
+    max_bytes: u64,
     files: Vec<File>,
     names: u64,
     bytes: u64,
@@ -187,54 +187,54 @@ pub struct Population {
 }
 
 impl Population {
-    /// Files that have just been born, all of them number by number; `files` is at least one. The
-    /// number of names stays within `swing` percent of it (upwards one name at least), and the bytes
-    /// grow by at most `extra`, without which they at most double.
-    pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, laws: &Laws) -> Population {
+    /// Newly created files, number by number; `files` is at least one. The number of names stays
+    /// within `swing` percent of it (upwards one name at least), and the bytes grow by at most
+    /// `extra`, without which they at most double.
+    pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, rules: &Rules) -> Population {
         let count = u64::from(files);
         let away = count * swing / 100;
         let mut population = Population {
             seed,
             low: (count - away).max(1),
             high: count + away.max(1),
-            room: 0,
+            max_bytes: 0,
             files: Vec::with_capacity((count + away.max(1)) as usize),
             names: count,
             bytes: 0,
             born: files,
         };
         for born in 0..files {
-            let mut draws = SplitMix64::new(mix(seed ^ BIRTH ^ u64::from(born) << 32));
-            let length = laws.sizes.draw(&mut draws);
+            let mut draws = SplitMix64::new(mix(seed ^ INITIAL ^ u64::from(born) << 32));
+            let length = rules.sizes.draw(&mut draws);
             population.files.push(File::new(born, length as u32));
             population.bytes += length;
         }
-        population.room = population.bytes + extra.unwrap_or(population.bytes);
+        population.max_bytes = population.bytes + extra.unwrap_or(population.bytes);
         population
     }
 
-    /// The live files, in no order that means anything.
+    /// The live files, in arbitrary order.
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// How many names there are.
+    /// Number of names.
     pub fn names(&self) -> u64 {
         self.names
     }
 
-    /// How many bytes the live files have.
+    /// Number of bytes of the live files.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The most names and the most bytes that there can be.
+    /// The most names and the most bytes possible.
     pub fn bounds(&self) -> (u64, u64) {
-        (self.high, self.room)
+        (self.high, self.max_bytes)
     }
 
-    /// Puts the files in the order of their birth, for [`Population::find`]; what is drawn after
-    /// that is not what would have been.
+    /// Sorts the files by their creation, for [`Population::find`]; operations drawn after that
+    /// differ from those without it.
     pub fn sort(&mut self) {
         self.files.sort_unstable_by_key(|file| file.born);
     }
@@ -245,7 +245,7 @@ impl Population {
         self.files.get(at).copied().filter(|file| file.has(name))
     }
 
-    /// A random word that belongs to the name: what decides its directory.
+    /// A random word that belongs to the name and determines its directory.
     pub fn word_of(&self, born: u32, name: u32) -> u64 {
         mix(self.seed ^ mix((u64::from(born) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
     }
@@ -261,36 +261,36 @@ impl Population {
     fn content_id(&self, file: File, head: bool) -> u64 {
         let version = u64::from(if head { file.head } else { file.version });
         let packed = u64::from(head) << 48 | u64::from(file.born) << 16 | version;
-        // Halved, so that no id is one of those that mean something else.
+        // Halved, so that no id is one of the special ones.
         mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN))) >> 1
     }
 
-    /// Operation `number`: draws it, does it to the files, and says what it is.
-    pub fn operate(&mut self, number: u64, laws: &Laws) -> Operation {
+    /// Draws operation `number`, does it to the files, and returns it.
+    pub fn operate(&mut self, number: u64, rules: &Rules) -> Operation {
         let mut draws = SplitMix64::new(mix(self.seed ^ number.wrapping_mul(GOLDEN)));
-        let drawn = laws.mix.pick(draws.below(laws.mix.total()));
+        let drawn = rules.mix.pick(draws.below(rules.mix.total()));
         let mut operation = match Action::ALL.get(drawn).copied().unwrap_or(Action::Stat) {
             Action::Create | Action::Link if self.names >= self.high => self.unlink(&mut draws),
-            Action::Unlink if self.names <= self.low => self.create(laws, &mut draws),
-            Action::Create => self.create(laws, &mut draws),
+            Action::Unlink if self.names <= self.low => self.create(rules, &mut draws),
+            Action::Create => self.create(rules, &mut draws),
             Action::Unlink => self.unlink(&mut draws),
-            action @ (Action::Rename | Action::Link) => self.name_anew(action, &mut draws),
-            Action::Write => self.write(laws, &mut draws),
-            Action::Append => self.append(laws, &mut draws),
+            action @ (Action::Rename | Action::Link) => self.rename_or_link(action, &mut draws),
+            Action::Write => self.write(rules, &mut draws),
+            Action::Append => self.append(rules, &mut draws),
             action @ (Action::Read | Action::Stat | Action::Readdir) => {
-                let at = self.accessed(laws, &mut draws);
+                let at = self.accessed(rules, &mut draws);
                 self.on(action, at, &mut draws)
             }
         };
         let writes = matches!(operation.action, Action::Create | Action::Write | Action::Append);
-        operation.fsync = draws.below(100) < laws.fsync && writes;
+        operation.fsync = draws.below(100) < rules.fsync && writes;
         operation
     }
 
-    /// Which file is accessed; the hot ones are those that come first.
-    fn accessed(&self, laws: &Laws, draws: &mut SplitMix64) -> usize {
+    /// Index of the file that is accessed; the hot ones come first.
+    fn accessed(&self, rules: &Rules, draws: &mut SplitMix64) -> usize {
         let all = self.files.len() as u64;
-        let Some((files, accesses)) = laws.hot else { return draws.below(all) as usize };
+        let Some((files, accesses)) = rules.hot else { return draws.below(all) as usize };
         let hot = (all * files / 100).clamp(1, all);
         let at = match draws.below(100) < accesses || hot == all {
             true => draws.below(hot),
@@ -314,10 +314,10 @@ impl Population {
         }
     }
 
-    /// A new file; where there is no room for it a name goes, and where none may go it gets what
-    /// room there is.
-    fn create(&mut self, laws: &Laws, draws: &mut SplitMix64) -> Operation {
-        let (length, left) = (laws.sizes.draw(draws), self.room - self.bytes);
+    /// A new file; if it does not fit, a name is removed instead, or, at the fewest names, the file
+    /// gets the free space.
+    fn create(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
+        let (length, left) = (rules.sizes.draw(draws), self.max_bytes - self.bytes);
         if length > left && self.names > self.low {
             return self.unlink(draws);
         }
@@ -329,7 +329,8 @@ impl Population {
         self.on(Action::Create, self.files.len() - 1, draws)
     }
 
-    /// The oldest name of any file goes; a file without names goes, and the last takes its place.
+    /// Removes the oldest name of any file; a file without names is deleted, and the last takes its
+    /// place.
     fn unlink(&mut self, draws: &mut SplitMix64) -> Operation {
         let at = draws.below(self.files.len() as u64) as usize;
         let operation = self.on(Action::Unlink, at, draws);
@@ -345,8 +346,8 @@ impl Population {
         Operation { name: file.name(0), ..operation }
     }
 
-    /// The oldest name of any file becomes a new one, or stays and a new one comes.
-    fn name_anew(&mut self, action: Action, draws: &mut SplitMix64) -> Operation {
+    /// Renames the oldest name of any file, or adds a new name.
+    fn rename_or_link(&mut self, action: Action, draws: &mut SplitMix64) -> Operation {
         let at = draws.below(self.files.len() as u64) as usize;
         let file = self.files[at];
         let links = file.links();
@@ -361,10 +362,10 @@ impl Population {
         Operation { file, name: file.name(0), new_name: file.name(links), ..operation }
     }
 
-    fn write(&mut self, laws: &Laws, draws: &mut SplitMix64) -> Operation {
-        let at = self.accessed(laws, draws);
-        match laws.overwrite {
-            Overwrite::Truncate => self.rewrite(at, laws, draws),
+    fn write(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
+        let at = self.accessed(rules, draws);
+        match rules.overwrite {
+            Overwrite::Truncate => self.rewrite(at, rules, draws),
             Overwrite::Head if self.files[at].length >= HEAD => {
                 let file = &mut self.files[at];
                 file.head = file.head.checked_add(1).unwrap_or(1);
@@ -378,12 +379,12 @@ impl Population {
         }
     }
 
-    /// A file is cut to nothing and written with another size; where there is no room for that,
-    /// with at most the size that it had.
-    fn rewrite(&mut self, at: usize, laws: &Laws, draws: &mut SplitMix64) -> Operation {
-        let drawn = laws.sizes.draw(draws);
+    /// Truncates a file and rewrites it with another size; if that does not fit, with at most the
+    /// size that it had.
+    fn rewrite(&mut self, at: usize, rules: &Rules, draws: &mut SplitMix64) -> Operation {
+        let drawn = rules.sizes.draw(draws);
         let had = u64::from(self.files[at].length);
-        let fits = self.bytes - had + drawn <= self.room;
+        let fits = self.bytes - had + drawn <= self.max_bytes;
         let length = if fits { drawn } else { drawn.min(had) };
         self.bytes = self.bytes - had + length;
         self.files[at].renew();
@@ -391,18 +392,18 @@ impl Population {
         Operation { truncate: true, ..self.on(Action::Write, at, draws) }
     }
 
-    /// A file grows; where there is no room for that it is rewritten, as a full log is.
-    fn append(&mut self, laws: &Laws, draws: &mut SplitMix64) -> Operation {
-        let at = self.accessed(laws, draws);
-        let (more, had) = (laws.appends.draw(draws), self.files[at].length);
-        if self.bytes + more > self.room || u64::from(had) + more > LARGEST {
-            return self.rewrite(at, laws, draws);
+    /// Appends to a file; if the data does not fit, the file is rewritten, like a full log.
+    fn append(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
+        let at = self.accessed(rules, draws);
+        let (more, had) = (rules.appends.draw(draws), self.files[at].length);
+        if self.bytes + more > self.max_bytes || u64::from(had) + more > LARGEST {
+            return self.rewrite(at, rules, draws);
         }
         self.bytes += more;
         self.files[at].length += more as u32;
         let operation = self.on(Action::Append, at, draws);
         let payload = Payload { offset: u64::from(had), length: more as u32, ..operation.payload };
-        // Behind the head, whatever the head is.
+        // The content after the head, whether it has one or not.
         let id = self.content_id(operation.file, false);
         Operation { payload: Payload { id, ..payload }, ..operation }
     }

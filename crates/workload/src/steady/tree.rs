@@ -1,24 +1,24 @@
-//! The tree of a working set: what lives at some time, looked up by name.
+//! The tree of a working set: the live files at some time, looked up by name.
 
 use crate::op::Payload;
-use crate::steady::names::Path;
 use crate::steady::parts::Parts;
+use crate::steady::paths::Path;
 use crate::steady::population::{File, Population};
 use crate::workload::{Expected, Links, Tree};
 
-/// The files that live at some time.
-pub struct Living<'a> {
+/// The live files at some time.
+pub struct LiveTree<'a> {
     parts: &'a Parts,
     populations: Vec<Population>,
     names: u64,
 }
 
-impl<'a> Living<'a> {
+impl<'a> LiveTree<'a> {
     /// The files of all parts, in their order.
-    pub fn new(parts: &'a Parts, mut populations: Vec<Population>) -> Living<'a> {
+    pub fn new(parts: &'a Parts, mut populations: Vec<Population>) -> LiveTree<'a> {
         populations.iter_mut().for_each(Population::sort);
         let names = populations.iter().map(Population::names).sum();
-        Living { parts, populations, names }
+        LiveTree { parts, populations, names }
     }
 
     fn find(&self, path: Path) -> Option<(u32, &Population, File)> {
@@ -31,9 +31,9 @@ impl<'a> Living<'a> {
     }
 }
 
-impl Tree for Living<'_> {
+impl Tree for LiveTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let path = self.parts.names.read(path)?;
+        let path = self.parts.paths.read(path)?;
         if let Path::Directory(_) = path {
             return Some(Expected::DIRECTORY);
         }
@@ -42,7 +42,7 @@ impl Tree for Living<'_> {
             true => Expected::pieces(u64::from(file.length)),
             false => Expected::file(population.content(file, 0)),
         };
-        // A file with one name says nothing of links: a verifier remembers each group it is told of.
+        // A file with one name has no links entry: a verifier stores each group that it gets.
         let group = u64::from(part) << 32 | u64::from(file.born);
         match file.links() {
             1 => Some(expected),
@@ -59,7 +59,7 @@ impl Tree for Living<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        let (_, population, file) = self.find(self.parts.names.read(path)?)?;
+        let (_, population, file) = self.find(self.parts.paths.read(path)?)?;
         Some(population.content(file, u32::try_from(offset).ok()?))
     }
 }

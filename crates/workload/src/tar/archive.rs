@@ -1,11 +1,12 @@
-//! A tar archive as a list of members: what each is, what it is called, and where its data is.
+//! A tar archive as a list of members: kind, path, and position of the data.
 //!
-//! Nothing is copied: a file's data stays where it is in the input, and a payload of
-//! [`crate::Payload::INPUT`] names it by its place.
+//! Nothing is copied: a file's data stays in the input, and a payload of [`crate::Payload::INPUT`]
+//! refers to it by its position.
 //!
-//! What GNU tar would refuse or ask about is refused here before any work, with the member and its
-//! place: names that lead out of the folder, devices and pipes (no op makes them), sparse files
-//! (their data is not the file's). What depends on other members is the matter of [`crate::tar::unpack`].
+//! Members that GNU tar would refuse or query are refused here before any work, with the member and
+//! its position: names that lead out of the folder, devices and pipes (no op makes them), sparse
+//! files (their data is not the file's). Conditions that depend on other members are checked by
+//! [`crate::tar::unpack`].
 
 use std::fmt;
 
@@ -20,13 +21,14 @@ mod headers;
 use blocks::{Blocks, Header};
 pub use headers::Headers;
 
-/// The longest path of a member: room for the folder that it is unpacked in and for the NUL.
+/// The longest path of a member; leaves space for the folder that it is unpacked in and for the
+/// NUL.
 pub const LONGEST_PATH: usize = Name::CAPACITY - 24;
 
-/// The longest name between two slashes; no file system of Linux takes more.
+/// The longest name between two slashes; no Linux file system allows more.
 pub const LONGEST_NAME: usize = 255;
 
-/// An archive that has been read and found right.
+/// An archive whose headers were read and are valid.
 #[derive(Clone, Debug)]
 pub struct Archive {
     members: Vec<Member>,
@@ -38,60 +40,60 @@ pub struct Member {
     /// Its path below the folder that it is unpacked in, without `.` and doubled slashes; empty for
     /// that folder itself.
     pub path: Box<[u8]>,
-    /// What it is.
+    /// Its kind, with position of data or target.
     pub kind: MemberKind,
     /// Permission bits.
     pub mode: u32,
-    /// Modification time in whole seconds since 1970; a fraction is left out.
+    /// Modification time in whole seconds since 1970; fractions are omitted.
     pub mtime: i64,
-    /// Where its header is, in bytes from the start of the archive.
+    /// Position of its header, in bytes from the start of the archive.
     pub header: u64,
 }
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     /// A regular file.
     File {
-        /// Where its data is, in bytes from the start of the archive.
+        /// Position of its data, in bytes from the start of the archive.
         data: u64,
-        /// How many bytes.
+        /// Number of bytes.
         size: u64,
     },
     /// A directory.
     Directory,
-    /// A symbolic link, and what it says.
+    /// A symbolic link and its target.
     Symlink(Box<[u8]>),
-    /// Another name of a file that came before it, by its path.
+    /// Another name of an earlier file, by its path.
     Link(Box<[u8]>),
 }
 
-/// What is wrong with an archive: fits after "the archive".
+/// A mistake in an archive: fits after "the archive".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveError {
-    /// The header that is concerned, in bytes from the start.
+    /// Position of the header concerned, in bytes from the start.
     pub offset: u64,
-    /// The member that is concerned, where it has a name.
+    /// The member concerned, if it has a name.
     pub member: Option<String>,
-    /// What is wrong.
+    /// The mistake.
     pub fault: Fault,
 }
 
-/// What is wrong with an archive or one of its members.
+/// A mistake in an archive or one of its members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages describe the variants")]
 pub enum Fault {
-    #[error("is no tar archive: a header with its checksum was expected")]
+    #[error("is not a tar archive: a header with its checksum was expected")]
     NotTar,
-    #[error("holds nothing; at least one member was expected")]
+    #[error("is empty; at least one member was expected")]
     Empty,
     #[error("the checksum of the header is wrong")]
     Checksum,
-    #[error("the archive ends within a header of 512 bytes; it is cut off")]
+    #[error("the archive ends within a header of 512 bytes; it is truncated")]
     ShortHeader,
-    #[error("{size} bytes of data were expected and {there} are there; it is cut off")]
-    Truncated { size: u64, there: u64 },
-    #[error("the {0} in the header is no number that tar writes")]
+    #[error("{size} bytes of data were expected, but {found} found; it is truncated")]
+    Truncated { size: u64, found: u64 },
+    #[error("the {0} in the header is not a number that tar writes")]
     Number(&'static str),
     #[error("a pax record is not LENGTH KEY=VALUE")]
     Record,
@@ -99,7 +101,7 @@ pub enum Fault {
     TooLarge { size: u64, most: u64 },
     #[error("the archive ends here, and more than {} follow", Bytes(*_0))]
     After(u64),
-    #[error("an extension of the header has {0} bytes; more than 1 MiB is none")]
+    #[error("an extension of the header has {0} bytes; at most 1 MiB is allowed")]
     LongExtension(u64),
     #[error("a header of a member was expected after its extension")]
     NoMember,
@@ -107,7 +109,7 @@ pub enum Fault {
     Sparse,
     #[error("is a {0}; pack it again without devices and pipes")]
     Special(&'static str),
-    #[error("is of a kind that tar writes as {0:?}; files, directories and links were expected")]
+    #[error("has the type flag {0:?}; files, directories and links were expected")]
     Kind(char),
     #[error("has no name")]
     NoName,
@@ -117,14 +119,14 @@ pub enum Fault {
     DotDot,
     #[error("has a NUL in its {0}")]
     Nul(&'static str),
-    #[error("has a {what} of {length} bytes; {most} is the most")]
+    #[error("has a {what} of {length} bytes; at most {most} are allowed")]
     Long { what: &'static str, length: usize, most: usize },
-    #[error("is a link to nothing")]
+    #[error("is a link without a target")]
     NoTarget,
     #[error("lies below '{}', which is {what} of the archive", quote::short(parent))]
     Below { parent: String, what: &'static str },
     #[error(
-        "is a hard link to '{}', which is no file that came before it in the archive",
+        "is a hard link to '{}', which is not an earlier file of the archive",
         quote::short(_0)
     )]
     DeadLink(String),
@@ -136,7 +138,7 @@ pub enum Fault {
         "takes the place of a symbolic link that leads out of its folder, which tar makes last"
     )]
     OverPlaceholder,
-    #[error("is one of more than {0} members; that is more than can be counted")]
+    #[error("is one of more than {0} members, the most that are supported")]
     TooMany(u32),
 }
 
@@ -149,14 +151,14 @@ impl ArchiveError {
         ArchiveError { member: Some(String::from_utf8_lossy(name).into_owned()), ..self }
     }
 
-    /// What is wrong with a member.
+    /// A mistake in a member.
     pub(crate) fn member(member: &Member, fault: Fault) -> ArchiveError {
         ArchiveError::at(member.header, fault).of(&member.path)
     }
 }
 
 impl fmt::Display for ArchiveError {
-    /// `member 'a/b' (at byte 1024) has an absolute path; ...`
+    /// Writes, for example, `member 'a/b' (at byte 1024) has an absolute path; ...`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.member, &self.fault) {
             (_, Fault::NotTar | Fault::Empty) => write!(f, "{}", self.fault),
@@ -175,12 +177,12 @@ impl Archive {
     /// Reads the headers of an uncompressed archive.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the member and its place.
+    /// The first mistake, with the member and its position.
     pub fn read(input: &Input) -> Result<Archive, ArchiveError> {
         let mut blocks = Blocks::new(input.bytes());
         let mut members = Vec::new();
         while let Some(header) = blocks.header()? {
-            // The label that `tar --label` gives to a volume is no member.
+            // The label that `tar --label` gives to a volume is not a member.
             if header.kind == b'V' {
                 continue;
             }
@@ -203,7 +205,7 @@ impl Archive {
 
 fn member(header: &Header<'_>) -> Result<Member, Fault> {
     let kind = match header.kind {
-        // Archives older than POSIX tell a directory by the slash at the end of its name alone.
+        // Archives older than POSIX mark a directory by the slash at the end of its name alone.
         b'0' | 0 | b'7' if header.name.ends_with(b"/") => MemberKind::Directory,
         b'0' | 0 | b'7' => MemberKind::File { data: header.data, size: header.size },
         b'1' => MemberKind::Link(path(header.target)?),
@@ -222,7 +224,7 @@ fn member(header: &Header<'_>) -> Result<Member, Fault> {
     Ok(Member { path, kind, mode: header.mode, mtime: header.mtime, header: header.offset })
 }
 
-/// A path without what leads nowhere; one that may lead out of the folder is refused.
+/// Normalizes a path; refuses one that may lead out of the folder.
 fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
     if name.is_empty() {
         return Err(Fault::NoName);
@@ -252,7 +254,7 @@ fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
     Ok(path.into_boxed_slice())
 }
 
-/// What a symbolic link says is its own affair, as long as it can be said.
+/// Accepts any target that a symbolic link can have.
 fn symlink(target: &[u8]) -> Result<Box<[u8]>, Fault> {
     match target.len() {
         0 => Err(Fault::NoTarget),

@@ -1,6 +1,7 @@
-//! What `tarball` is made of: archives of the user's and made ones, and GNU tar's calls for both.
+//! Machinery of the workload `tarball`: archives of the user and generated ones, and GNU tar's
+//! calls for both.
 
 pub mod archive;
-pub(crate) mod made_archive;
+pub(crate) mod generated_archive;
 pub(crate) mod packed;
 pub mod unpack;

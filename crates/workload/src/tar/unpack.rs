@@ -1,8 +1,9 @@
-//! An archive of the user's as a tree that GNU tar unpacks: its calls one by one, what they leave,
-//! and what it needs.
+//! An archive of the user as a tree that GNU tar unpacks: its calls one by one, the tree after
+//! them, and its needs.
 //!
 //! Everything is below one folder that is made first, as if by `mkdir t; tar -C t -xf ARCHIVE`.
-//! Memory: 8 bytes for each call outside files, and 40 for each member beside the archive's own list.
+//! Memory: 8 bytes for each call outside files, and 40 for each member in addition to the archive's
+//! own list.
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
@@ -15,32 +16,32 @@ use crate::workload::{Expected, Links, Needs, OpCounts, OpSource, Tree};
 
 mod script;
 
-use script::{Act, Node, NodeKind, Script, What};
+use script::{CallKind, Node, NodeKind, Script, TarCall};
 
-/// The folder that is unpacked in, held open as tar does.
+/// The folder of unpacking, held open as tar does.
 const FOLDER: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
-/// How tar opens what holds the place of a link.
+/// The flags with which tar opens the placeholder of a link.
 const PLACEHOLDER_FLAGS: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
 
-/// An archive with all that unpacking it comes to.
+/// An archive with the calls that unpack it and the tree after them.
 #[derive(Debug)]
 pub struct Unpack {
     archive: Archive,
     script: Script,
-    /// What is there in the end by path; the folder itself comes first.
+    /// The final nodes by path; the folder itself comes first.
     by_path: Vec<Node>,
-    /// What is no directory, in the order in which it was made: places in `by_path`.
+    /// Files and links, in the order in which they were made, as indices in `by_path`.
     files: Vec<u32>,
-    /// Places of the directories in `by_path`, but for the folder itself.
+    /// Indices of the directories in `by_path`, except the folder itself.
     directories: Vec<u32>,
 }
 
 impl Unpack {
-    /// Reads an archive and finds out how it is unpacked.
+    /// Reads an archive and computes the calls that unpack it.
     ///
     /// # Errors
-    /// What is wrong with the archive.
+    /// The mistake in the archive.
     pub fn new(input: &Input) -> Result<Unpack, ArchiveError> {
         let archive = Archive::read(input)?;
         let mut script = script::write(&archive)?;
@@ -50,15 +51,15 @@ impl Unpack {
         let is_directory = |node: &Node| node.kind == NodeKind::Directory;
         let mut files: Vec<(u32, u32)> = Vec::new();
         let mut directories = Vec::new();
-        for (place, (node, made)) in (0u32..).zip(&by_path) {
+        for (index, (node, made)) in (0u32..).zip(&by_path) {
             match is_directory(node) {
-                true if place > 0 => directories.push(place),
+                true if index > 0 => directories.push(index),
                 true => {}
-                false => files.push((*made, place)),
+                false => files.push((*made, index)),
             }
         }
         files.sort_unstable();
-        let files = files.into_iter().map(|(_, place)| place).collect();
+        let files = files.into_iter().map(|(_, index)| index).collect();
         let by_path = by_path.into_iter().map(|(node, _)| node).collect();
         Ok(Unpack { archive, script, by_path, files, directories })
     }
@@ -106,7 +107,7 @@ impl Unpack {
             }
         };
         Expected {
-            mode: node.said.then_some(u32::from(node.mode)),
+            mode: node.has_mode.then_some(u32::from(node.mode)),
             mtime: node.mtime.or(self.time_of_link(node)),
             ..expected
         }
@@ -126,7 +127,7 @@ impl Unpack {
         }
     }
 
-    /// Place and size of a file's data.
+    /// Position and size of a file's data.
     fn data(&self, member: u32) -> (u64, u64) {
         match self.member(member).kind {
             MemberKind::File { data, size } => (data, size),
@@ -140,15 +141,15 @@ fn path_of<'a>(archive: &'a Archive, node: &Node) -> &'a [u8] {
     &path[..usize::from(node.length)]
 }
 
-/// How long the first write of a file is: as much of it as is in tar's buffer of one record.
+/// Length of the first write of a file: the part that is in tar's buffer of one record.
 fn first_write(data: u64, size: u64) -> u64 {
     size.min(match data % RECORD {
         0 => RECORD,
-        place => RECORD - place,
+        index => RECORD - index,
     })
 }
 
-/// The owner's bits, with which everything is made; the others come when all is there.
+/// The owner's bits, with which everything is created; the others are set at the end.
 fn owners_bits(mode: u32) -> u32 {
     mode & 0o700
 }
@@ -159,7 +160,7 @@ impl Packed for Unpack {
             work: self,
             unpack,
             stage: Stage::Make,
-            act: 0,
+            call: 0,
             step: Step::Open,
             done: 0,
         })
@@ -170,26 +171,26 @@ impl Packed for Unpack {
         let mut counts =
             OpCounts::from([(OpKind::Mkdir, 1), (OpKind::Open, 1), (OpKind::Close, 1)]);
         let mut add = |kind, count| *counts.entry(kind).or_insert(0) += count;
-        for act in &self.script.acts {
-            let kind = match act.what {
-                What::TryFile | What::Placeholder => OpKind::Create,
-                What::Parent | What::Mkdir => OpKind::Mkdir,
-                What::StatPlaceholder | What::StatTarget | What::Stat => OpKind::Stat,
-                What::ClosePlaceholder => OpKind::Close,
-                What::Symlink => OpKind::Symlink,
-                What::Link => OpKind::Link,
-                What::Unlink => OpKind::Unlink,
-                What::Utimes => OpKind::Utimes,
-                What::Chown => OpKind::Chown,
-                What::Chmod => OpKind::Chmod,
-                What::File => {
-                    let (data, size) = self.data(act.member);
+        for call in &self.script.calls {
+            let kind = match call.kind {
+                CallKind::TryFile | CallKind::Placeholder => OpKind::Create,
+                CallKind::Parent | CallKind::Mkdir => OpKind::Mkdir,
+                CallKind::StatPlaceholder | CallKind::StatTarget | CallKind::Stat => OpKind::Stat,
+                CallKind::ClosePlaceholder => OpKind::Close,
+                CallKind::Symlink => OpKind::Symlink,
+                CallKind::Link => OpKind::Link,
+                CallKind::Unlink => OpKind::Unlink,
+                CallKind::Utimes => OpKind::Utimes,
+                CallKind::Chown => OpKind::Chown,
+                CallKind::Chmod => OpKind::Chmod,
+                CallKind::File => {
+                    let (data, size) = self.data(call.member);
                     let first = first_write(data, size);
                     add(OpKind::Create, 1);
                     add(OpKind::Write, u64::from(size > 0) + (size - first).div_ceil(RECORD));
                     add(OpKind::Utimes, 1);
                     add(OpKind::Chown, 1);
-                    let mode = self.member(act.member).mode;
+                    let mode = self.member(call.member).mode;
                     add(OpKind::Chmod, u64::from(mode != owners_bits(mode)));
                     OpKind::Close
                 }
@@ -226,34 +227,34 @@ impl Packed for Unpack {
     }
 
     fn order(&self, word: &str, seed: u64) -> Order {
-        // Files are numbered as they were made.
+        // Files are numbered in the order in which they were made.
         let word = if word == "creation" { "forward" } else { word };
         Order::named(word, self.files(), seed, "order")
     }
 
     fn name_file(&self, name: &mut Name, file: u64) {
-        let place = self.files.get(file as usize).copied().unwrap_or(0);
-        self.name(name, place);
+        let index = self.files.get(file as usize).copied().unwrap_or(0);
+        self.name(name, index);
     }
 
     fn name_directory(&self, name: &mut Name, directory: u64) {
-        // By path backwards, which has every directory before the one that it is in.
+        // In reverse order of paths, in which every directory comes before its parent.
         let last = self.directories.len().saturating_sub(1);
-        let place = self.directories.get(last.wrapping_sub(directory as usize));
-        self.name(name, place.copied().unwrap_or(0));
+        let index = self.directories.get(last.wrapping_sub(directory as usize));
+        self.name(name, index.copied().unwrap_or(0));
     }
 }
 
 impl Unpack {
-    fn name(&self, name: &mut Name, place: u32) {
+    fn name(&self, name: &mut Name, index: u32) {
         name.clear();
         name.push(TOP);
         name.push(b"/");
-        name.push(self.by_path.get(place as usize).map_or(&b""[..], |node| self.path(node)));
+        name.push(self.by_path.get(index as usize).map_or(&b""[..], |node| self.path(node)));
     }
 }
 
-/// The tree when all is unpacked.
+/// The tree after unpacking.
 struct Unpacked<'a>(&'a Unpack);
 
 impl Tree for Unpacked<'_> {
@@ -285,7 +286,7 @@ impl Tree for Unpacked<'_> {
     }
 }
 
-/// What comes before and after the script.
+/// The stages before and after the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Make,
@@ -294,7 +295,7 @@ enum Stage {
     End,
 }
 
-/// Where in a file's calls the next one is.
+/// The next of a file's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Open,
@@ -310,16 +311,16 @@ struct Extract<'a> {
     /// Processor time before each file.
     unpack: Nanos,
     stage: Stage,
-    act: usize,
+    call: usize,
     step: Step,
-    /// How much of the current file is written.
+    /// Bytes of the current file that are written.
     done: u64,
 }
 
 impl Extract<'_> {
     /// The folder's own calls; true while they last.
     #[cold]
-    fn around(&mut self, op: &mut Op) -> bool {
+    fn folder_call(&mut self, op: &mut Op) -> bool {
         op.name.clear();
         op.name.push(TOP);
         (op.call, self.stage) = match self.stage {
@@ -331,47 +332,47 @@ impl Extract<'_> {
         true
     }
 
-    /// The path that an act is on, below the folder.
-    fn name(&self, op: &mut Op, act: Act) {
+    /// Names the path of a call, below the folder.
+    fn name(&self, op: &mut Op, call: TarCall) {
         op.name.clear();
-        match act.length {
+        match call.length {
             0 => op.name.push(b"."),
-            length => op.name.push(&self.work.member(act.member).path[..usize::from(length)]),
+            length => op.name.push(&self.work.member(call.member).path[..usize::from(length)]),
         }
     }
 
-    /// A call of an act that is no file.
-    fn single(&mut self, op: &mut Op, act: Act) {
-        let member = self.work.member(act.member);
+    /// A call outside of a file.
+    fn other_call(&mut self, op: &mut Op, call: TarCall) {
+        let member = self.work.member(call.member);
         let dir = FOLDER;
-        self.act += 1;
-        op.expect = act.ends;
-        op.call = match act.what {
-            What::File | What::TryFile => {
+        self.call += 1;
+        op.expect = call.expect;
+        op.call = match call.kind {
+            CallKind::File | CallKind::TryFile => {
                 let mode = owners_bits(member.mode);
                 Call::Create { dir, file: FILE, flags: FILE_FLAGS, mode }
             }
-            What::Placeholder => {
+            CallKind::Placeholder => {
                 Call::Create { dir, file: FILE, flags: PLACEHOLDER_FLAGS, mode: 0 }
             }
-            What::StatPlaceholder => Call::StatFile { file: FILE },
-            What::ClosePlaceholder => Call::Close { file: FILE },
-            What::Parent => Call::Mkdir { dir, mode: u32::from(script::PARENT_MODE) },
-            What::Mkdir => Call::Mkdir { dir, mode: owners_bits(member.mode) },
-            What::Symlink => Call::Symlink { dir },
-            What::Link => Call::Link { dir, to: dir },
-            What::StatTarget | What::Stat => Call::Stat { dir },
-            What::Unlink => Call::Unlink { dir },
-            What::Utimes => Call::Utimes { dir, mtime: member.mtime },
-            What::Chown => Call::Chown { dir },
-            What::Chmod => Call::Chmod { dir, mode: member.mode },
+            CallKind::StatPlaceholder => Call::StatFile { file: FILE },
+            CallKind::ClosePlaceholder => Call::Close { file: FILE },
+            CallKind::Parent => Call::Mkdir { dir, mode: u32::from(script::PARENT_MODE) },
+            CallKind::Mkdir => Call::Mkdir { dir, mode: owners_bits(member.mode) },
+            CallKind::Symlink => Call::Symlink { dir },
+            CallKind::Link => Call::Link { dir, to: dir },
+            CallKind::StatTarget | CallKind::Stat => Call::Stat { dir },
+            CallKind::Unlink => Call::Unlink { dir },
+            CallKind::Utimes => Call::Utimes { dir, mtime: member.mtime },
+            CallKind::Chown => Call::Chown { dir },
+            CallKind::Chmod => Call::Chmod { dir, mode: member.mode },
         };
-        match (&member.kind, act.what) {
-            (MemberKind::Symlink(target), What::Symlink) => {
+        match (&member.kind, call.kind) {
+            (MemberKind::Symlink(target), CallKind::Symlink) => {
                 op.other.clear();
                 op.other.push(target);
             }
-            (MemberKind::Link(target), What::Link | What::StatTarget) => {
+            (MemberKind::Link(target), CallKind::Link | CallKind::StatTarget) => {
                 op.other.clear();
                 op.other.push(&member.path);
                 op.name.clear();
@@ -381,13 +382,13 @@ impl Extract<'_> {
         }
     }
 
-    /// The next call of a file, of which all succeed.
-    fn file(&mut self, op: &mut Op, act: Act) {
-        let member = self.work.member(act.member);
-        let (data, size) = self.work.data(act.member);
+    /// The next call of a file, all of which succeed.
+    fn file(&mut self, op: &mut Op, call: TarCall) {
+        let member = self.work.member(call.member);
+        let (data, size) = self.work.data(call.member);
         op.call = match self.step {
             Step::Open => {
-                self.name(op, act);
+                self.name(op, call);
                 op.compute = self.unpack;
                 self.done = 0;
                 self.step = if size > 0 { Step::Write } else { Step::Utimes };
@@ -423,7 +424,7 @@ impl Extract<'_> {
             }
             Step::Close => {
                 self.step = Step::Open;
-                self.act += 1;
+                self.call += 1;
                 Call::Close { file: FILE }
             }
         };
@@ -435,14 +436,14 @@ impl OpSource for Extract<'_> {
         op.expect = crate::op::Expect::Success;
         op.compute = Nanos(0);
         if self.stage != Stage::Script {
-            return self.around(op);
+            return self.folder_call(op);
         }
-        match self.work.script.acts.get(self.act).copied() {
-            None => return self.around(op),
-            Some(act) if act.what == What::File => self.file(op, act),
-            Some(act) => {
-                self.name(op, act);
-                self.single(op, act);
+        match self.work.script.calls.get(self.call).copied() {
+            None => return self.folder_call(op),
+            Some(call) if call.kind == CallKind::File => self.file(op, call),
+            Some(call) => {
+                self.name(op, call);
+                self.other_call(op, call);
             }
         }
         true

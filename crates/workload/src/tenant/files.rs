@@ -1,4 +1,4 @@
-//! Which files tenants and neighbour have, and how they are made.
+//! The files of tenants and neighbour, and the ops that create them.
 
 use fsdyno_record::Nanos;
 
@@ -16,10 +16,10 @@ pub(super) const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE }
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
 const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o644 };
 
-/// What tenants and neighbour do.
+/// The work of tenants and neighbour.
 #[derive(Debug)]
 pub struct Files {
-    /// How many tenants.
+    /// Number of tenants.
     pub tenants: u32,
     /// Files of each tenant.
     pub each: u64,
@@ -27,9 +27,9 @@ pub struct Files {
     pub size: u32,
     /// Rounds of each tenant in a phase.
     pub rounds: u64,
-    /// How long a tenant thinks before a round, on average.
+    /// Think time of a tenant before a round, on average.
     pub think: Nanos,
-    /// Whether new files are synced.
+    /// Calls fsync on new files.
     pub fsync: bool,
     /// Bytes that the neighbour writes.
     pub stream: u64,
@@ -37,7 +37,7 @@ pub struct Files {
     pub block: u64,
     /// Bytes that it has written when the tenants begin.
     pub lead: u64,
-    /// What all draws come from.
+    /// Seed of all draws.
     pub seed: u64,
     /// Names of the tenants' directories.
     pub directories: Numbered,
@@ -57,8 +57,8 @@ impl Files {
         Payload { id, offset: 0, length: self.size }
     }
 
-    /// What the neighbour's file holds from `offset` on, to the end of the block or of the file; none behind
-    /// that.
+    /// The content of the neighbour's file from `offset` on, to the end of the block or of the
+    /// file; none after that.
     pub fn streamed(&self, offset: u64) -> Option<Payload> {
         let left = self.stream.checked_sub(offset).filter(|left| *left > 0)?;
         let (block, within) = (offset / self.block, offset % self.block);
@@ -82,7 +82,7 @@ impl Files {
     }
 }
 
-/// What the next op of the filling is.
+/// The next op of the filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Mkdir,
@@ -94,7 +94,7 @@ enum Step {
     End,
 }
 
-/// Makes all directories and files.
+/// Creates all directories and files.
 pub struct Fill<'a> {
     files: &'a Files,
     tenant: u32,
@@ -103,7 +103,7 @@ pub struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// From the first tenant on.
+    /// Begins with the first tenant.
     pub fn new(files: &'a Files) -> Fill<'a> {
         Fill { files, tenant: 0, file: 0, step: Step::Mkdir }
     }

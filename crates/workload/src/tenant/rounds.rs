@@ -1,4 +1,4 @@
-//! What a tenant does round by round, and its neighbour meanwhile.
+//! The rounds of a tenant, and the stream of its neighbour.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::{SplitMix64, mix};
@@ -10,7 +10,7 @@ use crate::workload::OpSource;
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const APPEND: OpenFlags = OpenFlags { exclusive: true, append: true, ..WRITE };
 
-/// What the next op of a round is.
+/// The next op of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Stat,
@@ -26,8 +26,8 @@ enum Step {
 
 /// The rounds of one tenant in one phase.
 ///
-/// Before round `k` of all it ever does, its files are those numbered `k` to `k + each`: the round makes
-/// the next one and removes the oldest.
+/// Before the tenant's round `k`, counted over all phases, its files are those numbered `k` to `k +
+/// each`: the round makes the next one and removes the oldest.
 pub struct Rounds<'a> {
     files: &'a Files,
     tenant: u32,
@@ -35,24 +35,24 @@ pub struct Rounds<'a> {
     before: u64,
     /// Rounds of this phase that are done.
     done: u64,
-    /// What the first op waits for.
+    /// The progress that the first op waits for.
     first: After,
-    asked: bool,
+    finishing: bool,
     draws: SplitMix64,
     step: Step,
 }
 
 impl<'a> Rounds<'a> {
-    /// Alone, or `beside` the neighbour, which has the rank behind all tenants.
+    /// The rounds alone, or `beside` the neighbour, whose rank is after those of all tenants.
     pub fn new(files: &'a Files, tenant: u32, beside: bool) -> Rounds<'a> {
-        // Its open comes before its first write.
+        // The neighbour's open comes before its first write.
         let lead = 1 + files.lead.div_ceil(files.block);
         let (before, first) = match beside {
             true => (files.rounds, After { thread: files.tenants, ops: lead }),
             false => (0, After::default()),
         };
         let draws = SplitMix64::new(mix(files.seed ^ mix(before << 20 | u64::from(tenant))));
-        Rounds { files, tenant, before, done: 0, first, asked: false, draws, step: Step::Stat }
+        Rounds { files, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
     }
 
     /// Rounds of this tenant so far, in all phases.
@@ -64,7 +64,7 @@ impl<'a> Rounds<'a> {
         self.files.name(&mut op.name, self.tenant, Some(file));
     }
 
-    /// Names one of the files that there are.
+    /// Names one of the existing files, drawn evenly.
     fn any(&mut self, op: &mut Op) {
         let file = self.round() + self.draws.below(self.files.each);
         self.name(op, file);
@@ -77,7 +77,7 @@ impl OpSource for Rounds<'_> {
         (op.think, op.after) = (Nanos(0), After::default());
         let newest = self.round() + files.each;
         (op.call, self.step) = match self.step {
-            Step::Stat if self.asked || self.done == files.rounds => return false,
+            Step::Stat if self.finishing || self.done == files.rounds => return false,
             Step::Stat => {
                 op.think = Nanos(self.draws.below(2 * files.think.0 + 1));
                 op.after = std::mem::take(&mut self.first);
@@ -111,7 +111,7 @@ impl OpSource for Rounds<'_> {
     }
 
     fn finish(&mut self) {
-        self.asked = true;
+        self.finishing = true;
     }
 
     fn done(&self) -> u64 {
@@ -119,7 +119,7 @@ impl OpSource for Rounds<'_> {
     }
 }
 
-/// What the next op of the neighbour is.
+/// The next op of the neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StreamStep {
     Open,
@@ -136,7 +136,7 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// From the beginning of its file on.
+    /// Begins at the start of its file.
     pub fn new(files: &'a Files) -> Stream<'a> {
         Stream { files, at: 0, step: StreamStep::Open }
     }
@@ -164,7 +164,7 @@ impl OpSource for Stream<'_> {
         true
     }
 
-    /// Writes.
+    /// Number of writes.
     fn done(&self) -> u64 {
         self.at.div_ceil(self.files.block)
     }

@@ -1,20 +1,20 @@
-//! What tenants and neighbour leave.
+//! The tree that tenants and neighbour leave.
 
 use crate::op::Payload;
 use crate::tenant::files::{Files, STREAM};
 use crate::workload::{Expected, Tree};
 
-/// After so many rounds of each tenant.
-pub struct Left<'a> {
-    /// What they do.
+/// The tree after a number of rounds of each tenant.
+pub struct TenantTree<'a> {
+    /// The files and the work.
     pub files: &'a Files,
     /// Rounds of each tenant so far.
     pub rounds: Vec<u64>,
-    /// Whether the neighbour has written its file.
+    /// The neighbour has written its file.
     pub streamed: bool,
 }
 
-impl Tree for Left<'_> {
+impl Tree for TenantTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let files = self.files;
         if path == STREAM {
@@ -25,8 +25,8 @@ impl Tree for Left<'_> {
         let rounds = *self.rounds.get(usize::try_from(tenant).ok()?)?;
         let Some(name) = parts.next() else { return Some(Expected::DIRECTORY) };
         let file = files.names.read(name)?;
-        let there = (rounds..rounds + files.each).contains(&file) && parts.next().is_none();
-        there.then(|| Expected::file(files.payload(tenant as u32, file)))
+        let exists = (rounds..rounds + files.each).contains(&file) && parts.next().is_none();
+        exists.then(|| Expected::file(files.payload(tenant as u32, file)))
     }
 
     fn files(&self) -> u64 {

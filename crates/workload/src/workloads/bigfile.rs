@@ -2,8 +2,8 @@
 
 use fsdyno_record::{Bytes, OpKind};
 
+use crate::bigfile::layout::{Layout, NAME, RANDOM, REWRITTEN, WRITTEN};
 use crate::bigfile::ops::{Reserve, Seek, Sweep};
-use crate::bigfile::places::{NAME, Places, REWRITTEN, SOUGHT, WRITTEN};
 use crate::contents::LONGEST_SLICE;
 use crate::op::Payload;
 use crate::params::{Domain, Param, ParamError, Values};
@@ -18,40 +18,40 @@ use crate::workloads::Kind;
 /// The row of the table.
 pub const KIND: Kind = Kind {
     name: "bigfile",
-    about: "Write a file larger than memory, read and write in it at random, delete it.",
-    source: "what readers of linuxinsight asked for in 2006: random reads and writes above 4 GB, \
-             space reserved beforehand, the time to delete 2 TB",
+    about: "Write a file larger than memory, read and write it at random, delete it.",
+    source: "readers of linuxinsight, 2006: random reads and writes above 4 GB, preallocated space, \
+             the time to delete 2 TB",
     params: PARAMS,
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Big::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-Readers of 2006 asked for random reads and random writes in a file above 4 GB, as a database does them; for \
-space that is reserved beforehand; for the raw device beside it; and told that deleting 2 TB takes half \
-an hour on ext2 [PUB]. The rest is ours [OWN].
+Readers of 2006 requested random reads and random writes in a file above 4 GB, as a database does them, \
+preallocated space, and the raw device for comparison; one reported that deleting 2 TB takes half an hour \
+on ext2 [PUB]. The rest is ours [OWN].
 
 Phases: preallocate (with preallocate=yes: open O_CREAT|O_EXCL, fallocate of the whole file, close); write \
 (open, writes of `block` from the beginning to the end, close); rewrite (with rewrite=yes: the same \
-once more over what is there, with other bytes); random-read and random-write (open, pread or pwrite of `unit` \
-at whole multiples of it, close); delete (unlink). Places come by a permutation: none comes twice before \
-all came once; what is left behind the last whole unit is not touched. With `--threads` the random \
+once more in place, with other bytes); random-read and random-write (open, pread or pwrite of `unit` \
+at whole multiples of it, close); delete (unlink). Offsets follow a permutation: none repeats before \
+all were used; a rest after the last whole unit is not touched. With `--threads` the random \
 phases are shared among threads, each with a descriptor of its own. Nothing is synced but by `fsync`.
 
-built=offline: the file is made before the first phase, in no figure, and its only phase is delete. It \
-is made by fallocate, and where the file system has none by writing zeros, which the lab's disk does not \
-store; a note of the record says which, and how much space is in use then. Extents that were reserved are freed as \
-written ones are, but there are fewer of them than in a file that grew slowly, and a file of zeros lies \
-as if written at once. The time is then that of the unlink: what is freed after its return is \
-in the synced time, or, where the file system does it later still, in neither.
+built=offline: the file is created before the first phase, in no figure, and its only phase is delete. It \
+is created by fallocate or, if the file system lacks it, by writing zeros, which the lab's disk does not \
+store; a note of the record says which, and how much space is in use then. Reserved extents are freed as \
+written ones are, but there are fewer of them than in a file that grew slowly, and a file of zeros is laid \
+out as if written at once. The time is then that of the unlink: what is freed after its return is \
+in the synced time, or, if the file system frees it even later, in neither.
 
 Contents are random bytes unless `zeros` makes a part of each 4 KiB zeros. Choose a size above the \
 memory of the trial (`--ram`, `--cacheable`): the default is above 4 GB, and above the lab's usual \
-1 GiB. Random reads of a file that memory holds are not of the disk.
+1 GiB. Random reads of a file that fits in memory do not reach the disk.
 
-With --fs raw the device stands for the file: then delete does nothing, and there is nothing to \
+With --fs raw the device takes the place of the file: then delete does nothing, and there is nothing to \
 reserve. With gap=none a phase that writes is verified (through the caches) before the next begins.";
 
 const PARAMS: &[Param] = &[
@@ -66,21 +66,21 @@ const PARAMS: &[Param] = &[
         name: "built",
         default: "timed",
         domain: Domain::Choice(&["timed", "offline"]),
-        about: "Whether the file is written in timed phases, or made beforehand and only deleted.",
+        about: "Write the file in timed phases, or create it before the first phase and only delete it.",
         source: "[OWN]",
     },
     Param {
         name: "preallocate",
         default: "no",
         domain: Domain::YesNo,
-        about: "Whether space is reserved with fallocate before the file is written.",
-        source: "[PUB] asked for as pre-extension",
+        about: "Reserve space with fallocate before the file is written.",
+        source: "[PUB] requested as pre-extension",
     },
     Param {
         name: "rewrite",
         default: "no",
         domain: Domain::YesNo,
-        about: "Whether the file is written once more in place.",
+        about: "Write the file once more in place.",
         source: "[OWN]",
     },
     Param {
@@ -101,36 +101,36 @@ const PARAMS: &[Param] = &[
         name: "reads",
         default: "10000",
         domain: Domain::Whole { min: 0, max: 1_000_000_000 },
-        about: "How many random reads; 0 skips their phase.",
+        about: "Number of random reads; 0 skips their phase.",
         source: "[OWN]",
     },
     Param {
         name: "writes",
         default: "10000",
         domain: Domain::Whole { min: 0, max: 1_000_000_000 },
-        about: "How many random writes; 0 skips their phase.",
+        about: "Number of random writes; 0 skips their phase.",
         source: "[OWN]",
     },
     Param {
         name: "fsync",
         default: "0",
         domain: Domain::Whole { min: 0, max: 1_000_000_000 },
-        about: "After how many random writes of a thread an fsync follows; 0 is never.",
+        about: "Number of random writes of a thread between two fsyncs; 0 is no fsync.",
         source: "[OWN]",
     },
     Param {
         name: "zeros",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100 },
-        about: "How many percent of each 4 KiB are zeros: 0 cannot be compressed, 100 are zeros only.",
+        about: "Percentage of each 4 KiB that is zeros: 0 cannot be compressed, 100 is zeros only.",
         source: "[OWN]",
     },
     Param {
         name: "gap",
         default: "remount",
         domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
-        about: "What lies before each phase; before the first only with built=offline.",
-        source: "[OWN] so that what is read comes from the disk",
+        about: "The step before each phase; before the first only with built=offline.",
+        source: "[OWN] so that reads come from the disk",
     },
 ];
 
@@ -160,7 +160,7 @@ impl Phase {
 /// The file, with its parameters bound.
 #[derive(Debug)]
 struct Big {
-    places: Places,
+    layout: Layout,
     zeros: u64,
     gap: GapKind,
     phases: Vec<Phase>,
@@ -174,14 +174,14 @@ impl Big {
         let (preallocate, rewrite) = (values.yes("preallocate"), values.yes("rewrite"));
         if offline && (preallocate || rewrite) {
             return Err(ParamError::Conflict(
-                "preallocate=yes and rewrite=yes are phases, and built=offline has only that of the \
+                "preallocate=yes and rewrite=yes are phases, but with built=offline the only phase is the \
                  deletion; leave them out, or use built=timed"
                     .to_string(),
             ));
         }
         if !offline && size < unit && (reads > 0 || writes > 0) {
             return Err(ParamError::Conflict(format!(
-                "size={size} is less than unit={unit}, so that there is no place for random reads and \
+                "size={size} is less than unit={unit}, which leaves no offset for random reads and \
                  writes; use a larger size, or reads=0 and writes=0"
             )));
         }
@@ -192,10 +192,10 @@ impl Big {
             (Phase::RandomRead, reads > 0),
             (Phase::RandomWrite, writes > 0),
         ];
-        let phases = timed.into_iter().filter(|(_, there)| *there && !offline);
+        let phases = timed.into_iter().filter(|(_, enabled)| *enabled && !offline);
         let units = size / unit;
         Ok(Big {
-            places: Places {
+            layout: Layout {
                 size,
                 block: values.whole("block"),
                 unit,
@@ -217,7 +217,7 @@ impl Workload for Big {
     fn phases(&self) -> Vec<PhaseSpec> {
         let spec = |(at, phase): (usize, &Phase)| PhaseSpec {
             name: phase.name(),
-            gap: if at == 0 && !self.places.offline { GapKind::None } else { self.gap },
+            gap: if at == 0 && !self.layout.offline { GapKind::None } else { self.gap },
             verify: *phase != Phase::RandomRead,
             threads: match phase {
                 Phase::RandomRead | Phase::RandomWrite => Threads::Any,
@@ -229,16 +229,16 @@ impl Workload for Big {
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let first = share.rank == 0;
-        let places = &self.places;
+        let layout = &self.layout;
         match self.phases.get(phase) {
-            Some(Phase::Preallocate) if first => Box::new(Reserve::new(places)),
+            Some(Phase::Preallocate) if first => Box::new(Reserve::new(layout)),
             Some(Phase::Write) if first => {
                 let new = !self.phases.contains(&Phase::Preallocate);
-                Box::new(Sweep::new(places, WRITTEN, new))
+                Box::new(Sweep::new(layout, WRITTEN, new))
             }
-            Some(Phase::Rewrite) if first => Box::new(Sweep::new(places, REWRITTEN, false)),
-            Some(Phase::RandomRead) => Box::new(Seek::new(places, true, share)),
-            Some(Phase::RandomWrite) => Box::new(Seek::new(places, false, share)),
+            Some(Phase::Rewrite) if first => Box::new(Sweep::new(layout, REWRITTEN, false)),
+            Some(Phase::RandomRead) => Box::new(Seek::new(layout, true, share)),
+            Some(Phase::RandomWrite) => Box::new(Seek::new(layout, false, share)),
             Some(Phase::Delete) if first => Box::new(Unlink::of(NAME)),
             _ => Box::new(NoOps),
         }
@@ -247,24 +247,24 @@ impl Workload for Big {
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
         use OpKind::{Close, Create, Fallocate, Fsync, Open, Read, Unlink, Write};
         let threads = u64::from(ranks);
-        let fsyncs: u64 = (0..ranks).map(|rank| self.places.fsyncs(Share { rank, ranks })).sum();
+        let fsyncs: u64 = (0..ranks).map(|rank| self.layout.fsyncs(Share { rank, ranks })).sum();
         let mut counts = match self.phases.get(phase) {
             None => OpCounts::new(),
             Some(Phase::Preallocate) => OpCounts::from([(Create, 1), (Fallocate, 1), (Close, 1)]),
             Some(Phase::Write) => {
-                let there = self.phases.contains(&Phase::Preallocate);
-                let open = if there { Open } else { Create };
-                OpCounts::from([(open, 1), (Write, self.places.blocks()), (Close, 1)])
+                let exists = self.phases.contains(&Phase::Preallocate);
+                let open = if exists { Open } else { Create };
+                OpCounts::from([(open, 1), (Write, self.layout.blocks()), (Close, 1)])
             }
             Some(Phase::Rewrite) => {
-                OpCounts::from([(Open, 1), (Write, self.places.blocks()), (Close, 1)])
+                OpCounts::from([(Open, 1), (Write, self.layout.blocks()), (Close, 1)])
             }
             Some(Phase::RandomRead) => {
-                OpCounts::from([(Open, threads), (Read, self.places.reads), (Close, threads)])
+                OpCounts::from([(Open, threads), (Read, self.layout.reads), (Close, threads)])
             }
             Some(Phase::RandomWrite) => OpCounts::from([
                 (Open, threads),
-                (Write, self.places.writes),
+                (Write, self.layout.writes),
                 (Fsync, fsyncs),
                 (Close, threads),
             ]),
@@ -275,7 +275,7 @@ impl Workload for Big {
     }
 
     fn idle_params(&self) -> &'static [&'static str] {
-        match self.places.offline {
+        match self.layout.offline {
             true => &["block", "unit", "reads", "writes", "fsync", "zeros"],
             false => &[],
         }
@@ -283,14 +283,14 @@ impl Workload for Big {
 
     fn books(&self, phase: usize) -> Books {
         match self.phases.get(phase) {
-            Some(Phase::Write | Phase::Rewrite) => Books::from([("bytes", self.places.size)]),
+            Some(Phase::Write | Phase::Rewrite) => Books::from([("bytes", self.layout.size)]),
             Some(Phase::RandomRead) => Books::from([
-                ("reads", self.places.reads),
-                ("bytes", self.places.reads * self.places.unit),
+                ("reads", self.layout.reads),
+                ("bytes", self.layout.reads * self.layout.unit),
             ]),
             Some(Phase::RandomWrite) => Books::from([
-                ("writes", self.places.writes),
-                ("bytes", self.places.writes * self.places.unit),
+                ("writes", self.layout.writes),
+                ("bytes", self.layout.writes * self.layout.unit),
             ]),
             _ => Books::new(),
         }
@@ -305,26 +305,27 @@ impl Workload for Big {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        let mut left = Left { work: self, holds: Holds::Nothing, sought: false };
+        let mut tree =
+            FileTree { work: self, contents: FileContents::Nothing, randomly_written: false };
         for phase in self.phases.iter().take(phase + 1) {
             match phase {
-                Phase::Preallocate => left.holds = Holds::Zeros,
-                Phase::Write => left.holds = Holds::Version(WRITTEN),
-                Phase::Rewrite => left.holds = Holds::Version(REWRITTEN),
+                Phase::Preallocate => tree.contents = FileContents::Zeros,
+                Phase::Write => tree.contents = FileContents::Version(WRITTEN),
+                Phase::Rewrite => tree.contents = FileContents::Version(REWRITTEN),
                 Phase::RandomRead => {}
-                Phase::RandomWrite => left.sought = true,
-                Phase::Delete => left.holds = Holds::Nothing,
+                Phase::RandomWrite => tree.randomly_written = true,
+                Phase::Delete => tree.contents = FileContents::Nothing,
             }
         }
-        Box::new(left)
+        Box::new(tree)
     }
 
     fn needs(&self) -> Needs {
-        Needs { bytes: Bytes(self.places.size), inodes: 1, longest_name: NAME.len() }
+        Needs { bytes: Bytes(self.layout.size), inodes: 1, longest_name: NAME.len() }
     }
 
     fn stored(&self) -> Bytes {
-        Bytes(if self.places.offline || self.zeros == 100 { 0 } else { self.places.size })
+        Bytes(if self.layout.offline || self.zeros == 100 { 0 } else { self.layout.size })
     }
 
     fn zeros(&self) -> u64 {
@@ -332,44 +333,48 @@ impl Workload for Big {
     }
 
     fn beforehand(&self) -> Option<Beforehand<'_>> {
-        self.places.offline.then(|| Beforehand {
-            ops: Box::new(Reserve::new(&self.places)),
-            tree: Box::new(Left { work: self, holds: Holds::Anything, sought: false }),
+        self.layout.offline.then(|| Beforehand {
+            ops: Box::new(Reserve::new(&self.layout)),
+            tree: Box::new(FileTree {
+                work: self,
+                contents: FileContents::Anything,
+                randomly_written: false,
+            }),
         })
     }
 }
 
-/// What the file holds.
+/// The contents of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
-    /// There is no file.
+enum FileContents {
+    /// No file.
     Nothing,
     Zeros,
     Version(u64),
-    /// Only its size is looked at: what reads zeros without having them takes hours to read.
+    /// Only the size is verified: reading holes back takes hours.
     Anything,
 }
 
-/// What a phase leaves.
-struct Left<'a> {
+/// The file after a phase.
+struct FileTree<'a> {
     work: &'a Big,
-    holds: Holds,
-    sought: bool,
+    contents: FileContents,
+    randomly_written: bool,
 }
 
-impl Tree for Left<'_> {
+impl Tree for FileTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let size = self.work.places.size;
-        match self.holds {
+        let size = self.work.layout.size;
+        match self.contents {
             _ if path != NAME => None,
-            Holds::Nothing => None,
-            Holds::Anything => Some(Expected::new(ExpectedKind::Sized(size))),
-            Holds::Zeros | Holds::Version(_) => Some(Expected::pieces(size)),
+            FileContents::Nothing => None,
+            FileContents::Anything => Some(Expected::new(ExpectedKind::Sized(size))),
+            FileContents::Zeros | FileContents::Version(_) => Some(Expected::pieces(size)),
         }
     }
 
     fn files(&self) -> u64 {
-        u64::from(self.holds != Holds::Nothing)
+        u64::from(self.contents != FileContents::Nothing)
     }
 
     fn directories(&self) -> u64 {
@@ -377,18 +382,20 @@ impl Tree for Left<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        let places = &self.work.places;
-        let left = places.size.checked_sub(offset).filter(|left| *left > 0 && path == NAME)?;
-        match self.holds {
-            Holds::Nothing | Holds::Anything => None,
-            Holds::Zeros => Some(Payload::zeros(offset, left.min(1 << 30) as u32)),
-            Holds::Version(_) if self.sought && places.is_sought(offset) => {
-                Some(places.payload(SOUGHT, places.unit, offset))
+        let layout = &self.work.layout;
+        let left = layout.size.checked_sub(offset).filter(|left| *left > 0 && path == NAME)?;
+        match self.contents {
+            FileContents::Nothing | FileContents::Anything => None,
+            FileContents::Zeros => Some(Payload::zeros(offset, left.min(1 << 30) as u32)),
+            FileContents::Version(_)
+                if self.randomly_written && layout.is_randomly_written(offset) =>
+            {
+                Some(layout.payload(RANDOM, layout.unit, offset))
             }
-            Holds::Version(version) => {
-                let mut piece = places.payload(version, places.block, offset);
-                if self.sought {
-                    let to_next = places.unit - offset % places.unit;
+            FileContents::Version(version) => {
+                let mut piece = layout.payload(version, layout.block, offset);
+                if self.randomly_written {
+                    let to_next = layout.unit - offset % layout.unit;
                     piece.length = u64::from(piece.length).min(to_next) as u32;
                 }
                 Some(piece)

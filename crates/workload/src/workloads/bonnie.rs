@@ -1,4 +1,4 @@
-//! bonnie: one large file written, rewritten, read and sought in, then many small files, as Tim
+//! bonnie: one large file written, rewritten and read sequentially and at random, then many small files, as Tim
 //! Bray's Bonnie of 1996 and Russell Coker's bonnie++ do it.
 
 use fsdyno_record::{Bytes, OpKind, seed};
@@ -26,51 +26,51 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Bonnie::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 Order: program=bonnie++ is char-write, char-unlink, block-write, rewrite, char-read, block-read, \
 seeks, unlink, then create, stat and delete of many files, once with names in sequence and once \
 random [SRC, RUN: bonnie++ 2.00a under strace]. program=bonnie is char-write, rewrite, char-unlink, \
 block-write, char-read, block-read, seeks, unlink [SRC].
 
-What is timed: the originals stop no clock for the two unlinks of the large file; here they are \
+Times: the originals stop no clock for the two unlinks of the large file; here they are \
 phases of their own [OWN]. The originals make the directories before the clock of `create` starts; \
-here those calls are in the phase, and the report in the original's form takes their time off. \
+here those calls are in the phase, and the report in the original's format subtracts their time. \
 bonnie++ ends each pass and each seeker with fsync(2), inside the time, and `create` and `delete` \
 with sync(2) [SRC, RUN], here syncfs(2) of the trial's file system. Bonnie of 1996 never syncs [SRC]: \
-what is still dirty is not in its time, so it can write faster than the disk.
+its time excludes data that is still dirty, so it can write faster than the disk.
 
 Characters: bonnie++ writes and reads them one by one with write(2) and read(2) [RUN]. Bonnie uses \
 putc and getc, which reach the kernel as calls of 4096 bytes [MEM: st_blksize]; the processor time of \
 stdio is `char-time` a byte.
 
-Seeks: tickets lie in a pipe, and the originals' processes race for them [SRC]. Here they are dealt: \
+Seeks: the originals' processes race for tickets in a pipe [SRC]. Here the tickets are dealt: \
 each round of tickets to the seekers in turn, each round beginning with the next one [DER], because a \
-race cannot be repeated. Which chunks are drawn is not the originals' random() [OWN]; those that are \
-written back come by a permutation, so that what they hold can be verified. bonnie++ writes every \
+race cannot be repeated. The chunks are not drawn with the originals' random() [OWN]; those that are \
+written back follow a permutation, so that their contents can be verified. bonnie++ writes every \
 tenth ticket back, Bonnie every tenth of each process, the first included [SRC]. lseek(2) and \
 read(2) are one pread(2) here, lseek(2) and write(2) one pwrite(2).
 
 Files: names, flags, modes, links to the first file, subdirectories and the order of calls are as \
-observed [RUN]. In the sequence part names are asked for and removed as the directory is read; in the \
-random part in a random order, another one for each of the two, and other draws than the original's. Left out: chdir(2); names are \
+observed [RUN]. The sequential part stats and removes names as the directory is read; the random part \
+in a random order, another one for each of the two, and not the original's draws. Omitted: chdir(2); names are \
 resolved below an open directory instead. stat here does not follow symbolic links, the original's \
 does. Reading a file in `stat-seq` takes one more read(2), which finds the end, and there empty files \
 are opened too. Files are spread evenly over subdirectories [DER]; 2.00a was seen to put one more \
 into the first of two [RUN].
 
 Data: the originals write zeros, one int or byte of each chunk counted up [SRC], which flatters file \
-systems that compress. Here data are random unless `data=zeros`; then they are zeros throughout, and a \
-stale chunk cannot be told from a new one. A rewritten chunk is new as a whole.
+systems that compress. Here data are random unless `data=zeros`; then they are all zeros, and a \
+stale chunk cannot be distinguished from a new one. A rewritten chunk is new as a whole.
 
 File size: the originals take at least twice the RAM [SRC], because otherwise reads and seeks measure \
-the page cache. A plan must not depend on the machine, so the default is their least, 300 MiB: set \
-file-size to twice the RAM of the trial, or ask for gap=remount.
+the page cache. A plan must not depend on the machine, so the default is their minimum, 300 MiB: set \
+file-size to twice the RAM of the trial, or use gap=remount.
 
 Verification: with gap=none reading everything back between two phases would fill the cache for the \
 second, so the file is verified only before it is unlinked and the names before they are removed; \
 with gap=remount after every phase that writes. With gap=none the phase before is still synced for its \
-times, and verified (from the caches) where it is, before the next begins; gap=back-to-back is what the \
+times, and verified (from the caches) at these points, before the next begins; gap=back-to-back is what the \
 originals did, and only the last phase is verified.";
 
 const PARAMS: &[Param] = &[
@@ -78,8 +78,8 @@ const PARAMS: &[Param] = &[
         name: "program",
         default: "bonnie++",
         domain: Domain::Choice(&["bonnie++", "bonnie"]),
-        about: "Which program's phases, order and defaults: bonnie++ 2.00a, or Bonnie of 1996.",
-        source: "[OWN] linuxinsight-2006 used Bonnie and was asked for bonnie++",
+        about: "The program whose phases, order and defaults are used: bonnie++ 2.00a, or Bonnie of 1996.",
+        source: "[OWN] linuxinsight-2006 used Bonnie; its readers requested bonnie++",
     },
     Param {
         name: "file-size",
@@ -116,21 +116,21 @@ const PARAMS: &[Param] = &[
         name: "seeks",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 0, max: 1_000_000_000 }),
-        about: "How many seeks; 0 skips them; auto is 8192 of bonnie++, 4000 of Bonnie.",
+        about: "Number of seeks; 0 skips them; auto is 8192 of bonnie++, 4000 of Bonnie.",
         source: "[SRC] both",
     },
     Param {
         name: "seekers",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 256 }),
-        about: "How many seek at once; auto is 5 of bonnie++, 3 of Bonnie.",
+        about: "Number of concurrent seekers; auto is 5 of bonnie++, 3 of Bonnie.",
         source: "[SRC] both",
     },
     Param {
         name: "files",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 0, max: 100_000 }),
-        about: "How many times 1024 files (-n); 0 skips their phases; auto is 16 of bonnie++, 0 of \
+        about: "Number of files in units of 1024 (-n); 0 skips their phases; auto is 16 of bonnie++, 0 of \
                 Bonnie, which has no such test.",
         source: "[SRC] 16",
     },
@@ -159,7 +159,7 @@ const PARAMS: &[Param] = &[
         name: "dirs",
         default: "0",
         domain: Domain::Whole { min: 0, max: 60_000 },
-        about: "How many subdirectories hold the files evenly; 0 and 1 are none.",
+        about: "Number of subdirectories with equal shares of the files; 0 and 1 are none.",
         source: "[SRC] none; [RUN] 1 is none too",
     },
     Param {
@@ -174,7 +174,7 @@ const PARAMS: &[Param] = &[
         name: "end-sync",
         default: "auto",
         domain: Domain::Or("auto", &Domain::YesNo),
-        about: "Whether passes and seekers end with fsync and creations and removals with syncfs, in \
+        about: "End passes and seekers with fsync and creations and removals with syncfs, in \
                 their time; auto is yes of bonnie++, no of Bonnie.",
         source: "[SRC, RUN] both",
     },
@@ -182,30 +182,30 @@ const PARAMS: &[Param] = &[
         name: "data",
         default: "random",
         domain: Domain::Choice(&["random", "zeros"]),
-        about: "What the files hold.",
+        about: "The contents of the files.",
         source: "[OWN] random; the originals write nearly all zeros [SRC]",
     },
     Param {
         name: "gap",
         default: "none",
         domain: Domain::Choice(&["none", "back-to-back", "remount"]),
-        about: "What lies between phases.",
+        about: "The step between phases.",
         source: "[SRC] the originals do nothing there",
     },
 ];
 
-/// The large file's name, and that of the directory of files after it; the originals put their
-/// process id where the 1 is.
+/// The name of the large file and of the directory of files after it; the originals have their
+/// process id in place of the 1.
 const NAME: &[u8] = b"Bonnie.1";
-/// What one unit of `files` is.
+/// Files of one unit of `files`.
 const FILES_UNIT: u64 = 1024;
-/// The most units of hard links: all are links to one file, of which ext4 takes 65,000.
+/// The most units of hard links: all are links to one file, and ext4 allows 65,000.
 const MOST_LINKED: u64 = 63;
-/// Bytes that bonnie++ handles one by one unless it is told otherwise.
+/// Bytes that bonnie++ transfers one by one by default.
 const CHARS: u64 = 3 << 20;
-/// What a call of stdio's is.
+/// Bytes of a call of stdio's.
 const STDIO_BUFFER: u32 = 4096;
-/// With sync=b each directory is held open, and 1024 descriptors are what a process usually may.
+/// With sync=b each directory is held open, and a process may usually open 1024 descriptors.
 const MOST_SYNCED_DIRECTORIES: u64 = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,11 +213,11 @@ enum Phase {
     Pass(&'static str, Pass),
     Seeks,
     Unlink(&'static str),
-    Files(&'static str, Task, Names),
+    Files(&'static str, Task, NameOrder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
+enum NameOrder {
     Sequence,
     Random,
 }
@@ -232,9 +232,9 @@ struct Bonnie {
     phases: Vec<Phase>,
 }
 
-/// The parameters that the two programs differ in, settled.
+/// The parameters that the two programs differ in, resolved.
 #[derive(Debug)]
-struct Settled {
+struct Resolved {
     plus: bool,
     file_size: u64,
     chunk: u64,
@@ -245,14 +245,14 @@ struct Settled {
     end_sync: bool,
 }
 
-impl Settled {
-    fn new(values: &Values) -> Settled {
+impl Resolved {
+    fn new(values: &Values) -> Resolved {
         let plus = values.text("program") == "bonnie++";
         let of = |key: &str, ours: u64, bray: u64| {
             values.number(key).unwrap_or(if plus { ours } else { bray })
         };
         let file_size = values.whole("file-size");
-        Settled {
+        Resolved {
             plus,
             file_size,
             chunk: of("chunk", 8192, 16384),
@@ -267,18 +267,18 @@ impl Settled {
         }
     }
 
-    /// What contradicts what, in a line.
+    /// Reports the first contradiction between parameters in one line.
     fn check(&self, values: &Values) -> Result<(), ParamError> {
-        let Settled { plus, file_size, chunk, chars, files, .. } = *self;
+        let Resolved { plus, file_size, chunk, chars, files, .. } = *self;
         let dirs = values.whole("dirs");
         let kind = values.text("files-max");
         let (min, max) = (values.whole("files-min"), values.whole("files-max"));
         let makes = plus && files > 0;
         let wrong = if !chunk.is_power_of_two() {
-            format!("chunk={chunk} is no power of two; use {}", chunk.next_power_of_two())
+            format!("chunk={chunk} is not a power of two; use {}", chunk.next_power_of_two())
         } else if file_size % chunk != 0 {
             let right = file_size.next_multiple_of(chunk);
-            format!("file-size={file_size} is no whole number of chunks of {chunk}; use {right}")
+            format!("file-size={file_size} is not a multiple of chunk={chunk}; use {right}")
         } else if chars > file_size {
             format!("char={chars} is more than file-size={file_size}; use char={file_size} or less")
         } else if !plus && file_size == 0 {
@@ -305,7 +305,7 @@ impl Settled {
             )
         } else if makes && dirs > files * FILES_UNIT {
             let most = files * FILES_UNIT;
-            format!("dirs={dirs} is more than there are files; use dirs={most} or fewer")
+            format!("dirs={dirs} is more than the number of files; use dirs={most} or fewer")
         } else if makes && values.text("sync") == "b" && dirs > MOST_SYNCED_DIRECTORIES {
             format!(
                 "sync=b holds each of dirs={dirs} open; use dirs={MOST_SYNCED_DIRECTORIES} or fewer"
@@ -344,12 +344,12 @@ impl Settled {
         }
         if self.files > 0 {
             phases.extend([
-                Phase::Files("create-seq", Task::Create, Names::Sequence),
-                Phase::Files("stat-seq", Task::StatEach, Names::Sequence),
-                Phase::Files("delete-seq", Task::DeleteEach, Names::Sequence),
-                Phase::Files("create-random", Task::Create, Names::Random),
-                Phase::Files("stat-random", Task::StatRandom, Names::Random),
-                Phase::Files("delete-random", Task::DeleteRandom, Names::Random),
+                Phase::Files("create-seq", Task::Create, NameOrder::Sequence),
+                Phase::Files("stat-seq", Task::StatEach, NameOrder::Sequence),
+                Phase::Files("delete-seq", Task::DeleteEach, NameOrder::Sequence),
+                Phase::Files("create-random", Task::Create, NameOrder::Random),
+                Phase::Files("stat-random", Task::StatRandom, NameOrder::Random),
+                Phase::Files("delete-random", Task::DeleteRandom, NameOrder::Random),
             ]);
         }
         phases
@@ -358,13 +358,13 @@ impl Settled {
 
 impl Bonnie {
     fn new(values: &Values, seed: u64) -> Result<Bonnie, ParamError> {
-        let settled = Settled::new(values);
-        settled.check(values)?;
+        let resolved = Resolved::new(values);
+        resolved.check(values)?;
         let (zeros, fsync) = (values.text("data") == "zeros", values.text("sync") == "b");
-        let rule = if settled.plus { UpdateRule::TenthOfAll } else { UpdateRule::TenthOfEach };
-        let chunks = settled.file_size / settled.chunk;
-        let seekers = settled.seekers as u32;
-        let mut seeks = Seeks::new(settled.seeks, seekers, rule, chunks, seed);
+        let rule = if resolved.plus { UpdateRule::TenthOfAll } else { UpdateRule::TenthOfEach };
+        let chunks = resolved.file_size / resolved.chunk;
+        let seekers = resolved.seekers as u32;
+        let mut seeks = Seeks::new(resolved.seeks, seekers, rule, chunks, seed);
         seeks.fsync = fsync;
         let kind = match values.text("files-max") {
             "link" => FileKind::Link,
@@ -374,61 +374,61 @@ impl Bonnie {
             }
         };
         let set = |letters_first: bool, name: &str| {
-            let (files, dirs) = (settled.files * FILES_UNIT, values.whole("dirs"));
+            let (files, dirs) = (resolved.files * FILES_UNIT, values.whole("dirs"));
             let seed = seed::stream(seed, name).draw();
             let mut set = FileSet::new(NAME, files, dirs, kind, letters_first, seed);
             set.chunk = values.whole("files-chunk") as u32;
-            (set.zeros, set.fsync, set.end_sync) = (zeros, fsync, settled.end_sync);
+            (set.zeros, set.fsync, set.end_sync) = (zeros, fsync, resolved.end_sync);
             set
         };
         Ok(Bonnie {
             sequence: set(false, "sequence"),
             random: set(true, "random"),
             gap: GapKind::named(values.text("gap")),
-            phases: settled.phases(values.whole("char-time")),
+            phases: resolved.phases(values.whole("char-time")),
             file: BigFile {
                 name: NAME,
-                size: settled.file_size,
-                chunk: settled.chunk as u32,
+                size: resolved.file_size,
+                chunk: resolved.chunk as u32,
                 zeros,
-                end_sync: settled.end_sync,
+                end_sync: resolved.end_sync,
                 seeks,
             },
         })
     }
 
-    fn set(&self, names: Names) -> &FileSet {
+    fn set(&self, names: NameOrder) -> &FileSet {
         match names {
-            Names::Sequence => &self.sequence,
-            Names::Random => &self.random,
+            NameOrder::Sequence => &self.sequence,
+            NameOrder::Random => &self.random,
         }
     }
 
-    /// What is there after a phase.
-    fn left(&self, phase: usize) -> Left<'_> {
-        let mut left = Left { work: self, file: None, set: None };
+    /// The file and the set after a phase.
+    fn tree_of(&self, phase: usize) -> BonnieTree<'_> {
+        let mut tree = BonnieTree { work: self, file: None, set: None };
         for phase in self.phases.iter().take(phase + 1) {
             match *phase {
                 Phase::Pass(_, Pass { kind: PassKind::Write(writer), bytes: size, .. }) => {
-                    left.file = Some(State { writer, size, sought: false });
+                    tree.file = Some(State { writer, size, seeks_done: false });
                 }
                 Phase::Pass(_, Pass { kind: PassKind::Rewrite, bytes: size, .. }) => {
-                    left.file = Some(State { writer: Writer::Rewrite, size, sought: false });
+                    tree.file = Some(State { writer: Writer::Rewrite, size, seeks_done: false });
                 }
                 Phase::Pass(..) => {}
                 Phase::Seeks => {
-                    left.file = left.file.map(|file| State { sought: true, ..file });
+                    tree.file = tree.file.map(|file| State { seeks_done: true, ..file });
                 }
-                Phase::Unlink(_) => left.file = None,
-                Phase::Files(_, Task::Create, names) => left.set = Some(self.set(names)),
-                Phase::Files(_, Task::DeleteEach | Task::DeleteRandom, _) => left.set = None,
+                Phase::Unlink(_) => tree.file = None,
+                Phase::Files(_, Task::Create, names) => tree.set = Some(self.set(names)),
+                Phase::Files(_, Task::DeleteEach | Task::DeleteRandom, _) => tree.set = None,
                 Phase::Files(..) => {}
             }
         }
-        left
+        tree
     }
 
-    /// Whether the tree is verified after a phase; see the last paragraph of [`DOC`].
+    /// Returns true if the tree is verified after a phase; see the last paragraph of [`DOC`].
     fn verified(&self, index: usize) -> bool {
         let writes = match self.phases[index] {
             Phase::Pass(_, pass) => pass.kind != PassKind::Read,
@@ -484,7 +484,7 @@ impl Workload for Bonnie {
         }
     }
 
-    /// What the report in the originals' form is made from.
+    /// The work counts that the report in the originals' format uses.
     fn books(&self, phase: usize) -> Books {
         match self.phases.get(phase) {
             Some(Phase::Pass(_, pass)) => Books::from([("bytes", pass.bytes)]),
@@ -508,7 +508,7 @@ impl Workload for Bonnie {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        Box::new(self.left(phase))
+        Box::new(self.tree_of(phase))
     }
 
     fn needs(&self) -> Needs {
@@ -522,14 +522,14 @@ impl Workload for Bonnie {
     }
 }
 
-/// What a phase leaves: the large file, the small ones, or nothing.
-struct Left<'a> {
+/// The tree after a phase: the large file, the small ones, or nothing.
+struct BonnieTree<'a> {
     work: &'a Bonnie,
     file: Option<State>,
     set: Option<&'a FileSet>,
 }
 
-impl Tree for Left<'_> {
+impl Tree for BonnieTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         match self.file {
             Some(state) if path == NAME => Some(self.work.file.expected(state)),

@@ -1,4 +1,4 @@
-//! capacity: small files until the file system is full, and what it held by then.
+//! capacity: creates small files until the file system is full, and measures what it held.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 use fsdyno_record::{Bytes, OpKind};
@@ -24,22 +24,22 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Capacity::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 Phase `fill` makes a directory, in it `files-per-directory` files, then the next directory, until a call \
 fails with ENOSPC [OWN]. Of each file: open O_WRONLY|O_CREAT|O_EXCL, one write, close; nothing is synced \
 in between. The call that fails is the expected end and is not counted; a file that was open then is \
 closed and removed. What is left must be whole: every file up to there is read back and compared.
 
-What is told of it: files and directories; what a file took of the free space (free space of the empty \
+Reported: files and directories; the space a file took (free space of the empty \
 file system less that of the full one, over the files; directories and the file system's own growth are \
-in it); inodes left; what mkfs took (the size of the device less the free space of the empty file system: \
-journal, inode tables, what stays reserved for the file system itself); and how much of the device was \
+in it); inodes left; the space mkfs took (the size of the device less the free space of the empty file system: \
+journal, inode tables, space reserved for the file system itself); and how much of the device was \
 file data when it was full. Free space is what statfs(2) calls free (f_bfree), after syncfs(2). The \
 caller is root, so that blocks reserved for root are filled, too.
 
-Contents are random, so that a file system that compresses gains nothing. A file system that says \
-ENOSPC while it still has space to reclaim is full where its callers are told so. Where `most` files \
+Contents are random, so that a file system that compresses gains nothing. A file system that returns \
+ENOSPC while it still has space to reclaim counts as full. If `most` files \
 are reached before, the phase ends there, and the file system is not full.";
 
 const PARAMS: &[Param] = &[
@@ -61,7 +61,7 @@ const PARAMS: &[Param] = &[
         name: "most",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000_000 }),
-        about: "How many files at most; auto is until the file system is full.",
+        about: "Largest number of files; auto is until the file system is full.",
         source: "[OWN]",
     },
 ];
@@ -78,7 +78,7 @@ const MKDIR: Call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
 /// Ops of each file: create, write, close.
 const OPS: u64 = 3;
 
-/// With its parameters bound.
+/// The workload with its parameters bound.
 #[derive(Debug)]
 struct Capacity {
     sizes: Sizes,
@@ -89,13 +89,13 @@ struct Capacity {
     files: Numbered,
 }
 
-/// What a number of ops came to.
+/// The result of a number of ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Made {
+struct Created {
     directories: u64,
-    /// Files that are whole.
+    /// Number of complete files.
     files: u64,
-    /// Whether one more was open when there was no room: it was closed and removed.
+    /// One more file was open when space ran out: it was closed and removed.
     removed: bool,
 }
 
@@ -122,24 +122,24 @@ impl Capacity {
         Payload { id: file, offset: 0, length: self.sizes.draw(&mut draws) as u32 }
     }
 
-    /// Files that there are at most.
+    /// Largest number of files.
     fn end(&self) -> u64 {
         self.most.unwrap_or(u64::MAX)
     }
 
-    /// What the first `ops` ops made.
-    fn made(&self, ops: u64) -> Made {
+    /// The result of the first `ops` ops.
+    fn created(&self, ops: u64) -> Created {
         let span = 1 + self.each * OPS;
         let (whole, rest) = (ops / span, ops % span);
         let of_last = rest.saturating_sub(1);
-        Made {
+        Created {
             directories: whole + u64::from(rest > 0),
             files: whole * self.each + of_last / OPS,
             removed: of_last % OPS > 0,
         }
     }
 
-    /// How many ops `most` files are.
+    /// Number of ops that create `most` files.
     fn all(&self) -> u64 {
         self.most.map_or(0, |most| most * OPS + most.div_ceil(self.each))
     }
@@ -173,19 +173,19 @@ impl Workload for Capacity {
         }
     }
 
-    /// Of a fill without `most` nobody knows beforehand.
+    /// Empty for a fill without `most`, whose work is not known in advance.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         if phase == 0 { self.counts_after(phase, &[self.all()]) } else { OpCounts::new() }
     }
 
     fn counts_after(&self, _: usize, done: &[u64]) -> OpCounts {
-        let made = self.made(done.iter().sum());
-        let removed = u64::from(made.removed);
+        let created = self.created(done.iter().sum());
+        let removed = u64::from(created.removed);
         let mut counts = OpCounts::from([
-            (OpKind::Mkdir, made.directories),
-            (OpKind::Create, made.files + removed),
-            (OpKind::Write, made.files),
-            (OpKind::Close, made.files + removed),
+            (OpKind::Mkdir, created.directories),
+            (OpKind::Create, created.files + removed),
+            (OpKind::Write, created.files),
+            (OpKind::Close, created.files + removed),
             (OpKind::Unlink, removed),
         ]);
         counts.retain(|_, count| *count > 0);
@@ -197,14 +197,14 @@ impl Workload for Capacity {
     }
 
     fn books_after(&self, _: usize, done: &[u64]) -> Books {
-        let made = self.made(done.iter().sum());
-        if made == Made::default() {
+        let created = self.created(done.iter().sum());
+        if created == Created::default() {
             return Books::new();
         }
         Books::from([
-            ("files", made.files),
-            ("directories", made.directories),
-            ("data bytes", self.bytes(made.files)),
+            ("files", created.files),
+            ("directories", created.directories),
+            ("data bytes", self.bytes(created.files)),
         ])
     }
 
@@ -217,15 +217,15 @@ impl Workload for Capacity {
     }
 
     fn tree_after(&self, _: usize, done: &[u64]) -> Box<dyn Tree + '_> {
-        Box::new(Held { work: self, made: self.made(done.iter().sum()) })
+        Box::new(CapacityTree { work: self, created: self.created(done.iter().sum()) })
     }
 
     fn needs(&self) -> Needs {
         let files = self.most.unwrap_or(0);
-        let made = self.made(self.all());
+        let created = self.created(self.all());
         Needs {
             bytes: Bytes(self.bytes(files)),
-            inodes: made.files + made.directories,
+            inodes: created.files + created.directories,
             longest_name: self.files.length_of(files.max(1) - 1).max(self.directories.length_of(0)),
         }
     }
@@ -236,34 +236,34 @@ impl Workload for Capacity {
 }
 
 /// The first directories and files.
-struct Held<'a> {
+struct CapacityTree<'a> {
     work: &'a Capacity,
-    made: Made,
+    created: Created,
 }
 
-impl Tree for Held<'_> {
+impl Tree for CapacityTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
         let directory = self.work.directories.read(parts.next()?)?;
-        if directory >= self.made.directories {
+        if directory >= self.created.directories {
             return None;
         }
         let Some(name) = parts.next() else { return Some(Expected::DIRECTORY) };
         let file = self.work.files.read(name)?;
-        let there = file < self.made.files && file / self.work.each == directory;
-        (there && parts.next().is_none()).then(|| Expected::file(self.work.payload(file)))
+        let exists = file < self.created.files && file / self.work.each == directory;
+        (exists && parts.next().is_none()).then(|| Expected::file(self.work.payload(file)))
     }
 
     fn files(&self) -> u64 {
-        self.made.files
+        self.created.files
     }
 
     fn directories(&self) -> u64 {
-        self.made.directories
+        self.created.directories
     }
 }
 
-/// What the next op is.
+/// The next op of the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// A directory if the file is its first, else the file.
@@ -271,7 +271,7 @@ enum Step {
     Create,
     Write,
     Close,
-    /// There was no room for the file's data.
+    /// No space for the file's data.
     CloseTorn,
     RemoveTorn,
     End,
@@ -280,7 +280,7 @@ enum Step {
 struct Fill<'a> {
     work: &'a Capacity,
     file: u64,
-    /// Ops handed out that are no part of the end.
+    /// Ops returned so far, without those of the cleanup.
     done: u64,
     step: Step,
 }
@@ -325,14 +325,14 @@ impl OpSource for Fill<'_> {
         true
     }
 
-    /// The op that found no room is the last one handed out: a mkdir, a create or a write.
+    /// The op that found no space is the last one returned: a mkdir, a create or a write.
     fn full(&mut self) -> bool {
         self.step = match self.step {
             // After a mkdir, or a create.
             Step::Create | Step::Write => Step::End,
             // After a write.
             Step::Close => Step::CloseTorn,
-            // A close that fails has lost what was written, and is no end that is expected.
+            // A close that fails has lost data, which is not an expected end.
             _ => return false,
         };
         self.done -= 1;

@@ -1,4 +1,4 @@
-//! churn: a working set in a steady state, files born and gone, read and written by weights.
+//! churn: a working set in a steady state, files created, deleted, read and written by weights.
 
 use std::sync::OnceLock;
 
@@ -7,12 +7,12 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
-use crate::steady::account::Account;
 use crate::steady::calls::{Fill, Operations};
-use crate::steady::names::Names;
 use crate::steady::parts::Parts;
-use crate::steady::population::{Action, Laws, Overwrite, WORDS};
-use crate::steady::tree::Living;
+use crate::steady::paths::Paths;
+use crate::steady::population::{Action, Overwrite, Rules, WORDS};
+use crate::steady::totals::Totals;
+use crate::steady::tree::LiveTree;
 use crate::weights::Weights;
 use crate::workload::{
     Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
@@ -22,53 +22,53 @@ use crate::workloads::Kind;
 /// The row of the table.
 pub const KIND: Kind = Kind {
     name: "churn",
-    about: "Keep a working set in a steady state: files born and gone, read and written by weights.",
-    source: "our own; the kind of work that filebench's file servers and fio's file ops stand for",
+    about: "Keep a working set in a steady state: create, delete, read and write files by weights.",
+    source: "our own; models the work of filebench's file servers and fio's file ops",
     params: PARAMS,
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Churn::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 Phase `fill` makes `directories` and in them `files`. Phase `churn` then does `ops` operations, or as \
-many as `seconds` allow, each drawn by the weights of `mix`. All of it is ours [OWN]; no other program's \
-numbers are to be had with it.
+many as `seconds` allow, each drawn by the weights of `mix`. All of it is ours [OWN]; it reproduces no other \
+program's numbers.
 
 Operations, and their calls: create (open with O_CREAT and O_EXCL, writes, close); write (open, with \
 O_TRUNC for overwrite=truncate, writes, close); append (open with O_APPEND, writes, close); read (open, \
-reads until one gives nothing, close); stat, rename, link, unlink (one call each); readdir (open a \
+reads until one returns nothing, close); stat, rename, link, unlink (one call each); readdir (open a \
 directory, read it to its end, close). Writes and reads are of `block` bytes. Of creations, overwrites \
 and appends `fsync` percent are followed by fsync before the close.
 
-Steady: each part (see Threads) keeps its own share of the bounds. It has never more names than its \
+Steady: each part (see Threads) keeps its own share of the bounds. It never has more names than its \
 files + swing % rounded down (one more at least) nor fewer than its files - swing % rounded down \
 (one at least); a name is a directory entry, so a file with two hard links counts twice. A create or \
-link at the upper bound is an unlink instead, an unlink at the lower one a create. Nor are there \
-ever more bytes in it than it had when filled and its share, by files, of what `space` leaves beyond \
+link at the upper bound is an unlink instead, an unlink at the lower one a create. Nor does it \
+ever have more bytes than it had when filled plus its share, by files, of the space that `space` leaves beyond \
 all that fill writes (with space=auto twice what it had): a create beyond it is an unlink instead \
 (at the lower bound of names: a file of the bytes that are left), an append beyond it or beyond 1 \
-GiB a write with O_TRUNC (a log that is full), and a write that would go beyond it is no larger than \
+GiB a write with O_TRUNC (a log that is full), and a write that would exceed it is no larger than \
 the file was. A file has at most 100 names; a link to such a file is a rename instead.
 
-Which file: unlink, rename and link take any file, each as likely, by its oldest name; the new name \
+Choice of files: unlink, rename and link take any file, each as likely, by its oldest name; the new name \
 may be in any directory. Accesses (write, append, read, stat) take any file and any of its names; \
 with locality=hot, hot-share % of them go to the hot % of the files, the first in the table of their \
-part: at first the ones made first; when a file goes, the last in the table takes its place.
+part: at first those created first; when a file is removed, the last in the table takes its place.
 
-Names are d01/f123.4: the file that was born as number 123 of its part, its name number 4 (modulo \
-2^24), in the directory that a hash of both says.
+Paths are d01/f123.4: name number 4 (modulo 2^24) of the file created as number 123 of its part, in the \
+directory that a hash of both selects.
 
 Threads: working set and operations are divided into `parts`, each with directories and draws of its \
-own; a thread serves its parts in turn, one operation each. So the work is the same however many \
-threads share it, to the last byte; more threads than parts have nothing to do.
+own; a thread serves its parts in turn, one operation each. So the work is the same for any number of \
+threads, to the last byte; more threads than parts have nothing to do.
 
-Time: with `seconds` each thread ends at the end of the operation in which the time was up; counts, books \
-and tree are then those of exactly the operations that were done. With `rate` operation k is due k / \
-rate seconds after the start and no sooner issued; its first latency is counted from when it was due.
+Time: with `seconds` each thread ends at the end of the operation in which the time was up; op counts, work \
+units and tree are then exactly those of the operations done. With `rate` operation k is due k / \
+rate seconds after the start and issued no sooner; its first latency is counted from when it was due.
 
-Books: every operation by what became of it, bytes, and what lives at the end. All draws are whole \
+Work units: every operation by its outcome, bytes, and the live files at the end. All draws are whole \
 numbers from the seed, the same on every machine; 16 bytes of memory a live file. link fails on file \
 systems without hard links (vfat, exfat): leave it out of `mix` there.";
 
@@ -77,50 +77,50 @@ const PARAMS: &[Param] = &[
         name: "files",
         default: "10000",
         domain: Domain::Whole { min: 1, max: 100_000_000 },
-        about: "How many files live, about, from fill on.",
+        about: "Approximate number of live files, from fill on.",
         source: "[OWN] a second or so of filling",
     },
     Param {
         name: "directories",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000 }),
-        about: "How many directories hold them, all in one; auto is one per 100 files, but at least 1.",
+        about: "Number of directories for them, all in one; auto is one per 100 files, but at least 1.",
         source: "[OWN]",
     },
     Param {
         name: "mix",
         default: "create:17,write:5,append:8,read:25,stat:20,rename:3,link:2,unlink:19,readdir:1",
         domain: Domain::Weights(WORDS),
-        about: "How often each operation is drawn: weights, no percentages.",
-        source: "[OWN] what comes and what goes in balance",
+        about: "How often each operation is drawn: weights, not percentages.",
+        source: "[OWN] creation and removal in balance",
     },
     Param {
         name: "ops",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 100_000_000 }),
-        about: "How many operations; auto is 100000, or as many as `seconds` allow.",
+        about: "Number of operations; auto is 100000, or as many as `seconds` allow.",
         source: "[OWN]",
     },
     Param {
         name: "seconds",
         default: "0",
         domain: Domain::Whole { min: 0, max: 86_400 },
-        about: "For how long, instead of `ops`; 0 is without limit.",
+        about: "Duration, instead of `ops`; 0 is without limit.",
         source: "[OWN]",
     },
     Param {
         name: "rate",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100_000_000 },
-        about: "Operations a second of all threads together, each due at its time; 0 is one after the \
-                other without pause.",
+        about: "Operations a second of all threads together, each due at its time; 0 is back to \
+                back without pause.",
         source: "[OWN]",
     },
     Param {
         name: "size",
         default: "mix",
         domain: Domain::Sizes,
-        about: "Size of a file when it is made and when it is written anew; mix is 85 % of 1 to 4,096 \
+        about: "Size of a file when it is created or rewritten; mix is 85 % of 1 to 4,096 \
                 bytes and 15 % to 64 KiB, as likely in each octave.",
         source: "[DER] as tarball's: mostly of one block, about 15 % of more",
     },
@@ -128,14 +128,14 @@ const PARAMS: &[Param] = &[
         name: "append",
         default: "1-4096",
         domain: Domain::Sizes,
-        about: "How many bytes are appended.",
+        about: "Number of bytes that an append adds.",
         source: "[OWN]",
     },
     Param {
         name: "overwrite",
         default: "truncate",
         domain: Domain::Choice(&["truncate", "whole", "head"]),
-        about: "How write overwrites: cut and anew with another size, all of it in place, or the first \
+        about: "Method of write: truncate and rewrite with another size, all of it in place, or the first \
                 4 KiB in place (all of a shorter file).",
         source: "[OWN] truncate as most programs save files",
     },
@@ -157,7 +157,7 @@ const PARAMS: &[Param] = &[
         name: "locality",
         default: "uniform",
         domain: Domain::Choice(&["uniform", "hot"]),
-        about: "Whether some files are accessed more often than others.",
+        about: "Access all files alike, or some more often than others.",
         source: "[OWN]",
     },
     Param {
@@ -165,20 +165,20 @@ const PARAMS: &[Param] = &[
         default: "20",
         domain: Domain::Whole { min: 1, max: 99 },
         about: "Percent of the files that are hot, with locality=hot.",
-        source: "[OWN] as the rule of thumb has it",
+        source: "[OWN] the rule of thumb",
     },
     Param {
         name: "hot-share",
         default: "80",
         domain: Domain::Whole { min: 1, max: 100 },
         about: "Percent of the accesses that go to hot files, with locality=hot.",
-        source: "[OWN] as the rule of thumb has it",
+        source: "[OWN] the rule of thumb",
     },
     Param {
         name: "swing",
         default: "10",
         domain: Domain::Whole { min: 0, max: 50 },
-        about: "By how many percent the number of names may differ from `files`.",
+        about: "Percentage by which the number of names may differ from `files`.",
         source: "[OWN]",
     },
     Param {
@@ -192,7 +192,7 @@ const PARAMS: &[Param] = &[
         name: "parts",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 512 }),
-        about: "Into how many parts the working set is divided, the most threads that can work; auto is \
+        about: "Number of parts of the working set, and the most threads that can work; auto is \
                 64, but no more than files or directories.",
         source: "[OWN]",
     },
@@ -200,7 +200,7 @@ const PARAMS: &[Param] = &[
         name: "cache",
         default: "hot",
         domain: Domain::Choice(&["hot", "cold"]),
-        about: "Whether fill is only synced or the file system unmounted and mounted before churn.",
+        about: "Only sync, or unmount and mount the file system, before churn.",
         source: "[OWN] a steady state is a warm one",
     },
 ];
@@ -212,11 +212,11 @@ const CHURN: usize = 1;
 #[derive(Debug)]
 struct Churn {
     parts: Parts,
-    /// For how long; zero is without limit.
+    /// Duration of churn; zero is without limit.
     limit: Nanos,
     gap: GapKind,
-    filled: OnceLock<Account>,
-    churned: OnceLock<Account>,
+    filled: OnceLock<Totals>,
+    churned: OnceLock<Totals>,
 }
 
 impl Churn {
@@ -233,9 +233,9 @@ impl Churn {
             block: values.whole("block") as u32,
             swing: values.whole("swing"),
             free: None,
-            laws: laws(values)?,
+            rules: rules(values)?,
             seed: stream(seed, "churn").draw(),
-            names: Names::new(directories),
+            paths: Paths::new(directories),
         };
         if let Some(space) = values.number("space") {
             let filled = parts.filled().live_bytes();
@@ -255,27 +255,28 @@ impl Churn {
         })
     }
 
-    fn filled(&self) -> &Account {
+    fn filled(&self) -> &Totals {
         self.filled.get_or_init(|| self.parts.filled())
     }
 
-    /// What all operations come to; none of them where there is a limit of time.
-    fn churned(&self) -> &Account {
+    /// Totals of all operations; empty if there is a limit of time.
+    fn churned(&self) -> &Totals {
         self.churned.get_or_init(|| self.parts.replay(&self.all()).0)
     }
 
-    /// All that is done without a limit of time, by one rank.
+    /// The number of operations without a limit of time, by one rank.
     fn all(&self) -> [u64; 1] {
         [self.parts.ops.unwrap_or(0)]
     }
 
-    /// Whether the ranks have together done all that there is: then it is the same, whoever did it.
+    /// Returns true if the ranks have together done all operations: then the result does not depend
+    /// on who did them.
     fn is_all(&self, done: &[u64]) -> bool {
         self.parts.ops == Some(done.iter().sum())
     }
 }
 
-/// How many parts there are, of at most `most`.
+/// Number of parts, at most `most`.
 fn count(values: &Values, most: u64) -> Result<u32, ParamError> {
     let count = values.number("parts").unwrap_or(most.min(64));
     if count > most {
@@ -287,25 +288,25 @@ fn count(values: &Values, most: u64) -> Result<u32, ParamError> {
     Ok(count as u32)
 }
 
-/// All operations; none with a limit of time.
+/// Number of all operations; none with a limit of time.
 fn operations(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError> {
     match (ops, seconds) {
         (ops, 0) => Ok(Some(ops.unwrap_or(100_000))),
         (None, _) => Ok(None),
         (Some(ops), _) => Err(ParamError::Conflict(format!(
-            "ops={ops} and seconds={seconds} both say when churn ends; set one of them"
+            "ops={ops} and seconds={seconds} both determine when churn ends; set one of them"
         ))),
     }
 }
 
-/// The laws of all parts.
-fn laws(values: &Values) -> Result<Laws, ParamError> {
+/// The rules of all parts.
+fn rules(values: &Values) -> Result<Rules, ParamError> {
     let mix = Weights::parse(values.text("mix"), WORDS).map_err(ParamError::Conflict)?;
     let of = |action: Action| mix.of(action as usize) > 0;
     let (creates, links, unlinks) = (of(Action::Create), of(Action::Link), of(Action::Unlink));
     if creates != unlinks || (links && !unlinks) {
         return Err(ParamError::Conflict(format!(
-            "mix={} is no steady state: what comes must go and what goes must come; give a weight to \
+            "mix={} has no steady state: creation and removal must balance; give a weight to \
              both create and unlink, or to neither of them nor link",
             mix.show(WORDS)
         )));
@@ -315,12 +316,12 @@ fn laws(values: &Values) -> Result<Laws, ParamError> {
         let value = values.text(key);
         if values.text("locality") == "uniform" && value != default {
             return Err(ParamError::Conflict(format!(
-                "{key}={value} decides nothing with locality=uniform; use locality=hot, or leave it out"
+                "{key}={value} has no effect with locality=uniform; use locality=hot, or leave it out"
             )));
         }
     }
     let hot = (values.whole("hot"), values.whole("hot-share"));
-    Ok(Laws {
+    Ok(Rules {
         mix,
         sizes: sizes("size"),
         appends: sizes("append"),
@@ -383,7 +384,7 @@ impl Workload for Churn {
         Needs {
             bytes: Bytes(bytes),
             inodes: names + parts.directories,
-            longest_name: parts.names.longest(),
+            longest_name: parts.paths.longest(),
         }
     }
 
@@ -407,6 +408,6 @@ impl Workload for Churn {
 
     fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {
         let done = if phase == CHURN { done } else { &[0] };
-        Box::new(Living::new(&self.parts, self.parts.replay(done).1))
+        Box::new(LiveTree::new(&self.parts, self.parts.replay(done).1))
     }
 }

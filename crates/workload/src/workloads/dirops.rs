@@ -27,35 +27,35 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Dirops::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 Daniel Phillips' test of indexed directories for ext2, of 2001: many files are made in one directory \
-and then deleted. It asks what one huge directory costs, and how the cost grows with its size.
+and then deleted. It measures what one huge directory costs, and how the cost grows with its size.
 
 create: mkdir of the directory, then for each file one open with O_CREAT, with `size` one write, and \
 one close. stat (only with `stat=yes`) and delete: one fstatat or unlink for each file. No fsync. Each \
-phase takes the files in an order of its own. Names are relative to the open directory, so that no \
-path is walked: one open and one close of the directory are in each phase.
+phase takes the files in an order of its own. NamePattern are relative to the open directory, so that no \
+path is walked: each phase has one open and one close of the directory.
 
 Published are create, delete, and delete in reverse, of 10,000 empty files, on Linux 2.4.13 [PUB]; \
 `create-order=random` is Phillips' randfiles of December 2001, which shuffled the numbers [PUB]; its \
 order came from rand(), ours from the seed. The forward deletion was \"after remounting\" [PUB]; that \
-the reverse and the random one were so too is deduced from the posted times, which show more elapsed \
-than system time [DER]. So is the length of the names, from \"about 250 entries a block\" [DER]. Empty \
-files are opened with O_CREAT only; those that are written to with O_WRONLY too. Phase stat, other patterns and lengths \
+the reverse and the random one were remounted too is deduced from the posted times, which show more elapsed \
+than system time [DER]. The length of the names is deduced from \"about 250 entries a block\" [DER]. Empty \
+files are opened with O_CREAT only, others with O_WRONLY too. Phase stat, other patterns and lengths \
 of names, and more than one thread are not in the original [OWN].
 
-Names: numbered is prefix and digits, in order. hex looks like a digest and random is made of letters \
-and digits; both are computed from the number by a bijection drawn from the seed, so that no two are \
-alike and the names of neighbours have nothing in common. Of several threads each takes its equal \
-part of the order, all in the one directory.";
+NamePattern: numbered is prefix and digits, in order. hex looks like a digest and random is made of letters \
+and digits; both are computed from the number by a bijection drawn from the seed, so that names are \
+unique and those of neighbours have nothing in common. Several threads take equal \
+parts of the order, all in the one directory.";
 
 const PARAMS: &[Param] = &[
     Param {
         name: "files",
         default: "10000",
         domain: Domain::Whole { min: 1, max: 100_000_000 },
-        about: "How many files.",
+        about: "Number of files.",
         source: "[PUB] 10,000 in the posted table; the curves go from 100 to 2,000,000",
     },
     Param {
@@ -84,7 +84,7 @@ const PARAMS: &[Param] = &[
         name: "stat",
         default: "no",
         domain: Domain::YesNo,
-        about: "Whether a phase between the two asks for the status of every file.",
+        about: "Add a phase between the two that stats every file.",
         source: "[OWN] not in the original",
     },
     Param {
@@ -98,36 +98,36 @@ const PARAMS: &[Param] = &[
         name: "remount",
         default: "yes",
         domain: Domain::YesNo,
-        about: "Whether the file system is unmounted and mounted between phases.",
+        about: "Unmount and mount the file system between phases.",
         source: "[PUB] for the forward deletion; [DER] for the others: elapsed above system time",
     },
     Param {
         name: "prefix",
         default: "f",
         domain: Domain::Word(200),
-        about: "What every name begins with.",
+        about: "The beginning of every name.",
         source: "[DER] with `digits` a name of 8 characters; 250 entries a block mean 5 to 8",
     },
     Param {
         name: "digits",
         default: "7",
         domain: Domain::Whole { min: 1, max: 19 },
-        about: "Least number of digits behind the prefix; a larger number has more.",
+        about: "Least number of digits after the prefix; a larger number has more.",
         source: "[DER] see `prefix`",
     },
     Param {
         name: "names",
         default: "numbered",
         domain: Domain::Choice(&["numbered", "hex", "random"]),
-        about: "What follows the prefix: the number, hex digits that look random, or letters and \
-                digits that do.",
+        about: "The rest of the name: the number, hex digits that look random, or random letters and \
+                digits.",
         source: "[PUB] numbered",
     },
     Param {
         name: "name-length",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 255 }),
-        about: "Bytes of every name; auto is prefix and `digits`. Numbered names are filled up with \
+        about: "Bytes of every name; auto is prefix and `digits`. Numbered names are padded with \
                 'x' before the digits.",
         source: "[DER] see `prefix`",
     },
@@ -157,34 +157,34 @@ enum Phase {
     Delete,
 }
 
-/// What the files are called.
+/// The names of the files.
 #[derive(Debug)]
-enum Names {
+enum NamePattern {
     Numbered(Numbered),
     Scrambled(Scrambled),
 }
 
-impl Names {
-    fn new(values: &Values, files: u64, seed: u64) -> Result<Names, ParamError> {
+impl NamePattern {
+    fn new(values: &Values, files: u64, seed: u64) -> Result<NamePattern, ParamError> {
         let (prefix, digits) = (values.text("prefix"), values.whole("digits") as usize);
         let length = values.number("name-length").map(|length| length as usize);
         let alphabet = match values.text("names") {
             "hex" => Alphabet::Hex,
             "random" => Alphabet::Alphanumeric,
-            _ => return Names::numbered(prefix, digits, length, files),
+            _ => return NamePattern::numbered(prefix, digits, length, files),
         };
         let length = length.unwrap_or(prefix.len() + digits);
         let letters = length.saturating_sub(prefix.len());
         if letters == 0 || alphabet.names(letters) < files {
             let least = (1..).find(|letters| alphabet.names(*letters) >= files).unwrap_or(1);
             return Err(ParamError::Conflict(format!(
-                "names of {length} bytes with prefix={prefix} are too short to tell files={files} \
-                 apart with names={}; use name-length={} or more",
+                "names of {length} bytes with prefix={prefix} are too short to distinguish files={files} \
+                 with names={}; use name-length={} or more",
                 values.text("names"),
                 prefix.len() + least
             )));
         }
-        Ok(Names::Scrambled(Scrambled::new(prefix, alphabet, letters, seed)))
+        Ok(NamePattern::Scrambled(Scrambled::new(prefix, alphabet, letters, seed)))
     }
 
     fn numbered(
@@ -192,10 +192,10 @@ impl Names {
         digits: usize,
         length: Option<usize>,
         files: u64,
-    ) -> Result<Names, ParamError> {
+    ) -> Result<NamePattern, ParamError> {
         let plain = Numbered::new(prefix, digits);
         let longest = plain.length_of(files - 1);
-        let Some(length) = length else { return Ok(Names::Numbered(plain)) };
+        let Some(length) = length else { return Ok(NamePattern::Numbered(plain)) };
         if length < longest {
             return Err(ParamError::Conflict(format!(
                 "name-length={length} is too short for prefix={prefix} and the digits of \
@@ -203,20 +203,20 @@ impl Names {
             )));
         }
         let filled = format!("{prefix}{}", "x".repeat(length - longest));
-        Ok(Names::Numbered(Numbered::new(&filled, longest - prefix.len())))
+        Ok(NamePattern::Numbered(Numbered::new(&filled, longest - prefix.len())))
     }
 
     /// Length of the longest name of `files` files, in bytes.
     fn longest(&self, files: u64) -> usize {
         match self {
-            Names::Numbered(names) => names.length_of(files - 1),
-            Names::Scrambled(names) => names.length(),
+            NamePattern::Numbered(names) => names.length_of(files - 1),
+            NamePattern::Scrambled(names) => names.length(),
         }
     }
 
-    /// What is the same in all names is written once.
+    /// Writes the part that all names share, once.
     fn begin(&self, name: &mut Name) {
-        if let Names::Numbered(names) = self {
+        if let NamePattern::Numbered(names) = self {
             names.begin(name, 0);
         }
     }
@@ -224,15 +224,15 @@ impl Names {
     #[inline]
     fn finish(&self, name: &mut Name, number: u64) {
         match self {
-            Names::Numbered(names) => names.finish(name, 0, number),
-            Names::Scrambled(names) => names.write(name, 0, number),
+            NamePattern::Numbered(names) => names.finish(name, 0, number),
+            NamePattern::Scrambled(names) => names.write(name, 0, number),
         }
     }
 
     fn read(&self, text: &[u8]) -> Option<u64> {
         match self {
-            Names::Numbered(names) => names.read(text),
-            Names::Scrambled(names) => names.read(text),
+            NamePattern::Numbered(names) => names.read(text),
+            NamePattern::Scrambled(names) => names.read(text),
         }
     }
 }
@@ -242,14 +242,14 @@ impl Names {
 struct Dirops {
     files: u64,
     size: u32,
-    names: Names,
+    names: NamePattern,
     gap: GapKind,
     phases: Vec<(Phase, Order)>,
 }
 
 impl Dirops {
     fn new(values: &Values, seed: u64) -> Result<Dirops, ParamError> {
-        idle(values)?;
+        check_unused(values)?;
         let files = values.whole("files");
         let order = |key: &str| Order::named(values.text(key), files, seed, key);
         let mut phases = vec![(Phase::Create, order("create-order"))];
@@ -260,7 +260,7 @@ impl Dirops {
         Ok(Dirops {
             files,
             size: values.whole("size") as u32,
-            names: Names::new(values, files, seed)?,
+            names: NamePattern::new(values, files, seed)?,
             gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
             phases,
         })
@@ -271,17 +271,15 @@ impl Dirops {
     }
 }
 
-/// Refuses what could only be ignored.
-fn idle(values: &Values) -> Result<(), ParamError> {
+/// Refuses parameters that would have no effect.
+fn check_unused(values: &Values) -> Result<(), ParamError> {
     let (stat_order, digits) = (values.text("stat-order"), values.text("digits"));
     let (names, length) = (values.text("names"), values.text("name-length"));
     let wrong = if !values.yes("stat") && stat_order != "random" {
-        format!(
-            "stat-order={stat_order} is the order of a phase that stat=no leaves out; use stat=yes"
-        )
+        format!("stat-order={stat_order} is the order of a phase that stat=no omits; use stat=yes")
     } else if names != "numbered" && length != "auto" && digits != "7" {
         format!(
-            "digits={digits} decides nothing where names={names} are of name-length={length}; leave \
+            "digits={digits} has no effect if names={names} are of name-length={length}; leave \
              one of them out"
         )
     } else {
@@ -308,8 +306,8 @@ impl Workload for Dirops {
             .collect()
     }
 
-    /// The files fall to the shares in equal runs of the order; the directory is made by rank 0, for
-    /// which the others wait.
+    /// Divides the order into equal runs, one for each share; rank 0 makes the directory, and the
+    /// others wait for it.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
         let (from, to) = (part(share.rank), part(share.rank + 1));
@@ -329,10 +327,10 @@ impl Workload for Dirops {
         Box::new(Ops {
             work: self,
             order,
-            in_sequence: matches!((order, &self.names), (Order::Forward, Names::Numbered(_))),
+            in_sequence: matches!((order, &self.names), (Order::Forward, NamePattern::Numbered(_))),
             call,
             then,
-            place: from,
+            index: from,
             end: to,
             step: first,
             number: 0,
@@ -397,7 +395,7 @@ impl Tree for Directory<'_> {
     }
 }
 
-/// What the next op is.
+/// The next op of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Mkdir,
@@ -416,24 +414,24 @@ struct Ops<'a> {
     in_sequence: bool,
     /// The first call on every file.
     call: Call,
-    /// What follows it.
+    /// The step after it.
     then: Step,
-    place: u64,
+    index: u64,
     end: u64,
     step: Step,
     number: u64,
-    /// How many ops of rank 0 come before this rank opens the directory.
+    /// Number of ops of rank 0 before this rank opens the directory.
     opens_after: u64,
 }
 
 impl Ops<'_> {
     /// The next file's first op: create, stat or unlink.
     fn file(&mut self, op: &mut Op) {
-        if self.place >= self.end {
+        if self.index >= self.end {
             return self.leave(op);
         }
-        self.number = self.order.at(self.place);
-        self.place += 1;
+        self.number = self.order.at(self.index);
+        self.index += 1;
         self.work.names.finish(&mut op.name, self.number);
         op.call = self.call;
         self.step = self.then;
@@ -489,14 +487,14 @@ impl Ops<'_> {
 }
 
 impl OpSource for Ops<'_> {
-    /// The commonest ops have a short way of their own, for each instruction here is in every
-    /// latency; what they do is what [`Ops::other`] would. Where each file has one op only, the call
-    /// of the last is still in place.
+    /// Handles the commonest ops on a short path, for each instruction here is in every latency;
+    /// the result equals that of [`Ops::other`]. If each file has one op only, the call of the last
+    /// is still in place.
     fn next(&mut self, op: &mut Op) -> bool {
-        if self.step == Step::File && self.in_sequence && self.place < self.end {
+        if self.step == Step::File && self.in_sequence && self.index < self.end {
             if op.name.increment() {
-                self.number = self.place;
-                self.place += 1;
+                self.number = self.index;
+                self.index += 1;
                 if self.then != Step::File {
                     op.call = self.call;
                     self.step = self.then;

@@ -21,30 +21,30 @@ use crate::workloads::Kind;
 pub const KIND: Kind = Kind {
     name: "everyday",
     about: "Write documents, songs and films, copy them within, read them back, delete them.",
-    source: "what readers of linuxinsight asked for in 2006: files of 100 KB, 5 MB and 700 MB",
+    source: "readers of linuxinsight, 2006: files of 100 KB, 5 MB and 700 MB",
     params: PARAMS,
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Everyday::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 A reader of 2006 missed everyday files among the tests: documents of 100 KB, songs of 5 MB, a film of \
-700 MB [PUB]. How many of each is ours: as many bytes of documents as of songs, and one film [OWN].
+700 MB [PUB]. The numbers are ours: as many bytes of documents as of songs, and one film [OWN].
 
 write: the tree `in`: for each kind its directory, folders of it (50 documents, 12 songs, 10 films \
 each [OWN]) and in them the files: mkdir; open O_CREAT|O_EXCL, writes of 128 KiB, close, as cp does from \
 a source that costs nothing [RUN: coreutils 9.1]. copy: cp -a of `in` to `copy`, with its calls and \
 reads and writes of 128 KiB; names are taken as directories are read. read: each file of `in` by name: \
-open, reads of 128 KiB until one gives nothing, close, as cat does [RUN]. delete: rm -r of `in`, then of \
-`copy`, names as directories are read. Nothing is synced by these programs. To see one kind alone, set \
+open, reads of 128 KiB until one returns nothing, close, as cat does [RUN]. delete: rm -r of `in`, then of \
+`copy`, names as directories are read. Nothing is synced by these programs. To measure one kind alone, set \
 the numbers of the others to 0.
 
 Contents are random bytes unless `zeros` makes a part of each 4 KiB zeros: with zeros=50 a file system \
 that compresses can save about half, with zeros=100 nearly all. The space that the file system has in \
-use is recorded after each phase; beside the bytes that were written it is what compression saved, or \
-what the file system's own books cost.
+use is recorded after each phase; compared with the bytes written it shows what compression saved, or \
+what the file system's metadata cost.
 
 With gap=none the phase before is still synced for its times and verified (from the caches) before the \
 next begins; with gap=back-to-back only the last phase is verified.";
@@ -54,7 +54,7 @@ const PARAMS: &[Param] = &[
         name: "documents",
         default: "2000",
         domain: Domain::Whole { min: 0, max: 10_000_000 },
-        about: "How many documents.",
+        about: "Number of documents.",
         source: "[OWN] together about 200 MB",
     },
     Param {
@@ -68,7 +68,7 @@ const PARAMS: &[Param] = &[
         name: "songs",
         default: "40",
         domain: Domain::Whole { min: 0, max: 1_000_000 },
-        about: "How many songs.",
+        about: "Number of songs.",
         source: "[OWN] together about 200 MB",
     },
     Param {
@@ -82,7 +82,7 @@ const PARAMS: &[Param] = &[
         name: "films",
         default: "1",
         domain: Domain::Whole { min: 0, max: 10_000 },
-        about: "How many films.",
+        about: "Number of films.",
         source: "[PUB] one",
     },
     Param {
@@ -96,15 +96,15 @@ const PARAMS: &[Param] = &[
         name: "zeros",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100 },
-        about: "How many percent of each 4 KiB are zeros: 0 cannot be compressed, 100 are zeros only.",
+        about: "Percentage of each 4 KiB that is zeros: 0 cannot be compressed, 100 is zeros only.",
         source: "[OWN] songs and films are compressed already",
     },
     Param {
         name: "gap",
         default: "remount",
         domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
-        about: "What lies before each phase but the first.",
-        source: "[OWN] so that what is read comes from the disk",
+        about: "The step before each phase but the first.",
+        source: "[OWN] so that reads come from the disk",
     },
 ];
 
@@ -118,7 +118,7 @@ const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 const MKDIR: Call = Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE };
 
-/// What there is of each kind: the parameters of its number and size, its directory, files in a folder.
+/// The kinds of files: the parameters of number and size, the directory, files in a folder.
 const KINDS: [(&str, &str, &str, u64); 3] = [
     ("documents", "document-size", "documents", 50),
     ("songs", "song-size", "songs", 12),
@@ -166,7 +166,7 @@ impl Class {
 /// The tree, with its parameters bound.
 #[derive(Debug)]
 struct Everyday {
-    /// Those that have files.
+    /// The classes that have files.
     classes: Vec<Class>,
     zeros: u64,
     gap: GapKind,
@@ -176,11 +176,11 @@ struct Everyday {
     totals: OnceLock<Totals>,
 }
 
-/// What only a pass over all files can tell.
+/// Totals that only a pass over all files gives.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     bytes: u64,
-    /// Writes of 128 KiB, or reads that give something.
+    /// Writes of 128 KiB, or reads that return data.
     pieces: u64,
 }
 
@@ -224,7 +224,7 @@ impl Everyday {
         self.classes.iter().map(|class| class.files).sum()
     }
 
-    /// Directories of one copy, its own counted.
+    /// Directories of one copy, including its own.
     fn directories(&self) -> u64 {
         1 + self.classes.iter().map(|class| 1 + class.folders()).sum::<u64>()
     }
@@ -263,7 +263,7 @@ impl Everyday {
         self.name(name, class, Some(file / class.each), Some(file));
     }
 
-    /// What is at a path below `in` or `copy`.
+    /// The entry at a path below `in` or `copy`.
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
         let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
@@ -273,8 +273,8 @@ impl Everyday {
         let folder = self.folders.read(folder).filter(|folder| *folder < class.folders())?;
         let Some(name) = parts.next() else { return Some(directory) };
         let file = self.names.read(name)?;
-        let there = file < class.files && file / class.each == folder && parts.next().is_none();
-        there.then(|| Expected::file(self.payload(class, file)).with_mode(FILE_MODE))
+        let exists = file < class.files && file / class.each == folder && parts.next().is_none();
+        exists.then(|| Expected::file(self.payload(class, file)).with_mode(FILE_MODE))
     }
 }
 
@@ -294,14 +294,14 @@ impl Workload for Everyday {
         match phase_of(phase).filter(|_| share.rank == 0) {
             None => Box::new(NoOps),
             Some(Phase::Write) => {
-                Box::new(Write { work: self, at: Place::default(), step: Step::Top })
+                Box::new(Write { work: self, at: FileIndex::default(), step: Step::Top })
             }
             Some(Phase::Copy) => {
                 let copy = Call::CopyTree { dir: ROOT, to: ROOT };
                 Box::new(WholeTrees::new(vec![(copy, IN, COPY)]))
             }
             Some(Phase::Read) => {
-                Box::new(Read { work: self, at: Place::default(), step: ReadStep::Open })
+                Box::new(Read { work: self, at: FileIndex::default(), step: ReadStep::Open })
             }
             Some(Phase::Delete) => {
                 Box::new(WholeTrees::new(vec![(remove, IN, b""), (remove, COPY, b"")]))
@@ -309,7 +309,7 @@ impl Workload for Everyday {
         }
     }
 
-    /// The getdents64(2) calls are left out: how many there are is the file system's affair.
+    /// Omits the getdents64(2) calls, whose number the file system decides.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         use OpKind::{
             Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
@@ -364,7 +364,7 @@ impl Workload for Everyday {
             Some(Phase::Copy | Phase::Read) => 2,
             Some(Phase::Delete) | None => 0,
         };
-        Box::new(Left { work: self, copies })
+        Box::new(EverydayTree { work: self, copies })
     }
 
     fn needs(&self) -> Needs {
@@ -385,13 +385,13 @@ impl Workload for Everyday {
     }
 }
 
-/// What is there after a phase: no copy of the tree, `in`, or both.
-struct Left<'a> {
+/// The tree after a phase: no copy, `in`, or both.
+struct EverydayTree<'a> {
     work: &'a Everyday,
     copies: u64,
 }
 
-impl Tree for Left<'_> {
+impl Tree for EverydayTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let tops = [IN, COPY].into_iter().take(self.copies as usize);
         let below = tops.filter_map(|top| path.strip_prefix(top)).next()?;
@@ -411,29 +411,29 @@ impl Tree for Left<'_> {
     }
 }
 
-/// A file: which kind, and which of it.
+/// A file: index of its class, and its number there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct FileIndex {
     class: usize,
     file: u64,
 }
 
-impl Place {
-    /// Goes on to the next file; whether that is of the next kind.
+impl FileIndex {
+    /// Advances to the next file; returns true if that is of the next kind.
     fn forward(&mut self, class: &Class) -> bool {
         self.file += 1;
         let over = self.file == class.files;
         if over {
-            *self = Place { class: self.class + 1, file: 0 };
+            *self = FileIndex { class: self.class + 1, file: 0 };
         }
         over
     }
 }
 
-/// What the next op of writing is.
+/// The next op of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The directory of all.
+    /// The top directory.
     Top,
     /// The directory of a kind.
     Class,
@@ -446,7 +446,7 @@ enum Step {
 
 struct Write<'a> {
     work: &'a Everyday,
-    at: Place,
+    at: FileIndex,
     step: Step,
 }
 
@@ -489,18 +489,18 @@ impl OpSource for Write<'_> {
     }
 }
 
-/// What the next op of reading is.
+/// The next op of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadStep {
     Open,
-    /// So many reads are left.
+    /// This many reads are left.
     Read(u64),
     Close,
 }
 
 struct Read<'a> {
     work: &'a Everyday,
-    at: Place,
+    at: FileIndex,
     step: ReadStep,
 }
 

@@ -22,7 +22,7 @@ pub const KIND: Kind = Kind {
     build: |values, _| Ok(Box::new(Fdtree::new(values)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 The four phases of the shell script fdtree 1.0.2, its calls in its order [SRC]. Every directory down \
 to the last level has `dirs` directories, and every directory, leaves too, has `files` files of `size` \
@@ -34,21 +34,21 @@ directory-create: mkdir of the root; then in a node all its directories, then do
 file-create: in a node each file as dd does it (open O_WRONLY|O_CREAT|O_TRUNC, one write a block, \
 close), then down. file-remove: unlink of each file, then down. directory-remove: a node's directories \
 with rmdir when all below them is gone; last the root. One thread, no fsync, nothing between phases \
-[SRC]. With gap=none fsdyno still syncs the file system after each phase, outside the time until the last \
-call came back, and reads the files back after file-create, before the next begins; gap=back-to-back is \
+[SRC]. With gap=none fsdyno still syncs the file system after each phase, after the time of the last \
+call was taken, and reads the files back after file-create, before the next begins; gap=back-to-back is \
 what the original did, and only the last phase is verified.
 
 The script starts one process for each mkdir, each file, each directory's rm and each parent's rmdir \
 [SRC], so that its rates were those of fork and exec: hardly above 1,000 a second in 2009. Only the \
 file system's calls are made here, so absolute rates do not compare with published ones. `fork-time` \
-computes so long before the first call of each such process; 1,000 us is a fair guess for 2009 [DER]. \
-What those processes call beside it (fstatat before an unlink, for one) is left out.
+computes for that time before the first call of each such process; 1,000 us is a fair guess for 2009 [DER]. \
+Other calls of those processes (fstatat before an unlink, for one) are omitted.
 
 The sets are those of Layton's articles on journal sizes, found by arithmetic from his tables; they \
 fit their KiB within 0.15 % in all 16 rows [DER, MEM]; small-shallow is confirmed by a second source \
 [PUB]. `mode=create` is option -C. Option -R alone cannot find an older tree in the original either, \
 for its root has the number of a process in its name [SRC], and a trial's file system is new: it is \
-left out. Books: directories, files, KiB.
+omitted. Work units: directories, files, KiB.
 
 With data=zeros a file's expected content equals a hole: lost data whose size is right is not seen; with \
 data=random it is.";
@@ -64,7 +64,7 @@ const PARAMS: &[Param] = &[
             "medium-shallow",
             "medium-deep",
         ]),
-        about: "A published set of levels, dirs, files and size, which are then left at auto.",
+        about: "A published set of levels, dirs, files and size; these are then left at auto.",
         source: "[PUB] small-shallow; [DER, MEM] the others, computed from Layton's tables",
     },
     Param {
@@ -99,7 +99,7 @@ const PARAMS: &[Param] = &[
         name: "data",
         default: "zeros",
         domain: Domain::Choice(&["zeros", "random"]),
-        about: "What is written; zeros flatter a file system that compresses.",
+        about: "The contents of the files; zeros flatter a file system that compresses.",
         source: "[SRC] dd if=/dev/zero",
     },
     Param {
@@ -120,7 +120,7 @@ const PARAMS: &[Param] = &[
         name: "gap",
         default: "none",
         domain: Domain::Choice(&["none", "back-to-back", "sync", "remount"]),
-        about: "What lies before each phase but the first.",
+        about: "The step before each phase but the first.",
         source: "[SRC] nothing",
     },
 ];
@@ -134,7 +134,7 @@ const SETS: [(&str, [u64; 4]); 5] = [
     ("medium-deep", [10, 2, 2, 1000]),
 ];
 
-/// More would be a mistake of typing.
+/// More would be a typing error.
 const MOST_FILES: u64 = 1_000_000_000;
 /// Stands for LEVEL0.<host>.<pid>.
 const ROOT: &[u8] = b"LEVEL0.fsdyno.1";
@@ -178,7 +178,7 @@ struct Fdtree {
 impl Fdtree {
     fn new(values: &Values) -> Result<Fdtree, ParamError> {
         let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
-        let number = |key: &str, place: usize| values.of_set(key, "set", set.1[place]);
+        let number = |key: &str, index: usize| values.of_set(key, "set", set.1[index]);
         let (levels, dirs) = (number("levels", 0)?, number("dirs", 1)?);
         let (files, blocks) = (number("files", 2)?, number("size", 3)?);
         let nodes = nodes(levels, dirs).filter(|nodes| {
@@ -217,8 +217,8 @@ impl Fdtree {
         Payload { id, offset: 0, length: self.blocks * BLOCK }
     }
 
-    /// How far child `k` of a node comes after that node in the order of the walk, which takes the
-    /// last child first. `level` is the node's.
+    /// Distance from a node to its child `k` in the order of the walk, which takes the last child
+    /// first. `level` is the node's.
     fn steps_to(&self, level: usize, k: u64) -> u64 {
         1 + (self.dirs - k) * self.nodes[level - 1]
     }
@@ -231,8 +231,8 @@ fn nodes(levels: u64, dirs: u64) -> Option<Vec<u64>> {
 }
 
 impl Workload for Fdtree {
-    /// What can be verified only by reading the files is verified where they are all there, and the
-    /// end where nothing is; between the others nothing comes in the way.
+    /// Verifies where all files exist, and the empty tree at the end; no verification comes between
+    /// the others.
     fn phases(&self) -> Vec<PhaseSpec> {
         let spec = |(index, (phase, name)): (usize, &(Phase, &'static str))| PhaseSpec {
             name,
@@ -250,7 +250,7 @@ impl Workload for Fdtree {
         let walk = Walk::new(self);
         match phase {
             Phase::FileCreate => Box::new(WriteFiles { walk, left: None }),
-            _ => Box::new(Names { walk, phase: *phase, ended: false }),
+            _ => Box::new(NameOps { walk, phase: *phase, ended: false }),
         }
     }
 
@@ -288,7 +288,7 @@ impl Workload for Fdtree {
         let phase = self.phases.get(phase).map(|(phase, _)| *phase);
         let files = phase == Some(Phase::FileCreate);
         let directories = files || !matches!(phase, None | Some(Phase::DirectoryRemove));
-        Box::new(Shape { work: self, files, directories })
+        Box::new(FdtreeTree { work: self, files, directories })
     }
 
     fn needs(&self) -> Needs {
@@ -302,13 +302,13 @@ impl Workload for Fdtree {
 }
 
 /// The tree with or without files, or nothing of it.
-struct Shape<'a> {
+struct FdtreeTree<'a> {
     work: &'a Fdtree,
     files: bool,
     directories: bool,
 }
 
-impl Tree for Shape<'_> {
+impl Tree for FdtreeTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
         if !self.directories || parts.next()? != ROOT {
@@ -350,14 +350,15 @@ fn read(name: &[u8], level: usize, letter: u8, most: u64) -> Option<u64> {
     number(&rest[at + 1..]).filter(|k| right && (1..=most).contains(k))
 }
 
-/// Where a walk through the tree is; the path itself is in the op, which is rewritten in place.
+/// A position in the walk through the tree; the path itself is in the op, which is rewritten in
+/// place.
 struct Walk<'a> {
     work: &'a Fdtree,
-    /// For each directory above this one its length in the path and which child of it was taken.
+    /// Path length and number of the child taken, for each directory above this one.
     above: Vec<(usize, u64)>,
     /// Length of this directory's path; zero before the start.
     length: usize,
-    /// Which file or directory of this directory is next is one below.
+    /// One more than the number of the next file or directory of this directory.
     k: u64,
 }
 
@@ -370,7 +371,7 @@ impl<'a> Walk<'a> {
         self.work.levels - self.above.len()
     }
 
-    /// To the root, where the walk has not begun; whether it had not.
+    /// Enters the root if the walk has not begun; returns true if it had not.
     fn start(&mut self, name: &mut Name) -> bool {
         let new = self.length == 0;
         if new {
@@ -381,7 +382,7 @@ impl<'a> Walk<'a> {
         new
     }
 
-    /// Names file or directory `k` of this directory.
+    /// NameOps file or directory `k` of this directory.
     #[inline]
     fn name(&self, name: &mut Name, letter: &[u8], k: u64) {
         name.truncate(self.length);
@@ -397,7 +398,7 @@ impl<'a> Walk<'a> {
         self.length = name.as_bytes().len();
     }
 
-    /// Up to the parent; which child of it this was. None at the root.
+    /// Ascends to the parent; returns the number of the child it came from, none at the root.
     fn ascend(&mut self) -> Option<u64> {
         let (length, k) = self.above.pop()?;
         self.length = length;
@@ -410,7 +411,8 @@ impl<'a> Walk<'a> {
         steps.map(|(depth, (_, k))| self.work.steps_to(self.work.levels - depth, *k)).sum()
     }
 
-    /// To the next directory, parents before children and the last child first; false at the end.
+    /// Moves to the next directory, parents before children and the last child first; false at the
+    /// end.
     fn next(&mut self, name: &mut Name) -> bool {
         if self.level() > 0 {
             self.descend(name, self.work.dirs);
@@ -425,15 +427,15 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Down through last children to the deepest directory that has directories.
+    /// Descends through last children to the deepest directory that has directories.
     fn descend_to_lowest_parent(&mut self, name: &mut Name) {
         while self.level() > 1 {
             self.descend(name, self.work.dirs);
         }
     }
 
-    /// Names the next file: those of a directory, then those of the directories below it. Whether it
-    /// is the first of its directory; none at the end.
+    /// NameOps the next file: those of a directory, then those of the directories below it. Returns
+    /// true if it is the first of its directory; none at the end.
     fn file(&mut self, name: &mut Name) -> Option<bool> {
         let first = self.k == 0;
         if first {
@@ -447,7 +449,7 @@ impl<'a> Walk<'a> {
         Some(first)
     }
 
-    /// Names the next directory to be made: the root, the directories of a node, then those below.
+    /// NameOps the next directory to create: the root, the directories of a node, then those below.
     fn directory_to_make(&mut self, name: &mut Name) -> bool {
         if self.start(name) {
             self.k = self.work.dirs;
@@ -464,8 +466,9 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Names the next directory to be removed: those of a node after all that is below them, last the
-    /// root. Whether it is the first that its process removes; none when only the root is left.
+    /// NameOps the next directory to remove: those of a node after everything below them, last the
+    /// root. Returns true if it is the first that its process removes; none when only the root is
+    /// left.
     fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
         let first = self.k == 0;
         if first {
@@ -491,13 +494,13 @@ impl<'a> Walk<'a> {
 }
 
 /// The ops of a phase that makes one call for each name.
-struct Names<'a> {
+struct NameOps<'a> {
     walk: Walk<'a>,
     phase: Phase,
     ended: bool,
 }
 
-impl OpSource for Names<'_> {
+impl OpSource for NameOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         let (name, walk) = (&mut op.name, &mut self.walk);
         let (call, first) = match self.phase {
@@ -522,7 +525,7 @@ impl OpSource for Names<'_> {
 /// dd for each file: open, a write for each block, close.
 struct WriteFiles<'a> {
     walk: Walk<'a>,
-    /// What is left to be written of the file that is open.
+    /// The rest to be written of the open file.
     left: Option<Payload>,
 }
 

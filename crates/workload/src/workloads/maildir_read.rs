@@ -6,12 +6,12 @@ use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
 use crate::mail::job::{Job, Runner, Sums};
+use crate::mail::layout::MailLayout;
 use crate::mail::names::LONGEST;
-use crate::mail::office::Office;
 use crate::mail::protocol::{COPY, LIST_READ_STORE};
 use crate::mail::reading::reading;
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
-use crate::mail::tree::{Boxes, MailTree};
+use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{
@@ -30,23 +30,23 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(MaildirRead::new(values, setting)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 The random-read script of the maildir benchmark of 2004: 10,000 reads of random messages out of a \
-directory of 1,177, no writes [PUB]. The script is lost; this is a model of what it printed [DER].
+directory of 1,177, no writes [PUB]. The script is lost; this is a model of its output [DER].
 
 Phase `unpack` makes the directory read_src with the calls of GNU tar as root [RUN, see workload \
-tarball]; the directory is the archive's first member and the messages follow by number [OWN]. Left \
-out: GNU tar makes a directory 0700, and gives it time, owner and mode 0755 when its messages are there; \
+tarball]; the directory is the archive's first member and the messages follow by number [OWN]. \
+Omitted: GNU tar makes a directory 0700, and gives it time, owner and mode 0755 when it is complete; \
 here it is made 0755.
 
-Phase `read` lists the directory once [DER: user time of 0.1 to 0.2 ms a read leaves no room for \
-more], then for each read opens a message, asks for its status as perl does [RUN], reads it in calls \
-of 4,096 bytes (perl 5.8's buffer [MEM]) until nothing comes, and closes it. Each message is drawn \
-by itself, evenly, so some are read often. The getdents64(2) calls of the listing are not counted: \
-how many there are is the file system's affair.
+Phase `read` lists the directory once [DER: user time of 0.1 to 0.2 ms a read excludes more], \
+then for each read opens a message, calls fstat as perl does [RUN], reads it in calls \
+of 4,096 bytes (perl 5.8's buffer [MEM]) until one returns nothing, and closes it. Each message is drawn \
+independently, evenly, so some are read often. The getdents64(2) calls of the listing are not counted: \
+the file system decides their number.
 
-What does not fit [DER]: the original took 74 to 140 s on the single disk, 7 to 14 ms a read. 1,177 \
+Open question [DER]: the original took 74 to 140 s on the single disk, 7 to 14 ms a read. 1,177 \
 messages are in memory after their first read, so either it read from more, of which read-store=77133 \
 is the plausible number, or its memory was very small.
 
@@ -58,14 +58,14 @@ const PARAMS: &[Param] = &[
         name: "reads",
         default: "10000",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "How many messages are read.",
+        about: "Number of messages to read.",
         source: "[PUB]",
     },
     Param {
         name: "read-store",
         default: "1177",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "How many messages the directory holds.",
+        about: "Number of messages in the directory.",
         source: "[PUB] 1,177; the published times fit more, see above [DER]",
     },
     Param { default: "remount", ..GAP },
@@ -73,7 +73,7 @@ const PARAMS: &[Param] = &[
         name: "think",
         default: "off",
         domain: Domain::Choice(&["off", "original"]),
-        about: "Whether the script's own computing is done before each read: 0.15 ms.",
+        about: "Computing time of the script itself: original is 0.15 ms before each read.",
         source: "[DER] 0.96 to 2.45 s of user time for 10,000 reads",
     },
     SIZE,
@@ -89,7 +89,7 @@ const READ_PHASE: usize = 1;
 /// Unpack and read; with its parameters bound.
 #[derive(Debug)]
 struct MaildirRead {
-    office: Office,
+    layout: MailLayout,
     reads: u64,
     gap: GapKind,
     compute: Nanos,
@@ -100,15 +100,15 @@ struct MaildirRead {
 
 impl MaildirRead {
     fn new(values: &Values, setting: &Setting) -> Result<MaildirRead, ParamError> {
-        let office = Office {
+        let layout = MailLayout {
             messages: messages(values, setting)?,
             write_store: 0,
             read_store: values.whole("read-store"),
             maildirs: Numbered::for_count("maildir", 1),
-            layout: COPY.layout,
+            format: COPY.format,
         };
         Ok(MaildirRead {
-            office,
+            layout,
             reads: values.whole("reads"),
             gap: gap(values),
             compute: if values.text("think") == "original" { COMPUTE } else { Nanos(0) },
@@ -118,14 +118,14 @@ impl MaildirRead {
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
-        reading(self.seed, LIST_READ_STORE, (self.reads, self.office.read_store), self.compute)
+        reading(self.seed, LIST_READ_STORE, (self.reads, self.layout.read_store), self.compute)
     }
 
-    /// What a phase comes to: gone through once, then remembered.
+    /// Totals of a phase, computed once.
     fn sums(&self, phase: usize) -> Option<&Sums> {
         let add_up = || match phase {
-            UNPACK_PHASE => Sums::of(&self.office, unpack(&self.office)),
-            _ => Sums::of(&self.office, self.jobs()),
+            UNPACK_PHASE => Sums::of(&self.layout, unpack(&self.layout)),
+            _ => Sums::of(&self.layout, self.jobs()),
         };
         self.sums.get(phase).map(|sums| sums.get_or_init(add_up))
     }
@@ -140,8 +140,8 @@ impl Workload for MaildirRead {
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match (phase, share.rank) {
-            (UNPACK_PHASE, 0) => Box::new(Runner::new(&self.office, unpack(&self.office))),
-            (READ_PHASE, 0) => Box::new(Runner::new(&self.office, self.jobs())),
+            (UNPACK_PHASE, 0) => Box::new(Runner::new(&self.layout, unpack(&self.layout))),
+            (READ_PHASE, 0) => Box::new(Runner::new(&self.layout, self.jobs())),
             _ => Box::new(NoOps),
         }
     }
@@ -153,7 +153,7 @@ impl Workload for MaildirRead {
     fn books(&self, phase: usize) -> Books {
         let Some(sums) = self.sums(phase) else { return Books::new() };
         match phase {
-            UNPACK_PHASE => sums.books([("messages", self.office.read_store)]),
+            UNPACK_PHASE => sums.books([("messages", self.layout.read_store)]),
             READ_PHASE => sums.books([("reads", self.reads)]),
             _ => Books::new(),
         }
@@ -164,13 +164,13 @@ impl Workload for MaildirRead {
     }
 
     fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
-        Box::new(MailTree { office: &self.office, unpacked: true, boxes: Boxes::none() })
+        Box::new(MailTree { layout: &self.layout, unpacked: true, mailboxes: Mailboxes::none() })
     }
 
     fn needs(&self) -> Needs {
         Needs {
             bytes: Bytes(self.sums(UNPACK_PHASE).map_or(0, |sums| sums.written)),
-            inodes: self.office.read_store + 1,
+            inodes: self.layout.read_store + 1,
             longest_name: LONGEST,
         }
     }

@@ -22,7 +22,7 @@ pub const KIND: Kind = Kind {
     build: |values, _| Ok(Box::new(ManyFiles::new(values)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 linuxinsight compared ext3, ext4 and reiser4 in 2006 by creating 405,000 small files in a tree and \
 deleting them [PUB]. The program is lost. Its ancestor is known: nested loops of Andrew Morton's that \
@@ -31,15 +31,15 @@ make a directory as they enter it and, in the innermost one, ten files, each wit
 2001-10-31].
 
 create: mkdir(0777) of each directory when it is entered, and in each leaf its files: open \
-O_WRONLY|O_CREAT|O_TRUNC with 0666, one write, close. Directories and files are called by their numbers \
+O_WRONLY|O_CREAT|O_TRUNC with 0666, one write, close. Directories and files are named by their numbers \
 from 0 [DER]. remove: rm -r of each directory of the top level, in the order of their numbers \
-[OWN]; within them the order is `order`. Several threads share the top level, each its equal part \
+[OWN]; within them the order is `order`. Several threads take equal parts of the top level \
 [OWN]; the original is one process.
 
-That the 405,000 files were 15 in each leaf of 30/30/30 is a guess that fits the number [DER]; so do \
+That the 405,000 files were 15 in each leaf of 30/30/30 is a guess that fits the number [DER]; so are \
 `set=wide` (120 in 15/15/15) and `set=deep` (8 in 15/15/15/15), and `set=morton` is the ancestor \
 [PUB]. The size is the ancestor's; that of 2006 is not known. Before the removal the file system is \
-mounted afresh, so that it begins cold; linuxinsight went on with what was in memory, which is \
+remounted, so that it begins cold; linuxinsight continued with a warm cache, which is \
 `cache=hot` [DER]. Zeros flatter a file system that compresses: try `data=random`.
 
 With data=zeros a file's expected content equals a hole: lost data whose size is right is not seen; with \
@@ -50,7 +50,7 @@ const PARAMS: &[Param] = &[
         name: "set",
         default: "none",
         domain: Domain::Choice(&["none", "wide", "deep", "morton"]),
-        about: "A tree by name, whose widths and files are then left at auto.",
+        about: "A named tree; widths and files are then left at auto.",
         source: "[DER] two that fit 405,000 files as well; morton is [PUB]",
     },
     Param {
@@ -79,7 +79,7 @@ const PARAMS: &[Param] = &[
         name: "data",
         default: "zeros",
         domain: Domain::Choice(&["zeros", "random"]),
-        about: "What is written.",
+        about: "The contents of the files.",
         source: "[PUB] the ancestor's buffer is zeros",
     },
     Param {
@@ -87,13 +87,13 @@ const PARAMS: &[Param] = &[
         default: "readdir",
         domain: Domain::Choice(&["readdir", "inode", "name"]),
         about: "The order of removal in each directory: as it is read, or sorted.",
-        source: "[DER] published is that the files were deleted",
+        source: "[DER] published is only that the files were deleted",
     },
     Param {
         name: "cache",
         default: "cold",
         domain: Domain::Choice(&["cold", "hot"]),
-        about: "Whether the file system is unmounted and mounted before the removal.",
+        about: "Unmount and mount the file system before the removal, or not.",
         source: "[OWN] the original's removal followed at once [DER]",
     },
 ];
@@ -106,7 +106,7 @@ const SETS: [(&str, &str, u64); 4] = [
     ("morton", "10/10/10/10", 10),
 ];
 
-/// More would be a mistake of typing.
+/// More would be a typing error.
 const MOST_FILES: u64 = 1_000_000_000;
 const FILE: FileSlot = FileSlot(0);
 const FLAGS: OpenFlags = OpenFlags { write: true, truncate: true, ..OpenFlags::NONE };
@@ -130,7 +130,7 @@ struct ManyFiles {
 impl ManyFiles {
     fn new(values: &Values) -> Result<ManyFiles, ParamError> {
         let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
-        let wrong = |()| ParamError::Conflict(format!("{} is no tree", set.1));
+        let wrong = |()| ParamError::Conflict(format!("{} is not a tree", set.1));
         let widths: Widths = values.of_set("widths", "set", set.1.parse().map_err(wrong)?)?;
         let files = values.of_set("files", "set", set.2)?;
         if widths.leaves() * files > MOST_FILES {
@@ -182,7 +182,7 @@ impl Workload for ManyFiles {
         ]
     }
 
-    /// Each share is a run of directories of the top level with all that is below them.
+    /// Gives each share a run of directories of the top level with everything below them.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let tops = self.widths.each().first().copied().unwrap_or(0);
         let part = |rank: u32| tops * u64::from(rank) / u64::from(share.ranks.max(1));
@@ -200,8 +200,7 @@ impl Workload for ManyFiles {
         }
     }
 
-    /// Of the removal the getdents64(2) calls are left out: how many there are is the file system's
-    /// affair.
+    /// Omits the getdents64(2) calls of the removal, whose number the file system decides.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let (directories, files) = (self.widths.directories(), self.all_files());
         match phase {
@@ -227,7 +226,7 @@ impl Workload for ManyFiles {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        Box::new(Leaves { work: self, there: phase == PHASE_CREATE })
+        Box::new(ManyFilesTree { work: self, exists: phase == PHASE_CREATE })
     }
 
     fn needs(&self) -> Needs {
@@ -240,20 +239,20 @@ impl Workload for ManyFiles {
     }
 }
 
-/// The tree, or nothing of it.
-struct Leaves<'a> {
+/// The complete tree, or nothing of it.
+struct ManyFilesTree<'a> {
     work: &'a ManyFiles,
-    there: bool,
+    exists: bool,
 }
 
-impl Tree for Leaves<'_> {
+impl Tree for ManyFilesTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let (mut leaf, mut parts) = (0, path.split(|byte| *byte == b'/'));
         for width in self.work.widths.each() {
             let Some(part) = parts.next() else {
-                return self.there.then_some(Expected::DIRECTORY);
+                return self.exists.then_some(Expected::DIRECTORY);
             };
-            leaf = leaf * width + number(part).filter(|number| number < width && self.there)?;
+            leaf = leaf * width + number(part).filter(|number| number < width && self.exists)?;
         }
         let Some(part) = parts.next() else { return Some(Expected::DIRECTORY) };
         let file = number(part).filter(|file| *file < self.work.files)?;
@@ -261,15 +260,15 @@ impl Tree for Leaves<'_> {
     }
 
     fn files(&self) -> u64 {
-        if self.there { self.work.all_files() } else { 0 }
+        if self.exists { self.work.all_files() } else { 0 }
     }
 
     fn directories(&self) -> u64 {
-        if self.there { self.work.widths.directories() } else { 0 }
+        if self.exists { self.work.widths.directories() } else { 0 }
     }
 }
 
-/// A number as it is written in a name: without zeros before it.
+/// Parses a number as written in a name: without leading zeros.
 fn number(text: &[u8]) -> Option<u64> {
     let canonical = text.len() == 1 || text.first() != Some(&b'0');
     let digits = text.iter().all(u8::is_ascii_digit);
@@ -297,7 +296,7 @@ struct Create<'a> {
 }
 
 impl Create<'_> {
-    /// The highest directory that begins with this leaf: all above it are there.
+    /// The highest directory that begins with this leaf: all above it exist.
     fn first_new(&self) -> usize {
         let widths = &self.work.widths;
         let begins = |level: &usize| self.leaf % widths.leaves_below(*level) == 0;

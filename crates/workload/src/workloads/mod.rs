@@ -42,28 +42,29 @@ pub const ALL: &[Kind] = &[
     capacity::KIND,
 ];
 
-/// One row of the table: what a workload is before its parameters are bound.
+/// A row of the table: a workload before its parameters are bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Its name on the command line and of its file.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// A sentence on its work.
     pub about: &'static str,
-    /// Where it comes from.
+    /// The publication or program it comes from.
     pub source: &'static str,
     /// Its parameters, in the order in which they are shown.
     pub params: &'static [Param],
-    /// What it models, exactly, and how far that is known: paragraphs for `fsdyno show workload`,
-    /// with the marks of the sources.
+    /// An exact description of its model, and how far that is known: paragraphs for `fsdyno show
+    /// workload`, with the marks of the sources.
     pub doc: &'static str,
-    /// Reads a file in the form of the original program's own configuration, where it has one: what
-    /// `--set config=FILE` names becomes parameters.
+    /// Reads a file in the format of the original program's own configuration, if it has one: the
+    /// file of `--set config=FILE` becomes parameters.
     pub config: Option<ReadConfig>,
     build: fn(&Values, &Setting) -> Built,
 }
 
-/// A configuration file's name, and what hands out the bytes of it and of files that it names →
-/// parameters, or the first mistake in one line that names file and line.
+/// Reads a configuration file of this name through a function that returns the bytes of it and of
+/// files that it names; returns parameters, or the first mistake in one line that names file and
+/// line.
 pub type ReadConfig = fn(&str, ReadFile<'_>) -> Result<BTreeMap<String, String>, String>;
 
 type Built = Result<Box<dyn Workload>, ParamError>;
@@ -72,7 +73,7 @@ type Built = Result<Box<dyn Workload>, ParamError>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no workload '{name}'; {hint}")]
 pub struct Unknown {
-    /// What was typed.
+    /// The name that was given.
     pub name: String,
     /// The nearest right name, or all of them.
     pub hint: String,
@@ -89,13 +90,14 @@ pub fn find(name: &str) -> Result<&'static Kind, Unknown> {
     })
 }
 
-/// The workloads of which a phase can be shared among threads (`--threads N`), with their default parameters.
+/// The workloads with a phase that threads can share (`--threads N`), with their default
+/// parameters.
 pub fn shared() -> impl Iterator<Item = &'static Kind> {
     ALL.iter().filter(|kind| kind.takes_threads())
 }
 
 impl Kind {
-    /// Whether a phase of it can be shared among threads, with its default parameters.
+    /// Returns true if threads can share a phase of it, with its default parameters.
     pub fn takes_threads(&self) -> bool {
         let built = self.build(&BTreeMap::new(), &Setting::seed(1));
         built.is_ok_and(|workload| {
@@ -103,21 +105,20 @@ impl Kind {
         })
     }
 
-    /// Every parameter with its value: what is set, checked and in its canonical spelling, and the
-    /// default of the rest. Equal maps are equal work, hence an equal plan hash; a parameter that only
-    /// says how results are printed (postmark's `report`) is in the map and the hash, too.
+    /// Every parameter with its value: given values, checked and in their canonical spelling, and
+    /// the defaults of the rest. Equal maps are equal work, hence an equal plan hash; a parameter
+    /// that only concerns how results are printed (postmark's `report`) is in the map and the hash,
+    /// too.
     ///
     /// # Errors
-    /// What is wrong with a value, in one line; that values contradict each other, [`Kind::build`]
-    /// finds.
     pub fn resolve(&self, set: &[(&str, &str)]) -> Result<BTreeMap<String, String>, ParamError> {
         Ok(Values::resolve(self.name, self.params, set.iter().copied())?.into_map())
     }
 
-    /// The workload with these parameters; what is missing has its default.
+    /// The workload with these parameters; missing ones have their defaults.
     ///
     /// # Errors
-    /// What is wrong with the parameters, in one line.
+    /// The mistake in the parameters, in one line.
     pub fn build(
         &self,
         params: &BTreeMap<String, String>,
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_canonical_and_every_row_says_what_it_is() {
+    fn every_default_is_canonical_and_every_row_is_documented() {
         for kind in ALL {
             let map = kind.resolve(&[]).unwrap();
             assert!(!kind.about.is_empty() && !kind.source.is_empty());
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_brings_the_nearest_right_one() {
+    fn a_wrong_name_suggests_the_nearest_right_one() {
         assert_eq!(
             find("dirop").unwrap_err().to_string(),
             "there is no workload 'dirop'; did you mean 'dirops'?"

@@ -4,8 +4,8 @@ use fsdyno_record::{Bytes, OpKind};
 
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::postmark::config;
-use crate::postmark::ops::{Deeds, Directories, Part, Run};
-use crate::postmark::pool::{Deed, OutOfFiles, PoolSpec};
+use crate::postmark::ops::{ActionOps, Directories, RunSpec, Stage};
+use crate::postmark::pool::{Action, OutOfFiles, PoolSpec};
 use crate::postmark::tree::Survivors;
 use crate::workload::{
     Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
@@ -16,7 +16,7 @@ use crate::workloads::Kind;
 pub const KIND: Kind = Kind {
     name: "postmark",
     about: "Create a pool of small files, read, append to, create and delete them at random, and \
-            delete what is left, as PostMark does.",
+            delete the rest, as PostMark does.",
     source: "J. Katcher, PostMark: a new file system benchmark, NetApp TR-3022, 1997; version 1.51",
     params: PARAMS,
     doc: DOC,
@@ -24,49 +24,49 @@ pub const KIND: Kind = Kind {
     build: |values, _| Ok(Box::new(Postmark::new(values)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-The files, their sizes and the order of all that is done to them are those of PostMark 1.51 with the \
+The files, their sizes and the order of all operations on them are those of PostMark 1.51 with the \
 same settings, drawn from the same generator (MT19937, seeded as in 1999) in the same order [SRC]; \
-counts and bytes of runs of Debian's postmark come out the same [RUN]. PostMark's own seed is the \
-parameter `seed`; fsdyno's --seed moves nothing but the bytes in the files.
+counts and bytes of runs of Debian's postmark are equal [RUN]. PostMark's own seed is the \
+parameter `seed`; fsdyno's --seed changes nothing but the bytes in the files.
 
 Calls are those that strace showed [RUN: Debian's build, glibc 2.36]. Buffered: openat (O_CREAT and \
 O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdio cuts them with a \
 buffer of 4,096 bytes, close. Unbuffered: openat (O_RDWR; O_CREAT without O_TRUNC to create, O_APPEND \
-to append), read or write of one block after the other and then of what is left, be it nothing, \
-close. Files are deleted with unlink. Left out: the lseek(2) of a buffered append, which no file \
-system sees, and the dots that PostMark prints. Nothing is ever synced by the original. With \
+to append), read or write of one block after the other and then of the rest, even if empty, \
+close. Files are deleted with unlink. Omitted: the lseek(2) of a buffered append, which no file \
+system sees, and the dots that PostMark prints. The original never syncs. With \
 gap=none each phase is still synced for its times after its last call, flushed and verified (from the \
 caches) before the next begins; gap=back-to-back is what the original did, and only the last phase is \
 verified.
 
-A configuration file of the original is taken with --set config=FILE (and what else is set wins): \
+A configuration file of the original is taken with --set config=FILE (other settings override it): \
 its `set` commands become parameters, with those in effect at its `run`; files that it loads are \
 followed. `show` and `help` do nothing here; the file that `run` names is not written (see `fsdyno \
-report --format original`); the same `run` again is what --repeat is for, and one with other \
-settings is refused, as are shell commands and all that PostMark answers with `Eh?` or `Error:`, but \
-for empty lines.
+report --format original`); the same `run` again is replaced by --repeat, and one with other \
+settings is refused, as are shell commands and everything that PostMark answers with `Eh?` or `Error:`, except \
+empty lines.
 
 The paths of `set location` are never touched: one location is the trial's own directory, several \
 are directories l0, l1 ... in it, made and removed in the phases of the subdirectories. A \
 configuration that runs out of files, for which PostMark ends without a report, is refused before \
-anything is done, as is transactions below 10, by a tenth of which PostMark divides [RUN: it dies of \
+anything runs, as is transactions below 10, by a tenth of which PostMark divides [RUN: it dies of \
 SIGFPE].
 
 With contents=own each file has bytes of its own that do not compress [OWN], so that the \
-verification can tell files apart. In the original all writes begin at the start of one buffer of \
-printable characters [SRC]; contents=same has them begin at the start of one content likewise, which \
+verification can distinguish files. In the original all writes begin at the start of one buffer of \
+printable characters [SRC]; with contents=same they begin at the start of one content, which \
 does not compress either.
 
-Of linuxinsight-2006 the configuration is known [PUB] and stands with the parameters; its result was \
+The configuration of linuxinsight-2006 is known [PUB] and is given with the parameters; its result was \
 transactions per second, and the numbers are lost.
 
-The original's times are whole seconds; its form is printed from fsdyno's with each phase begun as \
-the one before it ended and fractions cut off [DER].";
+The original's times are whole seconds; its report is printed from fsdyno's times, with each phase beginning \
+at the end of the one before it and fractions cut off [DER].";
 
 const BIAS: Domain = Domain::Or("off", &Domain::Whole { min: 0, max: 10 });
-/// A block larger than this, the engine would not read in one call.
+/// The largest block: the engine reads at most this much in one call.
 const BLOCK: Domain = Domain::Size { min: 1, max: 1 << 20 };
 
 const PARAMS: &[Param] = &[
@@ -88,7 +88,7 @@ const PARAMS: &[Param] = &[
         name: "number",
         default: "500",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "Files to begin with; there are never more than twice as many.",
+        about: "Initial number of files; there are never more than twice that number.",
         source: "[SRC] set number; linuxinsight-2006 has 5,000",
     },
     Param {
@@ -102,14 +102,14 @@ const PARAMS: &[Param] = &[
         name: "seed",
         default: "42",
         domain: Domain::Whole { min: 1, max: i32::MAX as u64 },
-        about: "PostMark's own seed; fsdyno's --seed does not move it, so that repeats do the same.",
+        about: "PostMark's own seed; fsdyno's --seed does not change it, so that all repeats are the same.",
         source: "[SRC] set seed",
     },
     Param {
         name: "subdirectories",
         default: "0",
         domain: Domain::Whole { min: 0, max: 1_000_000 },
-        about: "Subdirectories of each location that files are spread over; 0 and 1 mean none.",
+        about: "Subdirectories of each location, which share the files; 0 and 1 mean none.",
         source: "[SRC] set subdirectories",
     },
     Param {
@@ -117,55 +117,55 @@ const PARAMS: &[Param] = &[
         default: "1",
         domain: Domain::Wholes { min: 1, max: 1_000_000, most: config::MOST_LOCATIONS },
         about: "The weight of each location; one is the trial's own directory, several are in it.",
-        source: "[SRC] set location; what PostMark's paths become here is [OWN]",
+        source: "[SRC] set location; their directories here are [OWN]",
     },
     Param {
         name: "read",
         default: "512",
         domain: BLOCK,
-        about: "Block that files are read in.",
+        about: "Block size of reads.",
         source: "[SRC] set read; linuxinsight-2006 has 4,096",
     },
     Param {
         name: "write",
         default: "512",
         domain: BLOCK,
-        about: "Block that files are written in.",
+        about: "Block size of writes.",
         source: "[SRC] set write; linuxinsight-2006 has 4,096",
     },
     Param {
         name: "buffering",
         default: "yes",
         domain: Domain::YesNo,
-        about: "Whether blocks go through stdio's buffer or are system calls.",
+        about: "Transfer blocks through stdio's buffer, or by system calls.",
         source: "[SRC] set buffering",
     },
     Param {
         name: "bias-read",
         default: "5",
         domain: BIAS,
-        about: "How many of ten transactions read, while the rest append; off for neither.",
+        about: "Number of ten transactions that read, while the rest append; off for neither.",
         source: "[SRC] set bias read; off is its -1",
     },
     Param {
         name: "bias-create",
         default: "5",
         domain: BIAS,
-        about: "How many of ten transactions create, while the rest delete; off for neither.",
+        about: "Number of ten transactions that create, while the rest delete; off for neither.",
         source: "[SRC] set bias create; off is its -1",
     },
     Param {
         name: "contents",
         default: "own",
         domain: Domain::Choice(&["own", "same"]),
-        about: "Whether each file has bytes of its own or all begin alike.",
+        about: "Give each file bytes of its own, or let all begin alike.",
         source: "[OWN] the original is same",
     },
     Param {
         name: "gap",
         default: "none",
         domain: Domain::Choice(&["none", "back-to-back", "sync", "remount"]),
-        about: "What lies between the phases.",
+        about: "The step between the phases.",
         source: "[SRC] nothing",
     },
     Param {
@@ -180,32 +180,32 @@ const PARAMS: &[Param] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     MakeDirectories,
-    Files(Part),
+    Files(Stage),
     RemoveDirectories,
 }
 
-/// The pool's life, with its parameters bound.
+/// The pool and its phases, with their parameters bound.
 #[derive(Debug)]
 struct Postmark {
-    run: Run,
+    run: RunSpec,
     gap: GapKind,
     phases: Vec<Phase>,
     totals: Totals,
 }
 
-/// What only a run through all deeds can tell.
+/// Totals that only a run through all actions gives.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     create: Tally,
     transactions: Tally,
     delete: Tally,
-    /// The most there was at once, and the last number of a file.
+    /// The most bytes and files at once, and the number of files created.
     most_bytes: u64,
     most_files: u64,
     created: u64,
 }
 
-/// Deeds of a phase, and the calls that they take.
+/// Number of actions of a phase, and of the calls that they take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     created: u64,
@@ -221,14 +221,14 @@ struct Tally {
 
 impl Postmark {
     fn new(values: &Values) -> Result<Postmark, ParamError> {
-        let run = Run {
+        let run = RunSpec {
             read: values.whole("read") as u32,
             write: values.whole("write") as u32,
             buffered: values.yes("buffering"),
             own: values.text("contents") == "own",
-            ..Run::new(spec(values)?)
+            ..RunSpec::new(spec(values)?)
         };
-        let mut phases = [Part::Fill, Part::Transact, Part::Empty].map(Phase::Files).to_vec();
+        let mut phases = [Stage::Fill, Stage::Transact, Stage::Empty].map(Phase::Files).to_vec();
         if run.directories() > 0 {
             phases.insert(0, Phase::MakeDirectories);
             phases.push(Phase::RemoveDirectories);
@@ -239,31 +239,32 @@ impl Postmark {
         Ok(work)
     }
 
-    /// All deeds without any op: op counts, books and needs, and that the files suffice.
+    /// Goes through all actions without any op: computes op counts, work units and needs, and
+    /// checks that the files suffice.
     fn run_through(&self) -> Result<Totals, ParamError> {
-        let mut pool = self.run.pool(Part::Fill);
+        let mut pool = self.run.pool(Stage::Fill);
         let mut totals = Totals::default();
         let (mut bytes, mut files) = (0, 0);
-        let mut account = |tally: &mut Tally, deed| {
-            self.tally(tally, deed);
-            match deed {
-                Deed::Create(file) => (bytes, files) = (bytes + u64::from(file.size), files + 1),
-                Deed::Append(_, more) => bytes += u64::from(more),
-                Deed::Delete(file) => (bytes, files) = (bytes - u64::from(file.size), files - 1),
-                Deed::Read(_) => {}
+        let mut add = |tally: &mut Tally, action| {
+            self.tally(tally, action);
+            match action {
+                Action::Create(file) => (bytes, files) = (bytes + u64::from(file.size), files + 1),
+                Action::Append(_, more) => bytes += u64::from(more),
+                Action::Delete(file) => (bytes, files) = (bytes - u64::from(file.size), files - 1),
+                Action::Read(_) => {}
             }
             totals.most_bytes = bytes.max(totals.most_bytes);
             totals.most_files = files.max(totals.most_files);
         };
         let (mut create, mut transactions, mut delete) = Default::default();
-        while let Some(deed) = pool.fill() {
-            account(&mut create, deed);
+        while let Some(action) = pool.fill() {
+            add(&mut create, action);
         }
-        while let Some(deed) = pool.transact().map_err(|OutOfFiles| self.out_of_files())? {
-            account(&mut transactions, deed);
+        while let Some(action) = pool.transact().map_err(|OutOfFiles| self.out_of_files())? {
+            add(&mut transactions, action);
         }
-        while let Some(deed) = pool.empty() {
-            account(&mut delete, deed);
+        while let Some(action) = pool.empty() {
+            add(&mut delete, action);
         }
         let created = create.created + transactions.created;
         Ok(Totals { create, transactions, delete, created, ..totals })
@@ -277,30 +278,30 @@ impl Postmark {
         ))
     }
 
-    fn tally(&self, tally: &mut Tally, deed: Deed) {
-        let calls = self.run.transfer(deed).calls();
-        match deed {
-            Deed::Create(file) => {
+    fn tally(&self, tally: &mut Tally, action: Action) {
+        let calls = self.run.transfer(action).calls();
+        match action {
+            Action::Create(file) => {
                 tally.created += 1;
                 tally.bytes_written += u64::from(file.size);
                 tally.writes += calls;
             }
-            Deed::Read(file) => {
+            Action::Read(file) => {
                 tally.read += 1;
                 tally.bytes_read += u64::from(file.size);
                 tally.reads += calls;
             }
-            Deed::Append(_, bytes) => {
+            Action::Append(_, bytes) => {
                 tally.appended += 1;
                 tally.bytes_written += u64::from(bytes);
                 tally.appends += calls;
             }
-            Deed::Delete(_) => tally.deleted += 1,
+            Action::Delete(_) => tally.deleted += 1,
         }
     }
 }
 
-/// What is drawn from, if it can be meant.
+/// The specification of the pool, if it is valid.
 fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
     let whole = |key| values.whole(key) as u32;
     let bias = |key| values.number(key).map(|bias| bias as u32);
@@ -330,7 +331,7 @@ fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
     match spec.excess_bits() {
         0 => Ok(spec),
         bits => Err(ParamError::Conflict(format!(
-            "a file's number, directory and size take {bits} bits more than the 64 there are; set \
+            "a file's number, directory and size take {bits} bits more than 64; set \
              number and transactions, size-high, or subdirectories and locations lower"
         ))),
     }
@@ -341,9 +342,9 @@ impl Workload for Postmark {
         let spec = |(index, phase): (usize, &Phase)| PhaseSpec {
             name: match phase {
                 Phase::MakeDirectories => "subdirectories",
-                Phase::Files(Part::Fill) => "create",
-                Phase::Files(Part::Transact) => "transactions",
-                Phase::Files(Part::Empty) => "delete",
+                Phase::Files(Stage::Fill) => "create",
+                Phase::Files(Stage::Transact) => "transactions",
+                Phase::Files(Stage::Empty) => "delete",
                 Phase::RemoveDirectories => "remove-subdirectories",
             },
             gap: if index == 0 { GapKind::None } else { self.gap },
@@ -353,7 +354,7 @@ impl Workload for Postmark {
         PhaseSpec::chained(self.phases.iter().enumerate().map(spec).collect())
     }
 
-    /// PostMark is one process: all of it falls to rank 0.
+    /// Gives all ops to rank 0, for PostMark is one process.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match self.phases.get(phase) {
             Some(Phase::MakeDirectories) if share.rank == 0 => {
@@ -362,16 +363,18 @@ impl Workload for Postmark {
             Some(Phase::RemoveDirectories) if share.rank == 0 => {
                 Box::new(Directories::new(&self.run, false))
             }
-            Some(Phase::Files(part)) if share.rank == 0 => Box::new(Deeds::new(&self.run, *part)),
+            Some(Phase::Files(stage)) if share.rank == 0 => {
+                Box::new(ActionOps::new(&self.run, *stage))
+            }
             _ => Box::new(NoOps),
         }
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let tally = match self.phases.get(phase) {
-            Some(Phase::Files(Part::Fill)) => self.totals.create,
-            Some(Phase::Files(Part::Transact)) => self.totals.transactions,
-            Some(Phase::Files(Part::Empty)) => self.totals.delete,
+            Some(Phase::Files(Stage::Fill)) => self.totals.create,
+            Some(Phase::Files(Stage::Transact)) => self.totals.transactions,
+            Some(Phase::Files(Stage::Empty)) => self.totals.delete,
             Some(Phase::MakeDirectories) => {
                 return OpCounts::from([(OpKind::Mkdir, self.run.directories())]);
             }
@@ -399,11 +402,11 @@ impl Workload for Postmark {
 
     fn books(&self, phase: usize) -> Books {
         match self.phases.get(phase) {
-            Some(Phase::Files(Part::Fill)) => {
+            Some(Phase::Files(Stage::Fill)) => {
                 let Tally { created, bytes_written, .. } = self.totals.create;
                 Books::from([("files created alone", created), ("written bytes", bytes_written)])
             }
-            Some(Phase::Files(Part::Transact)) => {
+            Some(Phase::Files(Stage::Transact)) => {
                 let tally = &self.totals.transactions;
                 Books::from([
                     ("transactions", u64::from(self.run.spec.transactions)),
@@ -415,7 +418,7 @@ impl Workload for Postmark {
                     ("written bytes", tally.bytes_written),
                 ])
             }
-            Some(Phase::Files(Part::Empty)) => {
+            Some(Phase::Files(Stage::Empty)) => {
                 Books::from([("files deleted alone", self.totals.delete.deleted)])
             }
             _ => Books::new(),
@@ -423,15 +426,15 @@ impl Workload for Postmark {
     }
 
     fn unit(&self, phase: usize) -> Option<&'static str> {
-        let transacts = self.phases.get(phase) == Some(&Phase::Files(Part::Transact));
+        let transacts = self.phases.get(phase) == Some(&Phase::Files(Stage::Transact));
         transacts.then_some("transactions")
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         let (after, directories) = match self.phases.get(phase) {
-            Some(Phase::Files(part)) => (*part, true),
-            Some(Phase::MakeDirectories) => (Part::Empty, true),
-            _ => (Part::Empty, false),
+            Some(Phase::Files(stage)) => (*stage, true),
+            Some(Phase::MakeDirectories) => (Stage::Empty, true),
+            _ => (Stage::Empty, false),
         };
         Box::new(Survivors::new(&self.run, after, directories))
     }

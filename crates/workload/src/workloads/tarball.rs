@@ -1,7 +1,7 @@
 //! tarball: extract an archive of many small files as GNU tar does, then remove it as Guenter did.
 //!
-//! The archive is made up ([`crate::tar::made_archive`]) or the user's own ([`crate::tar::unpack`]); either is
-//! [`Packed`], and what is here is the same for both.
+//! The archive is generated ([`crate::tar::generated_archive`]) or the user's own
+//! ([`crate::tar::unpack`]); either is [`Packed`], and this file handles both.
 
 use fsdyno_record::{Nanos, OpKind, quote};
 
@@ -9,7 +9,7 @@ use crate::input::Setting;
 use crate::op::{Call, DirSlot, Expect, Op, RemoveOrder};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
-use crate::tar::made_archive::MadeArchive;
+use crate::tar::generated_archive::GeneratedArchive;
 use crate::tar::packed::{Packed, TOP};
 use crate::tar::unpack::Unpack;
 use crate::workload::{
@@ -29,41 +29,41 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Tarball::new(values, setting)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 An archive is extracted with the calls of GNU tar 1.34 as root, then removed as rm -r does.
 
-The archive that is made up [PUB: about 725,000 files in random order, most of one block, about 15 % \
-of more; the rest DER] holds only files, so that parents are made when they are first needed. As strace \
+The generated archive [PUB: about 725,000 files in random order, most of one block, about 15 % \
+of more; the rest DER] contains only files, so that parents are made when they are first needed. As strace \
 shows it [RUN: GNU tar 1.34]:
 - per file openat(O_WRONLY|O_CREAT|O_EXCL|O_NOCTTY|O_NONBLOCK|O_CLOEXEC) with the whole path and the \
-owner's bits of its mode, write(2) of what tar's buffer of one record (20 blocks of 512 bytes) holds of \
-it, futimens(UTIME_OMIT, mtime), fchown, fchmod if the mode has other bits too, close;
-- where a parent is missing that openat fails with ENOENT, then mkdirat(0755) of every parent from the \
+owner's bits of its mode, write(2) of its part of tar's buffer of one record (20 blocks of 512 bytes), \
+futimens(UTIME_OMIT, mtime), fchown, fchmod if the mode has other bits too, close;
+- if a parent is missing that openat fails with ENOENT, then mkdirat(0755) of every parent from the \
 top, of which those that exist fail with EEXIST, then the openat again.
 
 An archive of yours (archive=FILE: v7, ustar, GNU and pax headers) is extracted into a folder of its own, \
 in its own order, with its contents, modes, times (in whole seconds) and links, all of which are \
 verified. On top of the above [RUN: GNU tar 1.34, members of every kind]:
 - a directory is made with the owner's bits of its mode, and gets time, owner and mode when the first \
-member follows that is not below it; one that is there already is looked at and stays;
+member follows that is not below it; an existing one gets a stat and stays;
 - symlinkat, utimensat and fchownat for a symbolic link; one with an absolute target or '..' in it is made \
 last of all, with an empty file of mode 0 in its place until then;
-- linkat for a hard link; whatever is in the place of another member (a member twice) is unlinked when the \
+- linkat for a hard link; an entry in the place of another member (a member twice) is unlinked when the \
 first try has failed with EEXIST.
 Owners are the caller's own. Refused, with the member: paths that are absolute or have '..', members \
-below a link, hard links to what is no file before them, a file in the place of a directory, sparse files, \
+below a link, hard links to anything but an earlier file, a file in the place of a directory, sparse files, \
 devices and pipes. An ordinary user can neither fill nor remove a directory that lacks the owner's w and x.
 
-Left out: reads of the archive, which lies elsewhere; statfs and fstat of the archive; openat(O_PATH), \
-fstat and close around a chmod that must not follow links, which the C library of the observation made \
+Omitted: reads of the archive, which is elsewhere; statfs and fstat of the archive; openat(O_PATH), \
+fstat and close around a chmod that must not follow links, which the observed C library made \
 and newer ones do not (fchmodat2), and which no file system notices. The time that unpacking took is \
 unpack-time (the 55 s of user time in the original suggest a compressed archive [DER]).
 
-The removal is one RemoveTree (order readdir, inode or name: the getdents64 calls are the file system's \
-affair and left out of the counts), or file by file in an order over all of them, then the directories.";
+The removal is one RemoveTree (order readdir, inode or name: the counts omit the getdents64 calls, whose \
+number the file system decides), or file by file in an order over all of them, then the directories.";
 
-/// The word for an archive that is made up.
+/// The word for a generated archive.
 const NO_ARCHIVE: &str = "none";
 
 const PARAMS: &[Param] = &[
@@ -71,14 +71,14 @@ const PARAMS: &[Param] = &[
         name: "files",
         default: "725000",
         domain: Domain::Whole { min: 1, max: 100_000_000 },
-        about: "How many files.",
+        about: "Number of files.",
         source: "[PUB] about 725,000",
     },
     Param {
         name: "directories",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 10_000_000 }),
-        about: "How many directories hold them, all in one; auto is one per 1,000 files, but at \
+        about: "Number of directories for them, all in one; auto is one per 1,000 files, but at \
                 least 10 (and no more than files).",
         source: "[DER] not published; 725 is within the 100 to 1,000 taken for likely",
     },
@@ -102,14 +102,14 @@ const PARAMS: &[Param] = &[
         name: "cache",
         default: "cold",
         domain: Domain::Choice(&["cold", "hot"]),
-        about: "Whether the file system is unmounted and mounted before the removal.",
-        source: "[OWN] not published; ask both",
+        about: "Unmount and mount the file system before the removal, or not.",
+        source: "[OWN] not published; measure both",
     },
     Param {
         name: "archive",
         default: NO_ARCHIVE,
         domain: Domain::Or(NO_ARCHIVE, &Domain::File),
-        about: "An archive of yours, extracted in place of one that is made up: tar, plain or in gz, \
+        about: "An archive of yours, extracted instead of a generated one: tar, plain or in gz, \
                 xz or zst. A folder is packed first: its regular files, by name.",
         source: "[OWN]",
     },
@@ -123,13 +123,13 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// Parameters of an archive that is made up.
-const MADE_UP: &[&str] = &["files", "directories", "size"];
+/// Parameters of a generated archive.
+const GENERATED: &[&str] = &["files", "directories", "size"];
 
 const EXTRACT: usize = 0;
 const REMOVE: usize = 1;
 
-/// How the tree is removed.
+/// The method of removing the tree.
 #[derive(Debug)]
 enum Removal {
     /// In an order that only the file system knows.
@@ -141,7 +141,7 @@ enum Removal {
 /// Extract and remove; with its parameters bound.
 struct Tarball {
     packed: Box<dyn Packed>,
-    /// Whether the archive is the user's.
+    /// The archive is the user's.
     given: bool,
     removal: Removal,
     gap: GapKind,
@@ -167,20 +167,20 @@ impl Tarball {
     }
 }
 
-/// The archive that is meant.
+/// The archive that the parameters select.
 fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
     let named = values.text("archive");
     if named == NO_ARCHIVE {
         let (files, seed) = (values.whole("files"), setting.seed);
         let (directories, size) = (values.number("directories"), values.number("size"));
-        return Ok(Box::new(MadeArchive::new(files, directories, size, seed)?));
+        return Ok(Box::new(GeneratedArchive::new(files, directories, size, seed)?));
     }
     let archive = quote::escaped(named);
-    for param in PARAMS.iter().filter(|param| MADE_UP.contains(&param.name)) {
+    for param in PARAMS.iter().filter(|param| GENERATED.contains(&param.name)) {
         let value = values.text(param.name);
         if value != param.default {
             return Err(ParamError::Conflict(format!(
-                "{}={value} is for an archive that is made up, and archive={archive} brings its own \
+                "{}={value} is for a generated archive, and archive={archive} has its own \
                  files; leave one out",
                 param.name
             )));
@@ -202,20 +202,20 @@ impl Workload for Tarball {
         ]
     }
 
-    /// tar and rm are one process each: all of it falls to rank 0.
+    /// Gives all ops to rank 0, for tar and rm are one process each.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match (phase, &self.removal) {
             (EXTRACT, _) if share.rank == 0 => self.packed.extract(self.unpack),
             (REMOVE, Removal::Tree(order)) if share.rank == 0 => Box::new(RemoveTree(Some(*order))),
             (REMOVE, Removal::Files(order)) if share.rank == 0 => {
-                Box::new(RemoveFiles { packed: &*self.packed, order, place: 0 })
+                Box::new(RemoveFiles { packed: &*self.packed, order, index: 0 })
             }
             _ => Box::new(NoOps),
         }
     }
 
-    /// Of a removal whose order the file system decides, the getdents64(2) calls are left out: how
-    /// many there are is its affair.
+    /// Omits the getdents64(2) calls of a removal in directory order, whose number the file system
+    /// decides.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let (files, directories) = (self.packed.files(), self.packed.directories());
         let counts = match (phase, &self.removal) {
@@ -243,7 +243,7 @@ impl Workload for Tarball {
     }
 
     fn idle_params(&self) -> &'static [&'static str] {
-        if self.given { MADE_UP } else { &[] }
+        if self.given { GENERATED } else { &[] }
     }
 }
 
@@ -282,16 +282,16 @@ impl OpSource for RemoveTree {
 struct RemoveFiles<'a> {
     packed: &'a dyn Packed,
     order: &'a Order,
-    place: u64,
+    index: u64,
 }
 
 impl OpSource for RemoveFiles<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let place = self.place;
-        self.place += 1;
+        let index = self.index;
+        self.index += 1;
         op.expect = Expect::Success;
-        let Some(directory) = place.checked_sub(self.packed.files()) else {
-            self.packed.name_file(&mut op.name, self.order.at(place));
+        let Some(directory) = index.checked_sub(self.packed.files()) else {
+            self.packed.name_file(&mut op.name, self.order.at(index));
             op.call = Call::Unlink { dir: DirSlot::ROOT };
             return true;
         };

@@ -1,4 +1,4 @@
-//! tenant: how long small-file work takes, alone and beside a neighbour that streams.
+//! tenant: latencies of small-file work, alone and next to a neighbour that streams.
 
 use fsdyno_record::seed::mix;
 use fsdyno_record::{Bytes, Nanos, OpKind};
@@ -8,7 +8,7 @@ use crate::numbered::Numbered;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::tenant::files::{Files, Fill};
 use crate::tenant::rounds::{Rounds, Stream};
-use crate::tenant::tree::Left;
+use crate::tenant::tree::TenantTree;
 use crate::workload::{
     Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -17,35 +17,35 @@ use crate::workloads::Kind;
 /// The row of the table.
 pub const KIND: Kind = Kind {
     name: "tenant",
-    about: "Small-file work with think time, alone and beside a neighbour that streams; its latencies.",
-    source: "what readers of linuxinsight told in 2006: latencies beside a dd that writes without end",
+    about: "Small-file work with think time, alone and next to a neighbour that streams; its latencies.",
+    source: "readers of linuxinsight, 2006: latencies next to a dd that writes without end",
     params: PARAMS,
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Tenants::new(values, setting.seed)?)),
 };
 
-/// What it models; shown by `fsdyno show workload`.
+/// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-A reader of 2006 told of machines that answer no more while one dd writes: names and inodes have left \
+A reader of 2006 reported machines that stop responding while one dd writes: names and inodes have left \
 the cache, the queue of the disk is full; he set vm.vfs_cache_pressure=1, vm.dirty_ratio=2 and \
-vm.dirty_background_ratio=1 [PUB]. Here limits are given with --sysctl, and the numbers that are wanted are the \
+vm.dirty_background_ratio=1 [PUB]. Here limits are given with --sysctl, and the numbers of interest are the \
 latencies of the small ops. The work itself is ours [OWN].
 
 fill: each tenant gets a directory with `files` files of `size` bytes; the neighbour an empty file. quiet: each \
 tenant does `rounds` rounds in a thread of its own. A round: think; stat of one file, open, read and close of \
-another, both drawn evenly from those there are; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
-with fsync=yes an fsync, close; unlink of the oldest file. So there are always as many files. A \
-tenant thinks evenly between nothing and twice `think`, so that they do not march in step; thinking is in no \
+another, both drawn evenly from the existing ones; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
+with fsync=yes an fsync, close; unlink of the oldest file. So the number of files is constant. The think \
+time is drawn evenly between nothing and twice `think`, so that tenants do not run in step; it is in no \
 latency.
 
 beside: the same once more, while the neighbour writes `stream` bytes from the beginning of its file to its end, \
 in calls of `block`, as fast as it can. The tenants begin when it has written `lead`. When the neighbour is done, \
-each tenant ends its round and the phase is over: all rounds were beside it. Where `rounds` rounds were \
-done before, the neighbour ends alone. So how many rounds there are is known only afterwards (the \
-count before is the most); counts, books and tree are then those of what was done, exactly.
+each tenant ends its round and the phase is over: all rounds ran next to it. If `rounds` rounds are \
+done before, the neighbour ends alone. So the number of rounds is known only afterwards (the \
+count before is the most); op counts, work units and tree are then exactly those of the work done.
 
-Whose latency is whose: a tenant's new file is written with O_APPEND and counted as append, so that write is \
+Attribution: a tenant's new file is written with O_APPEND and counted as append, so that write is \
 the neighbour's alone; one open and one close are the neighbour's too. A tenant that waits for an fsync does \
 no other round meanwhile: slow rounds are fewer, and a mean over rounds flatters. Look at p99 and the longest.
 
@@ -56,7 +56,7 @@ const PARAMS: &[Param] = &[
         name: "tenants",
         default: "4",
         domain: Domain::Whole { min: 1, max: 256 },
-        about: "How many work at once, each in a thread and a directory of its own.",
+        about: "Number of tenants that work at once, each in a thread and a directory of its own.",
         source: "[OWN]",
     },
     Param {
@@ -91,8 +91,8 @@ const PARAMS: &[Param] = &[
         name: "fsync",
         default: "yes",
         domain: Domain::YesNo,
-        about: "Whether each new file is synced.",
-        source: "[OWN] a mail or a saved document is",
+        about: "Call fsync on each new file.",
+        source: "[OWN] as for mail or a saved document",
     },
     Param {
         name: "stream",
@@ -113,21 +113,21 @@ const PARAMS: &[Param] = &[
         default: "auto",
         domain: Domain::Or("auto", &Domain::Size { min: 0, max: 16 << 40 }),
         about: "Bytes that the neighbour has written when the tenants begin; auto is an eighth of `stream`.",
-        source: "[OWN] so that the first rounds are beside it, too",
+        source: "[OWN] so that the first rounds are next to it, too",
     },
     Param {
         name: "zeros",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100 },
-        about: "How many percent of each 4 KiB are zeros: 0 cannot be compressed, 100 are zeros only.",
+        about: "Percentage of each 4 KiB that is zeros: 0 cannot be compressed, 100 is zeros only.",
         source: "[OWN] the reader's dd wrote zeros",
     },
     Param {
         name: "gap",
         default: "sync",
         domain: Domain::Choice(&["none", "sync", "drop", "remount"]),
-        about: "What lies before quiet and before beside.",
-        source: "[OWN] tenants have been there for a while",
+        about: "The step before quiet and before beside.",
+        source: "[OWN] tenants have been running for a while",
     },
 ];
 
@@ -149,7 +149,7 @@ impl Tenants {
         let lead = values.number("lead").unwrap_or(stream / 8);
         if lead > stream {
             return Err(ParamError::Conflict(format!(
-                "lead={lead} is more than the neighbour writes at all; use lead={stream} or less"
+                "lead={lead} is more than the neighbour writes; use lead={stream} or less"
             )));
         }
         Ok(Tenants {
@@ -172,7 +172,8 @@ impl Tenants {
         })
     }
 
-    /// How many rounds each tenant has done after a phase of which rank `r` has done `done[r]`.
+    /// Number of rounds that each tenant has done after a phase of which rank `r` has done
+    /// `done[r]`.
     fn rounds(&self, phase: usize, done: &[u64]) -> Vec<u64> {
         let before = if phase > QUIET { self.files.rounds } else { 0 };
         let mine = |tenant: u32| match phase {
@@ -187,7 +188,7 @@ impl Tenants {
         done.iter().take(self.files.tenants as usize).sum()
     }
 
-    /// What each rank has done when all is done.
+    /// The work of each rank when the whole phase is done.
     fn all(&self, phase: usize) -> Vec<u64> {
         let mut all = vec![self.files.rounds; self.files.tenants as usize];
         if phase == BESIDE {
@@ -283,7 +284,7 @@ impl Workload for Tenants {
 
     fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {
         let streamed = phase == BESIDE;
-        Box::new(Left { files: &self.files, rounds: self.rounds(phase, done), streamed })
+        Box::new(TenantTree { files: &self.files, rounds: self.rounds(phase, done), streamed })
     }
 
     fn needs(&self) -> Needs {

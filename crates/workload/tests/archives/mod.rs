@@ -4,10 +4,11 @@
 
 use tar::{Builder, EntryType, Header};
 
-/// The time of every member that says no other.
+/// The modification time of every member without another.
 pub const TIME: u64 = 1_000_000_000;
 
-/// A member to be: letter of its kind (`f`, `d`, `s`, `h`), path, mode, and contents or target.
+/// Specification of a member: letter of its kind (`f`, `d`, `s`, `h`), path, mode, and contents or
+/// target.
 pub type Spec<'a> = (char, &'a str, u32, &'a [u8]);
 
 /// An archive of these members, in GNU's format, with zeros at its end.
@@ -42,7 +43,7 @@ pub fn add(to: &mut Builder<Vec<u8>>, kind: char, path: &str, mode: u32, text: &
     to.append_data(&mut header, path, data).unwrap();
 }
 
-/// A member of one header without the builder's scruples: name and link as they are, any kind.
+/// A member of one header without the builder's checks: name and link as given, any kind.
 pub fn raw(kind: u8, name: &[u8], target: &[u8], data: &[u8]) -> Vec<u8> {
     let mut header = Header::new_gnu();
     header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name);

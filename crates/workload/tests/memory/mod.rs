@@ -1,5 +1,6 @@
-//! A file system in memory: the reference that every workload's ops are proved against. Each op must
-//! be legal, end as it says, and leave the tree that the workload says; the counts must be exact.
+//! A file system in memory: the reference that every workload's ops are checked against. Each op
+//! must be legal, end as expected, and leave the tree that the workload predicts; the counts must
+//! be exact.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "a test may, and not each uses all of it")]
 
@@ -19,7 +20,7 @@ pub enum Node {
         mtime: Option<i64>,
     },
     Symlink(Vec<u8>),
-    /// Its content by offset: pieces that follow each other without a hole.
+    /// Its content by offset: contiguous pieces.
     File {
         pieces: BTreeMap<u64, Payload>,
         size: u64,
@@ -40,18 +41,18 @@ pub struct Memory {
     files: HashMap<(u32, u16), (usize, u64, bool)>,
     /// Calls of each kind.
     pub counts: OpCounts,
-    /// Most files and directories, and bytes, that there were at once.
+    /// Most files and directories, and bytes, at once.
     pub most: (u64, u64),
     bytes: u64,
     pub written: u64,
     pub read: u64,
-    /// What the one archive that was packed holds.
+    /// The contents of the packed archive.
     archive: Members,
-    /// Whether the workload's original makes writes of nothing.
+    /// The workload's original makes empty writes.
     pub empty_writes: bool,
 }
 
-/// Paths in a tree, each with a slash before it, and what is there.
+/// Paths in a tree, each with a slash before it, and their nodes.
 type Members = Vec<(String, Node)>;
 
 impl Memory {
@@ -135,7 +136,7 @@ impl Memory {
         }
     }
 
-    /// Does the op as a file system would, and says how it ended.
+    /// Does the op as a file system would, and returns its outcome.
     pub fn apply(&mut self, op: &Op) -> Expect {
         if let Some(kind) = op.call.kind() {
             self.count(kind);
@@ -378,7 +379,7 @@ impl Memory {
         }
     }
 
-    /// The tree at `path`, parents first: what is below it by its path there, and itself as "".
+    /// The tree at `path`, parents first: everything below it by its path there, and itself as "".
     fn members(&self, path: &str) -> Members {
         let all = std::iter::once(path.to_string()).chain(self.below(path));
         all.map(|name| (name[path.len()..].to_string(), self.node(&name).unwrap().clone()))
@@ -472,14 +473,14 @@ impl Memory {
         }
     }
 
-    /// Compares everything with what the tree says.
+    /// Compares everything with the predicted tree.
     pub fn check(&self, tree: &dyn Tree) {
         let (mut files, mut directories) = (0, 0);
         let mut groups = HashMap::new();
         for (path, inode) in &self.names {
             let expected = tree
                 .lookup(path.as_bytes())
-                .unwrap_or_else(|| panic!("{path} is there and should not be"));
+                .unwrap_or_else(|| panic!("{path} exists and should not"));
             if let Some(links) = expected.links {
                 assert_eq!(*groups.entry(links.group).or_insert(*inode), *inode, "{path}: links");
             }
@@ -523,7 +524,7 @@ impl Memory {
     }
 }
 
-/// Puts `payload` at `offset`, over whatever was there.
+/// Puts `payload` at `offset`, over any older content.
 fn overwrite(pieces: &mut BTreeMap<u64, Payload>, offset: u64, payload: Payload) {
     let end = offset + u64::from(payload.length);
     let after = part(pieces, end);
@@ -534,7 +535,7 @@ fn overwrite(pieces: &mut BTreeMap<u64, Payload>, offset: u64, payload: Payload)
     pieces.insert(offset, payload);
 }
 
-/// What lies at `offset` and in the same piece behind it.
+/// The content at `offset` and after it in the same piece.
 fn part(pieces: &BTreeMap<u64, Payload>, offset: u64) -> Option<Payload> {
     let (start, piece) = pieces.range(..=offset).next_back()?;
     let skipped = offset - start;
@@ -559,7 +560,7 @@ fn cut(pieces: &mut BTreeMap<u64, Payload>, length: u64) {
     cut_between(pieces, length, u64::MAX);
 }
 
-/// Every byte of the file is the byte that the tree says.
+/// Checks that every byte of the file is the predicted one.
 fn same(
     path: &str,
     pieces: &BTreeMap<u64, Payload>,
@@ -596,16 +597,16 @@ fn same(
     }
 }
 
-/// The workload called `name` with what is set.
+/// The workload called `name` with these parameters.
 pub fn build(name: &str, set: &[(&str, &str)], setting: &Setting) -> Box<dyn Workload> {
     let kind = workloads::find(name).unwrap();
     kind.build(&kind.resolve(set).unwrap(), setting).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs every phase of a workload with `threads` asked for; panics at the first thing that is not
-/// right, else hands back what the file system has become.
+/// Runs every phase of a workload with `threads` requested; panics at the first violation, else
+/// returns the final file system.
 ///
-/// The threads take turns, one op each, and wait where an op says so.
+/// The threads take turns, one op each, and wait for the ops' dependencies.
 pub fn prove(name: &str, set: &[(&str, &str)], seed: u64, threads: u32) -> Memory {
     prove_with(name, set, &Setting::seed(seed), threads)
 }
@@ -624,7 +625,7 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
         while ops.next(&mut op) {
             assert_eq!(memory.apply(&op), op.expect, "{:?} {:?}", op.call, op.name);
         }
-        assert!(memory.files.is_empty() && memory.dirs.is_empty(), "left open beforehand");
+        assert!(memory.files.is_empty() && memory.dirs.is_empty(), "left open by the prefill");
         memory.check(tree.as_ref());
     }
     for (phase, spec) in work.phases().iter().enumerate() {
@@ -670,7 +671,7 @@ fn run(memory: &mut Memory, work: &dyn Workload, phase: usize, ranks: u32) {
     }
 }
 
-/// The engine hands in the same op each time; so does this. Whose op it is, the engine knows.
+/// The engine passes the same op each time; so does this. The thread of an op is set by the engine.
 fn next(source: &mut dyn OpSource, mut op: Op, rank: u32) -> Option<Op> {
     source.next(&mut op).then(|| {
         op.thread = rank;

@@ -1,29 +1,29 @@
-//! The blocks of a tar archive: headers with their checksums, and the records that stand before a
-//! header to say what it has no room for.
+//! The blocks of a tar archive: headers with their checksums, and the records before a header that
+//! extend it.
 //!
-//! Read are the formats that GNU tar and POSIX know: v7, ustar, GNU (long names and links, numbers
+//! Supported formats are those of GNU tar and POSIX: v7, ustar, GNU (long names and links, numbers
 //! in base 256) and pax (path, linkpath, size, mtime).
 
 use std::borrow::Cow;
 
 use super::{ArchiveError, Fault};
 
-/// Everything in an archive comes in blocks of so many bytes.
+/// Size of a block; an archive consists of blocks.
 pub const BLOCK: u64 = 512;
 
 /// The longest extension that is read: names of today have 4 KiB, extended attributes 64 KiB.
 pub(super) const LONGEST_EXTENSION: u64 = 1 << 20;
 
-/// A header, with what stood before it put in.
+/// A header, with its extensions applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Where it is, in bytes from the start of the archive.
+    /// Its position, in bytes from the start of the archive.
     pub offset: u64,
-    /// The name of the member as it stands there.
+    /// The name of the member as written there.
     pub name: Cow<'a, [u8]>,
-    /// The letter of its kind.
+    /// The type flag.
     pub kind: u8,
-    /// Where a link leads.
+    /// The target of a link.
     pub target: &'a [u8],
     /// Permission bits.
     pub mode: u32,
@@ -31,7 +31,7 @@ pub struct Header<'a> {
     pub mtime: i64,
     /// Size of the data in bytes.
     pub size: u64,
-    /// Where the data is.
+    /// Position of the data.
     pub data: u64,
 }
 
@@ -40,12 +40,12 @@ pub struct Header<'a> {
 pub struct Blocks<'a> {
     bytes: &'a [u8],
     at: u64,
-    /// What a global pax header says of all members.
+    /// The global pax header, which applies to all members.
     global: Extension<'a>,
 }
 
-/// What is said before a header. It stays where it is in the archive: a global one may be of a MiB,
-/// and is looked at for every member.
+/// Extensions of a header. They stay in the archive: a global one may be of a MiB, and is read for
+/// every member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extension<'a> {
     name: Option<&'a [u8]>,
@@ -55,7 +55,7 @@ pub(super) struct Extension<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// The blocks of an archive that begins where `bytes` begins.
+    /// The blocks of an archive that begins at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Blocks<'a> {
         Blocks { bytes, at: 0, global: Extension::default() }
     }
@@ -63,7 +63,7 @@ impl<'a> Blocks<'a> {
     /// The next member's header; none at the end, which is a block of zeros or the end of the file.
     ///
     /// # Errors
-    /// What is wrong with the archive, and where.
+    /// The mistake in the archive, and its position.
     pub fn header(&mut self) -> Result<Option<Header<'a>>, ArchiveError> {
         let mut own = Extension::default();
         let mut extended = false;
@@ -95,7 +95,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The block that is next; none at the end.
+    /// The next block; none at the end.
     fn block(&mut self) -> Result<Option<&'a [u8]>, ArchiveError> {
         let rest = self.bytes.get(self.at as usize..).unwrap_or_default();
         if rest.is_empty() && self.at > 0 {
@@ -112,7 +112,7 @@ impl<'a> Blocks<'a> {
         Ok(Some(block))
     }
 
-    /// The data of an extension, and on behind it.
+    /// The data of an extension; advances past it.
     fn extension(&mut self, header: &Header<'_>) -> Result<&'a [u8], ArchiveError> {
         if header.size > LONGEST_EXTENSION {
             return Err(ArchiveError::at(header.offset, Fault::LongExtension(header.size)));
@@ -125,12 +125,12 @@ impl<'a> Blocks<'a> {
     fn data(&self, header: &Header<'_>) -> Result<&'a [u8], ArchiveError> {
         let end = header.data.checked_add(header.size).filter(|end| *end <= i64::MAX as u64);
         end.and_then(|end| self.bytes.get(header.data as usize..end as usize)).ok_or_else(|| {
-            let there = (self.bytes.len() as u64).saturating_sub(header.data);
-            ArchiveError::at(header.offset, Fault::Truncated { size: header.size, there })
+            let found = (self.bytes.len() as u64).saturating_sub(header.data);
+            ArchiveError::at(header.offset, Fault::Truncated { size: header.size, found })
         })
     }
 
-    /// The member of a header; what stands right before it goes before what is said of all.
+    /// The member of a header; the extensions right before it override the global ones.
     fn member(
         &mut self,
         mut header: Header<'a>,
@@ -151,7 +151,7 @@ impl<'a> Blocks<'a> {
 }
 
 impl<'a> Extension<'a> {
-    /// Reads pax records: `LENGTH KEY=VALUE\n`, the length counting all of it.
+    /// Reads pax records: `LENGTH KEY=VALUE\n`; the length counts the whole record.
     pub(super) fn read(&mut self, mut text: &'a [u8]) -> Result<(), Fault> {
         while !text.is_empty() {
             let (key, value, rest) = record(text).ok_or(Fault::Record)?;
@@ -197,13 +197,13 @@ fn whole_seconds(text: &str) -> Option<i64> {
     seconds.checked_sub(i64::from(below))
 }
 
-/// Whether the data of a member of this kind follows its header. A link's size is that of what it leads to, where its
-/// archiver says one.
+/// Returns true if data follows the header of a member of this kind. A link's size is that of its
+/// target, if its archiver gives one.
 pub(super) fn has_data(kind: u8) -> bool {
     !matches!(kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6')
 }
 
-/// What a block says by itself.
+/// Parses a block on its own.
 pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError> {
     let wrong = |fault| ArchiveError::at(offset, fault);
     let field = |from: usize, length: usize| &block[from..from + length];
@@ -212,7 +212,7 @@ pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError>
     }
     let size = number(field(124, 12)).and_then(|size| u64::try_from(size).ok());
     let mut name = Cow::Borrowed(text(field(0, 100)));
-    // In the header of GNU tar other things are where POSIX has the front of a long name.
+    // GNU tar's header has other fields at the position of POSIX's prefix of a long name.
     if field(257, 6) == b"ustar\0" && block[345] != 0 {
         name = [text(field(345, 155)), &name].join(&b'/').into();
     }
@@ -229,8 +229,8 @@ pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError>
     Ok(header)
 }
 
-/// The sum of all bytes, those of the sum itself taken for spaces; some old archivers added the
-/// bytes as signed ones.
+/// Compares the sum of all bytes, with spaces in place of the sum itself; some old archivers added
+/// the bytes as signed ones.
 fn checksum_is_right(block: &[u8]) -> bool {
     let own = 148..156;
     let bytes =
@@ -245,8 +245,8 @@ fn text(field: &[u8]) -> &[u8] {
     &field[..field.iter().position(|byte| *byte == 0).unwrap_or(field.len())]
 }
 
-/// A number in octal digits between spaces and NULs (nothing at all is zero), or in base 256 where
-/// the first bit is set, the second being the sign.
+/// Parses a number in octal digits between spaces and NULs (an empty field is zero), or in base 256
+/// if the first bit is set; the second is the sign.
 fn number(field: &[u8]) -> Option<i64> {
     let first = *field.first()?;
     if first & 0x80 != 0 {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_the_length_that_it_says() {
+    fn a_record_has_the_length_that_it_states() {
         assert_eq!(record(b"9 path=a\nrest"), Some((&b"path"[..], &b"a"[..], &b"rest"[..])));
         for wrong in [&b"8 path=a\n"[..], b"11 path=a\n", b"path=a\n", b"0 path=a\n", b"9 pathxa\n"]
         {

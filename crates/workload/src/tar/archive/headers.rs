@@ -1,42 +1,43 @@
-//! The headers of an archive that is still being unpacked: what is none is found before all of it is there.
+//! Checks the headers of an archive during decompression, so that an invalid one is refused early.
 //!
-//! This looks at headers and sizes only. What members may be and be called is [`super::Archive::read`]'s to say, when the
-//! archive is whole.
+//! Only headers and sizes are checked. The kinds and names of members are checked by
+//! [`super::Archive::read`] when the archive is complete.
 
 use super::blocks::{BLOCK, Extension, LONGEST_EXTENSION, raw};
 use super::{ArchiveError, Fault};
 
-/// How much may follow an archive's end: archivers fill up their last record, which is 10 KiB as a rule and 1 MiB at
-/// most where one is asked for a longer one.
+/// Most bytes after an archive's end: archivers pad their last record, which is 10 KiB by default
+/// and at most 1 MiB on request.
 const MOST_AFTER: u64 = 16 << 20;
 
-/// Looks at the bytes of an archive as they come.
+/// Checks the bytes of an archive as they arrive.
 #[derive(Debug)]
 pub struct Headers {
     most: u64,
-    /// How many bytes came.
+    /// Number of bytes received.
     at: u64,
-    /// What the bytes are that come next.
+    /// The content of the bytes that come next.
     next: Next,
-    /// What stands before the next member's header, and before all of them.
+    /// Sizes given by extensions: for the next member, and for all members.
     own: Option<u64>,
     global: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Next {
-    /// A header, of which this is there.
+    /// A header, of which this part was received.
     Header(Vec<u8>),
-    /// The data of an extension of this kind, from a header at this place: what is there, and what is still to come.
+    /// The data of an extension of this kind, from a header at this position: the part received,
+    /// and the rest.
     Extension { kind: u8, header: u64, data: Vec<u8>, left: u64 },
-    /// So much that is of no interest here.
+    /// This many bytes that are skipped.
     Data(u64),
-    /// What follows the end, which was at this place.
+    /// Padding after the end, which was at this position.
     End(u64),
 }
 
 impl Headers {
-    /// Looks at an archive of `most` bytes at most.
+    /// Checks an archive of at most `most` bytes.
     pub fn new(most: u64) -> Headers {
         Headers { most, at: 0, next: Next::Header(Vec::new()), own: None, global: None }
     }
@@ -44,31 +45,31 @@ impl Headers {
     /// Takes the bytes that come next.
     ///
     /// # Errors
-    /// A header that is none; an archive that says, or shows, that it is too large.
+    /// An invalid header; an archive whose headers or bytes show that it is too large.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), ArchiveError> {
         while !bytes.is_empty() {
-            let wanted = match &self.next {
-                Next::Header(there) => BLOCK - there.len() as u64,
+            let missing = match &self.next {
+                Next::Header(received) => BLOCK - received.len() as u64,
                 Next::Extension { left, .. } | Next::Data(left) => *left,
                 Next::End(_) => bytes.len() as u64,
             };
-            let length = usize::try_from(wanted).unwrap_or(usize::MAX).min(bytes.len());
+            let length = usize::try_from(missing).unwrap_or(usize::MAX).min(bytes.len());
             let (now, later) = bytes.split_at(length);
             self.at += length as u64;
-            self.some(now)?;
+            self.take_part(now)?;
             bytes = later;
         }
         Ok(())
     }
 
-    /// No more than what is still wanted of what comes next.
-    fn some(&mut self, now: &[u8]) -> Result<(), ArchiveError> {
+    /// Takes at most the missing bytes of the current content.
+    fn take_part(&mut self, now: &[u8]) -> Result<(), ArchiveError> {
         match &mut self.next {
-            Next::Header(there) => {
-                there.extend_from_slice(now);
-                if there.len() as u64 == BLOCK {
-                    let block = std::mem::take(there);
-                    self.next = self.behind(&block)?;
+            Next::Header(received) => {
+                received.extend_from_slice(now);
+                if received.len() as u64 == BLOCK {
+                    let block = std::mem::take(received);
+                    self.next = self.after_header(&block)?;
                 }
             }
             Next::Extension { data, left, .. } => {
@@ -81,11 +82,11 @@ impl Headers {
             }
             Next::End(_) => {}
         }
-        self.settle()
+        self.advance()
     }
 
-    /// What comes behind a header.
-    fn behind(&mut self, block: &[u8]) -> Result<Next, ArchiveError> {
+    /// The content after a header.
+    fn after_header(&mut self, block: &[u8]) -> Result<Next, ArchiveError> {
         let offset = self.at - BLOCK;
         if block.iter().all(|byte| *byte == 0) {
             return Ok(Next::End(offset));
@@ -107,18 +108,18 @@ impl Headers {
         }
     }
 
-    /// Goes on from what has come to its end.
-    fn settle(&mut self) -> Result<(), ArchiveError> {
+    /// Moves to the next content if the current one is complete.
+    fn advance(&mut self) -> Result<(), ArchiveError> {
         loop {
             match &self.next {
                 Next::Extension { kind, header, data, left: 0 } => {
-                    let mut said = Extension::default();
+                    let mut extension = Extension::default();
                     if !matches!(kind, b'L' | b'K') {
-                        let read = said.read(data);
+                        let read = extension.read(data);
                         read.map_err(|fault| ArchiveError::at(*header, fault))?;
                     }
                     let of = if *kind == b'g' { &mut self.global } else { &mut self.own };
-                    *of = said.size.or(*of);
+                    *of = extension.size.or(*of);
                     self.next = Next::Data(self.at.next_multiple_of(BLOCK) - self.at);
                 }
                 Next::Data(0) => {
@@ -139,7 +140,7 @@ mod tests {
 
     const MOST: u64 = 64 << 30;
 
-    /// Members with long names and links, numbers beyond octal, and what pax says of them.
+    /// Members with long names and links, numbers beyond octal, and pax extensions.
     fn archive() -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         let long = "d/".repeat(120) + "file";
@@ -153,7 +154,7 @@ mod tests {
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
         builder.append_link(&mut header, "link", &long).unwrap();
-        // A header that says nothing of a size that pax says before it.
+        // A header without the size that pax gives before it.
         builder.append_pax_extensions([("size", &b"700"[..])]).unwrap();
         let mut header = tar::Header::new_ustar();
         header.set_path("pax").unwrap();
@@ -167,47 +168,47 @@ mod tests {
         bytes
     }
 
-    fn taken(bytes: &[u8], chunk: usize) -> Result<(), String> {
+    fn take_all(bytes: &[u8], chunk: usize) -> Result<(), String> {
         let mut headers = Headers::new(MOST);
         let mut all = bytes.chunks(chunk).map(|chunk| headers.take(chunk));
         all.find_map(Result::err).map_or(Ok(()), |error| Err(error.to_string()))
     }
 
     #[test]
-    fn an_archive_is_right_however_its_bytes_come() {
+    fn an_archive_is_accepted_for_any_division_of_its_bytes() {
         let bytes = archive();
         Archive::read(&Input::new(bytes.clone())).unwrap();
         for chunk in [1, 7, 511, 512, 513, 4096, bytes.len()] {
-            assert_eq!(taken(&bytes, chunk), Ok(()), "{chunk} at a time");
+            assert_eq!(take_all(&bytes, chunk), Ok(()), "{chunk} at a time");
         }
     }
 
     #[test]
-    fn a_header_that_is_none_is_found_where_it_stands() {
+    fn an_invalid_header_is_found_at_its_position() {
         let mut bytes = archive();
         bytes[512 + 512 + 3] ^= 1;
         for chunk in [1, 512, bytes.len()] {
-            let error = taken(&bytes, chunk).unwrap_err();
+            let error = take_all(&bytes, chunk).unwrap_err();
             assert_eq!(error, Archive::read(&Input::new(bytes.clone())).unwrap_err().to_string());
         }
-        assert!(taken(&[b'x'; 512], 512).unwrap_err().starts_with("is no tar archive"));
+        assert!(take_all(&[b'x'; 512], 512).unwrap_err().starts_with("is not a tar archive"));
     }
 
     #[test]
-    fn what_is_too_large_is_found_before_it_comes() {
+    fn a_too_large_member_is_refused_before_its_data() {
         let mut header = tar::Header::new_gnu();
         header.set_path("a").unwrap();
         let mut of = |kind, size| {
             header.set_entry_type(tar::EntryType::new(kind));
             header.set_size(size);
             header.set_cksum();
-            taken(header.as_bytes(), 512)
+            take_all(header.as_bytes(), 512)
         };
         assert_eq!(of(b'0', 1 << 30), Ok(()));
         let error = of(b'0', MOST).unwrap_err();
         assert!(error.contains("an archive has 64 GiB at most here"), "{error}");
         assert!(of(b'0', u64::MAX >> 1).is_err());
-        assert!(of(b'L', 5 << 30).unwrap_err().contains("more than 1 MiB is none"));
+        assert!(of(b'L', 5 << 30).unwrap_err().contains("at most 1 MiB is allowed"));
         // Zeros compress well.
         let mut headers = Headers::new(MOST);
         let zeros = vec![0; 1 << 20];

@@ -1,68 +1,68 @@
-//! Which calls GNU tar 1.34 makes, as root, to unpack an archive, found by going through its members
-//! with the tree as it would then be.
+//! The calls that GNU tar 1.34 makes, as root, to unpack an archive, computed by simulating the
+//! tree member by member.
 //!
 //! As strace shows it [RUN], member by member:
 //!
-//! - whatever is made below a parent that is missing fails with ENOENT; then every parent is made from
-//!   the top, those that exist failing with EEXIST; then it is made again;
-//! - whatever is made in the place of something else fails with EEXIST; that is unlinked, and it is
-//!   made again. A directory in the place of a directory is looked at and stays;
-//! - a directory is made with the owner's bits of its mode alone; its time, owner and mode come when
+//! - an entry below a missing parent fails with ENOENT; then every parent is made from the top, those
+//!   that exist failing with EEXIST; then the entry is made again;
+//! - an entry in the place of another fails with EEXIST; the other is unlinked, and the entry is made
+//!   again. A directory in the place of a directory gets a stat and stays;
+//! - a directory is made with the owner's bits of its mode alone; its time, owner and mode are set when
 //!   the first member follows that is not below it;
 //! - a symbolic link with an absolute target or `..` in it is made last of all, so that nothing can be
-//!   unpacked through it: an empty file of mode 0 holds its place, and directories that hold one are
-//!   not finished before it;
-//! - while there are such places, what a hard link leads to is looked at before and after.
+//!   unpacked through it: an empty file of mode 0 is its placeholder, and directories that contain one
+//!   are not finished before it;
+//! - while there are placeholders, the target of a hard link gets a stat before and after.
 
 use std::collections::HashMap;
 
 use crate::op::Expect;
 use crate::tar::archive::{Archive, ArchiveError, Fault, Member, MemberKind};
 
-/// The mode of parents that are no members, and of the folder that all is unpacked in.
+/// The mode of parents that are not members, and of the folder of unpacking.
 pub const PARENT_MODE: u16 = 0o755;
 
 /// A call, or for a file all its calls from open to close. Eight bytes, so that an archive of a
 /// million members has a script of some tens of megabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Act {
-    /// Which member it is for.
+pub struct TarCall {
+    /// The member it is for.
     pub member: u32,
-    /// How much of the member's path it is on, in bytes.
+    /// Bytes of the member's path that it names.
     pub length: u16,
-    /// What is called.
-    pub what: What,
-    /// How it ends.
-    pub ends: Expect,
+    /// The kind of call.
+    pub kind: CallKind,
+    /// The required outcome.
+    pub expect: Expect,
 }
 
-const _: () = assert!(size_of::<Act>() == 8 && size_of::<Node>() == 40);
+const _: () = assert!(size_of::<TarCall>() == 8 && size_of::<Node>() == 40);
 
-/// A look at what is in the way.
-const LOOK: &[(What, Expect)] = &[(What::Stat, Expect::Success)];
+/// A stat of the entry in the way.
+const STAT: &[(CallKind, Expect)] = &[(CallKind::Stat, Expect::Success)];
 
-/// What an act calls; a member says the rest.
+/// The kind of a call; its arguments are those of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// openat(2) to write of a new file, and all that follows up to close(2).
+pub enum CallKind {
+    /// openat(2) of a new file for writing, and all calls up to close(2).
     File,
-    /// That openat(2) alone, for it fails.
+    /// The openat(2) of [`CallKind::File`] alone, which fails.
     TryFile,
     /// mkdirat(2) of a parent.
     Parent,
     /// mkdirat(2) of a member.
     Mkdir,
-    /// openat(2) of the empty file of mode 0 that holds the place of a link.
+    /// openat(2) of the empty file of mode 0 that is a link's placeholder.
     Placeholder,
-    /// fstat(2) of it.
+    /// fstat(2) of the placeholder.
     StatPlaceholder,
-    /// close(2) of it.
+    /// close(2) of the placeholder.
     ClosePlaceholder,
     /// symlinkat(2).
     Symlink,
     /// linkat(2).
     Link,
-    /// fstatat(2) of what a hard link leads to.
+    /// fstatat(2) of a hard link's target.
     StatTarget,
     /// fstatat(2).
     Stat,
@@ -76,66 +76,66 @@ pub enum What {
     Chmod,
 }
 
-/// Something that is there in the end, or was for a while.
+/// A final or temporary entry of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// A member whose path begins with this one's.
+    /// A member whose path begins with this node's.
     pub member: u32,
-    /// How much of it.
+    /// Bytes of the member's path that are the node's.
     pub length: u16,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// Its permission bits.
     pub mode: u16,
-    /// Whether a member says its mode.
-    pub said: bool,
-    /// Its modification time, where it is known.
+    /// A member determines its mode.
+    pub has_mode: bool,
+    /// Its modification time, if known.
     pub mtime: Option<i64>,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     Directory,
-    /// A name of the file that this member brought.
+    /// A name of the file of this member.
     File(u32),
-    /// What this member says.
+    /// The symbolic link of this member.
     Symlink(u32),
-    /// The place of a symbolic link that is made last.
+    /// The placeholder of a symbolic link that is made last.
     Placeholder(u32),
 }
 
-/// What unpacking comes to.
+/// The calls that unpack an archive, and the tree after them.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// The calls, in their order.
-    pub acts: Vec<Act>,
-    /// What is there in the end, in the order in which it was made.
+    /// The calls, in order.
+    pub calls: Vec<TarCall>,
+    /// The final nodes, in the order in which they were made.
     pub nodes: Vec<Node>,
-    /// How many names each file has in the end, by the member that brought it; where more than one.
+    /// Final number of names of each file, by its first member; only if more than one.
     pub links: HashMap<u32, u32>,
 }
 
-/// A directory that is not finished.
+/// A directory whose attributes are not set yet.
 #[derive(Clone, Copy, Debug)]
 struct Delayed {
     node: usize,
-    /// The member that says its mode and time; none for a parent that is no member.
+    /// The member with its mode and time; none for a parent that is not a member.
     member: Option<u32>,
-    /// It holds the place of a link, and is finished after that.
+    /// It contains the placeholder of a link, and is finished after that link.
     after_links: bool,
 }
 
 struct Writer<'a> {
     members: &'a [Member],
     script: Script,
-    /// Path → node, for what is there now.
-    there: HashMap<&'a [u8], usize>,
-    /// Whether a node is there still.
+    /// Path → node, of the current entries.
+    by_path: HashMap<&'a [u8], usize>,
+    /// The nodes that still exist.
     live: Vec<bool>,
     delayed: Vec<Delayed>,
-    /// Node → its place among the delayed: an archive may have all its directories twice.
-    places: HashMap<usize, usize>,
+    /// Node → its index in `delayed`: an archive may have all its directories twice.
+    delayed_index: HashMap<usize, usize>,
     /// Members that are links and are made last.
     placeholders: Vec<u32>,
 }
@@ -143,19 +143,19 @@ struct Writer<'a> {
 /// Writes the script of an archive.
 ///
 /// # Errors
-/// A member that cannot be unpacked where it is.
+/// A member that cannot be unpacked at its position.
 pub fn write(archive: &Archive) -> Result<Script, ArchiveError> {
     let members = archive.members();
     let mut writer = Writer {
         members,
         script: Script::default(),
-        there: HashMap::with_capacity(members.len() + 1),
+        by_path: HashMap::with_capacity(members.len() + 1),
         live: Vec::with_capacity(members.len() + 1),
         delayed: Vec::new(),
-        places: HashMap::new(),
+        delayed_index: HashMap::new(),
         placeholders: Vec::new(),
     };
-    // The folder that all is unpacked in is there before.
+    // The folder of unpacking exists before.
     writer.add(0, 0, NodeKind::Directory, PARENT_MODE);
     for (at, member) in members.iter().enumerate() {
         let wrong = |fault| ArchiveError::member(member, fault);
@@ -165,17 +165,17 @@ pub fn write(archive: &Archive) -> Result<Script, ArchiveError> {
     Ok(writer.finish())
 }
 
-/// The directory that a path lies in.
+/// The parent directory of a path.
 fn parent(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)]
 }
 
-/// Whether a path lies below a directory, at whatever depth.
+/// Returns true if a path is below a directory, at any depth.
 fn is_below(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// Whether a symbolic link may lead out of its folder, as GNU tar judges it.
+/// Returns true if a symbolic link may lead out of its folder, by GNU tar's rule.
 fn leads_out(target: &[u8]) -> bool {
     target.first() == Some(&b'/') || target.split(|byte| *byte == b'/').any(|part| part == b"..")
 }
@@ -185,40 +185,40 @@ impl<'a> Writer<'a> {
         &self.members[member as usize].path
     }
 
-    fn act(&mut self, member: u32, what: What, ends: Expect) {
+    fn call(&mut self, member: u32, kind: CallKind, expect: Expect) {
         let length = self.path_of(member).len() as u16;
-        self.script.acts.push(Act { member, length, what, ends });
+        self.script.calls.push(TarCall { member, length, kind, expect });
     }
 
-    fn done(&mut self, member: u32, what: What) {
-        self.act(member, what, Expect::Success);
+    fn succeed(&mut self, member: u32, kind: CallKind) {
+        self.call(member, kind, Expect::Success);
     }
 
-    /// Puts a node under the first `length` bytes of a member's path.
+    /// Adds a node at the first `length` bytes of a member's path.
     fn add(&mut self, member: u32, length: usize, kind: NodeKind, mode: u16) -> usize {
         let path = &self.path_of(member)[..length];
-        let node = Node { member, length: length as u16, kind, mode, said: false, mtime: None };
+        let node = Node { member, length: length as u16, kind, mode, has_mode: false, mtime: None };
         self.script.nodes.push(node);
         self.live.push(true);
         let index = self.script.nodes.len() - 1;
-        self.there.insert(path, index);
+        self.by_path.insert(path, index);
         if index > 0 {
             self.touch(path);
         }
         index
     }
 
-    /// A name has come into or gone out of a directory: its time is that of this moment.
+    /// Forgets the time of a directory in which a name was added or removed.
     fn touch(&mut self, path: &[u8]) {
-        if let Some(index) = self.there.get(parent(path)) {
+        if let Some(index) = self.by_path.get(parent(path)) {
             self.script.nodes[*index].mtime = None;
         }
     }
 
     fn unlink(&mut self, member: u32) {
         let path = self.path_of(member);
-        self.done(member, What::Unlink);
-        if let Some(index) = self.there.remove(path) {
+        self.succeed(member, CallKind::Unlink);
+        if let Some(index) = self.by_path.remove(path) {
             self.live[index] = false;
         }
         self.touch(path);
@@ -228,37 +228,37 @@ impl<'a> Writer<'a> {
         let member = &self.members[at as usize];
         self.leave(Some(&member.path));
         self.check_parents(&member.path)?;
-        let there = self.there.get(&*member.path).copied();
-        let there = there.map(|index| self.script.nodes[index].kind);
-        match (&member.kind, there) {
+        let existing = self.by_path.get(&*member.path).copied();
+        let existing = existing.map(|index| self.script.nodes[index].kind);
+        match (&member.kind, existing) {
             (_, Some(NodeKind::Placeholder(_))) => return Err(Fault::OverPlaceholder),
-            (MemberKind::Directory, there) => self.directory(at, there),
+            (MemberKind::Directory, existing) => self.directory(at, existing),
             (_, Some(NodeKind::Directory)) => return Err(Fault::OverDirectory),
-            (MemberKind::File { .. }, there) => {
-                self.retry(at, What::TryFile, there.is_some(), &[]);
-                self.done(at, What::File);
+            (MemberKind::File { .. }, existing) => {
+                self.retry(at, CallKind::TryFile, existing.is_some(), &[]);
+                self.succeed(at, CallKind::File);
                 let node = self.add(at, member.path.len(), NodeKind::File(at), member.mode as u16);
                 self.script.nodes[node].mtime = Some(member.mtime);
-                self.script.nodes[node].said = true;
+                self.script.nodes[node].has_mode = true;
             }
-            (MemberKind::Symlink(target), there) if leads_out(target) => {
-                self.placeholder(at, there.is_some());
+            (MemberKind::Symlink(target), existing) if leads_out(target) => {
+                self.placeholder(at, existing.is_some());
             }
-            (MemberKind::Symlink(_), there) => {
-                self.retry(at, What::Symlink, there.is_some(), &[]);
+            (MemberKind::Symlink(_), existing) => {
+                self.retry(at, CallKind::Symlink, existing.is_some(), &[]);
                 self.symlink(at);
                 self.add(at, member.path.len(), NodeKind::Symlink(at), 0o777);
             }
-            (MemberKind::Link(target), there) => self.link(at, target, there)?,
+            (MemberKind::Link(target), existing) => self.link(at, target, existing)?,
         }
         Ok(())
     }
 
-    /// Everything above a path is a directory, or missing.
+    /// Checks that everything above a path is a directory, or missing.
     fn check_parents(&self, path: &[u8]) -> Result<(), Fault> {
         let mut above = parent(path);
         while !above.is_empty() {
-            let what = match self.there.get(above).map(|index| self.script.nodes[*index].kind) {
+            let what = match self.by_path.get(above).map(|index| self.script.nodes[*index].kind) {
                 Some(NodeKind::Symlink(_) | NodeKind::Placeholder(_)) => "a symbolic link",
                 Some(NodeKind::File(_)) => "a file",
                 Some(NodeKind::Directory) => return Ok(()),
@@ -273,17 +273,17 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The failed first try and what makes the second succeed: parents, or an unlink. `looks` are
-    /// what is looked at after the first.
-    fn retry(&mut self, at: u32, what: What, there: bool, looks: &[(What, Expect)]) {
+    /// Adds the failed first try and the calls that make the second succeed: parents, or an unlink.
+    /// `stats` are the stats after the first.
+    fn retry(&mut self, at: u32, kind: CallKind, existing: bool, stats: &[(CallKind, Expect)]) {
         let path = self.path_of(at);
-        let missing = !self.there.contains_key(parent(path));
-        if !missing && !there {
+        let missing = !self.by_path.contains_key(parent(path));
+        if !missing && !existing {
             return;
         }
-        self.act(at, what, if missing { Expect::Missing } else { Expect::Exists });
-        for (look, ends) in looks {
-            self.act(at, *look, *ends);
+        self.call(at, kind, if missing { Expect::Missing } else { Expect::Exists });
+        for (kind, expect) in stats {
+            self.call(at, *kind, *expect);
         }
         if missing {
             self.make_parents(at);
@@ -296,28 +296,28 @@ impl<'a> Writer<'a> {
         let path = self.path_of(at);
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         for (length, _) in slashes {
-            let there = self.there.contains_key(&path[..length]);
-            let ends = if there { Expect::Exists } else { Expect::Success };
-            self.script.acts.push(Act {
+            let existing = self.by_path.contains_key(&path[..length]);
+            let expect = if existing { Expect::Exists } else { Expect::Success };
+            self.script.calls.push(TarCall {
                 member: at,
                 length: length as u16,
-                what: What::Parent,
-                ends,
+                kind: CallKind::Parent,
+                expect,
             });
-            if !there {
+            if !existing {
                 let node = self.add(at, length, NodeKind::Directory, PARENT_MODE);
                 self.delay(Delayed { node, member: None, after_links: false });
             }
         }
     }
 
-    fn directory(&mut self, at: u32, there: Option<NodeKind>) {
-        if there == Some(NodeKind::Directory) {
+    fn directory(&mut self, at: u32, existing: Option<NodeKind>) {
+        if existing == Some(NodeKind::Directory) {
             return self.directory_again(at);
         }
-        let looks = if there.is_some() { LOOK } else { &[] };
-        self.retry(at, What::Mkdir, there.is_some(), looks);
-        self.done(at, What::Mkdir);
+        let stats = if existing.is_some() { STAT } else { &[] };
+        self.retry(at, CallKind::Mkdir, existing.is_some(), stats);
+        self.succeed(at, CallKind::Mkdir);
         let (path, mode) = (self.path_of(at), self.members[at as usize].mode);
         let node = self.add(at, path.len(), NodeKind::Directory, mode as u16 & 0o700);
         self.delay(Delayed { node, member: Some(at), after_links: false });
@@ -325,16 +325,16 @@ impl<'a> Writer<'a> {
 
     fn directory_again(&mut self, at: u32) {
         let path = self.path_of(at);
-        self.act(at, What::Mkdir, Expect::Exists);
-        self.done(at, What::Stat);
-        let Some(node) = self.there.get(path).copied() else { return };
-        match self.places.get(&node) {
-            Some(place) => self.delayed[*place].member = Some(at),
+        self.call(at, CallKind::Mkdir, Expect::Exists);
+        self.succeed(at, CallKind::Stat);
+        let Some(node) = self.by_path.get(path).copied() else { return };
+        match self.delayed_index.get(&node) {
+            Some(index) => self.delayed[*index].member = Some(at),
             None => {
-                // The folder itself is looked at once more and finished after all else.
+                // The folder itself gets one more stat and is finished last.
                 let after_links = path.is_empty();
                 if after_links {
-                    self.done(at, What::Stat);
+                    self.succeed(at, CallKind::Stat);
                 }
                 self.delay(Delayed { node, member: Some(at), after_links });
             }
@@ -342,20 +342,20 @@ impl<'a> Writer<'a> {
     }
 
     fn symlink(&mut self, at: u32) {
-        for what in [What::Symlink, What::Utimes, What::Chown] {
-            self.done(at, what);
+        for kind in [CallKind::Symlink, CallKind::Utimes, CallKind::Chown] {
+            self.succeed(at, kind);
         }
     }
 
-    fn placeholder(&mut self, at: u32, there: bool) {
-        self.retry(at, What::Placeholder, there, if there { LOOK } else { &[] });
-        for what in [What::Placeholder, What::StatPlaceholder, What::ClosePlaceholder] {
-            self.done(at, what);
+    fn placeholder(&mut self, at: u32, existing: bool) {
+        self.retry(at, CallKind::Placeholder, existing, if existing { STAT } else { &[] });
+        for kind in [CallKind::Placeholder, CallKind::StatPlaceholder, CallKind::ClosePlaceholder] {
+            self.succeed(at, kind);
         }
         let path = self.path_of(at);
         self.add(at, path.len(), NodeKind::Placeholder(at), 0);
         self.placeholders.push(at);
-        let Some(holder) = self.there.get(parent(path)).copied() else { return };
+        let Some(holder) = self.by_path.get(parent(path)).copied() else { return };
         if self.delayed.last().is_none_or(|last| last.node != holder) {
             return;
         }
@@ -364,50 +364,50 @@ impl<'a> Writer<'a> {
                 break;
             }
             self.delayed[index].after_links = true;
-            self.look(self.delayed[index].node);
+            self.stat_node(self.delayed[index].node);
         }
     }
 
-    /// fstatat(2) of a node.
-    fn look(&mut self, node: usize) {
+    /// Adds the fstatat(2) of a node.
+    fn stat_node(&mut self, node: usize) {
         let Node { member, length, .. } = self.script.nodes[node];
-        let ends = Expect::Success;
-        self.script.acts.push(Act { member, length, what: What::Stat, ends });
+        let expect = Expect::Success;
+        self.script.calls.push(TarCall { member, length, kind: CallKind::Stat, expect });
     }
 
-    fn link(&mut self, at: u32, target: &[u8], there: Option<NodeKind>) -> Result<(), Fault> {
+    fn link(&mut self, at: u32, target: &[u8], existing: Option<NodeKind>) -> Result<(), Fault> {
         let path = self.path_of(at);
         if target == path {
             return Err(Fault::SelfLink);
         }
-        let node = self.there.get(target).map(|index| self.script.nodes[*index]);
+        let node = self.by_path.get(target).map(|index| self.script.nodes[*index]);
         let Some(Node { kind: NodeKind::File(file), mode, mtime, .. }) = node else {
             return Err(Fault::DeadLink(String::from_utf8_lossy(target).into_owned()));
         };
         let watched = !self.placeholders.is_empty();
         if watched {
-            self.done(at, What::StatTarget);
+            self.succeed(at, CallKind::StatTarget);
         }
-        if there == Some(NodeKind::File(file)) {
-            self.act(at, What::Link, Expect::Exists);
-            self.done(at, What::StatTarget);
-            self.done(at, What::Stat);
+        if existing == Some(NodeKind::File(file)) {
+            self.call(at, CallKind::Link, Expect::Exists);
+            self.succeed(at, CallKind::StatTarget);
+            self.succeed(at, CallKind::Stat);
             return Ok(());
         }
-        let ends = if there.is_some() { Expect::Success } else { Expect::Missing };
-        let looks = [(What::StatTarget, Expect::Success), (What::Stat, ends)];
-        self.retry(at, What::Link, there.is_some(), &looks);
-        self.done(at, What::Link);
+        let expect = if existing.is_some() { Expect::Success } else { Expect::Missing };
+        let stats = [(CallKind::StatTarget, Expect::Success), (CallKind::Stat, expect)];
+        self.retry(at, CallKind::Link, existing.is_some(), &stats);
+        self.succeed(at, CallKind::Link);
         if watched {
-            self.done(at, What::StatTarget);
+            self.succeed(at, CallKind::StatTarget);
         }
         let node = self.add(at, path.len(), NodeKind::File(file), mode);
         self.script.nodes[node].mtime = mtime;
-        self.script.nodes[node].said = true;
+        self.script.nodes[node].has_mode = true;
         Ok(())
     }
 
-    /// Finishes the directories that the next path is not below; all of them where there is none.
+    /// Finishes the directories that the next path is not below; all of them if existing is none.
     fn leave(&mut self, next: Option<&[u8]>) {
         while let Some(last) = self.delayed.last().copied() {
             let Node { member, length, .. } = self.script.nodes[last.node];
@@ -415,44 +415,44 @@ impl<'a> Writer<'a> {
             if last.after_links || next.is_some_and(|next| is_below(next, path)) {
                 return;
             }
-            self.settle(last);
+            self.set_attributes(last);
             self.delayed.pop();
-            self.places.remove(&last.node);
+            self.delayed_index.remove(&last.node);
         }
     }
 
     fn delay(&mut self, directory: Delayed) {
-        self.places.insert(directory.node, self.delayed.len());
+        self.delayed_index.insert(directory.node, self.delayed.len());
         self.delayed.push(directory);
     }
 
-    /// Gives a directory its time, owner and mode.
-    fn settle(&mut self, Delayed { node, member, .. }: Delayed) {
+    /// Sets the time, owner and mode of a directory.
+    fn set_attributes(&mut self, Delayed { node, member, .. }: Delayed) {
         let Some(at) = member else { return };
         let Member { mode, mtime, .. } = self.members[at as usize];
-        self.done(at, What::Utimes);
-        self.done(at, What::Chown);
+        self.succeed(at, CallKind::Utimes);
+        self.succeed(at, CallKind::Chown);
         if self.script.nodes[node].mode != mode as u16 {
-            self.done(at, What::Chmod);
+            self.succeed(at, CallKind::Chmod);
         }
         let node = &mut self.script.nodes[node];
-        (node.mode, node.mtime, node.said) = (mode as u16, Some(mtime), true);
+        (node.mode, node.mtime, node.has_mode) = (mode as u16, Some(mtime), true);
     }
 
-    /// Links that lead out, the last first, and the directories that waited for them.
+    /// Makes the links that lead out, the last first, and finishes the directories that waited for them.
     fn finish(mut self) -> Script {
         self.leave(None);
         for at in std::mem::take(&mut self.placeholders).into_iter().rev() {
-            self.done(at, What::Stat);
+            self.succeed(at, CallKind::Stat);
             self.unlink(at);
             self.symlink(at);
             self.add(at, self.path_of(at).len(), NodeKind::Symlink(at), 0o777);
         }
         while let Some(last) = self.delayed.pop() {
             if last.after_links {
-                self.look(last.node);
+                self.stat_node(last.node);
             }
-            self.settle(last);
+            self.set_attributes(last);
         }
         self.count_links();
         let live = std::mem::take(&mut self.live);

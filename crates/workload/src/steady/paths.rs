@@ -1,4 +1,5 @@
-//! Paths of a working set: `d01/f123.4` is the name number 4 of the file that was born as number 123.
+//! Paths of a working set: `d01/f123.4` is name number 4 of the file that was created as number
+//! 123.
 
 use crate::numbered::Numbered;
 use crate::op::Name;
@@ -6,7 +7,7 @@ use crate::op::Name;
 /// The longest name of a file: the largest numbers of 32 and of 24 bits.
 const LONGEST_FILE: usize = "f4294967295.16777215".len();
 
-/// What a path is.
+/// A parsed path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// The directory of this number.
@@ -22,19 +23,19 @@ pub enum Path {
     },
 }
 
-/// The paths of so many directories and of what lies in them.
+/// The paths of `count` directories and of their files.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct Paths {
     count: u64,
     directories: Numbered,
     files: Numbered,
     numbers: Numbered,
 }
 
-impl Names {
+impl Paths {
     /// Paths in `count` directories.
-    pub fn new(count: u64) -> Names {
-        Names {
+    pub fn new(count: u64) -> Paths {
+        Paths {
             count,
             directories: Numbered::for_count("d", count),
             files: Numbered::new("f", 1),
@@ -42,7 +43,7 @@ impl Names {
         }
     }
 
-    /// Length of the longest name that there can be, in bytes.
+    /// Length of the longest possible name, in bytes.
     pub fn longest(&self) -> usize {
         self.directories.length_of(self.count.saturating_sub(1)).max(LONGEST_FILE)
     }
@@ -61,7 +62,7 @@ impl Names {
         }
     }
 
-    /// What the path is; none if it is none of these.
+    /// Parses a path; none if it is none of these.
     pub fn read(&self, path: &[u8]) -> Option<Path> {
         let slash = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (directory, file) = path.split_at(slash);
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_path_is_read_back_and_nothing_else_is() {
-        let names = Names::new(12);
+        let paths = Paths::new(12);
         let file = |directory, born, name| Path::File { directory, born, name };
         for (path, text) in [
             (Path::Directory(0), "d00"),
@@ -90,9 +91,9 @@ mod tests {
             (file(11, u32::MAX, 16_777_215), "d11/f4294967295.16777215"),
         ] {
             let mut name = Name::default();
-            names.write(path, &mut name);
+            paths.write(path, &mut name);
             assert_eq!(name.display(), text);
-            assert_eq!(names.read(text.as_bytes()), Some(path));
+            assert_eq!(paths.read(text.as_bytes()), Some(path));
         }
         for wrong in [
             "",
@@ -113,8 +114,8 @@ mod tests {
             "f1.1",
             "d01//",
         ] {
-            assert_eq!(names.read(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(paths.read(wrong.as_bytes()), None, "{wrong}");
         }
-        assert_eq!(names.longest(), 20);
+        assert_eq!(paths.longest(), 20);
     }
 }

@@ -1,13 +1,13 @@
-//! What operations come to: exact counts, in calls and in the words of the books.
+//! Totals of operations: exact counts of calls and of work units.
 
 use fsdyno_record::OpKind;
 
 use crate::steady::population::{Action, Operation, Population};
 use crate::workload::{Books, OpCounts};
 
-/// What operations come to: how many there are of each, their calls and bytes, and what they leave.
+/// Totals of operations: the number of each, their calls and bytes, and the files they leave.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct Totals {
     /// By action.
     operations: [u64; 9],
     /// Calls that move data, and bytes, by action.
@@ -18,8 +18,8 @@ pub struct Account {
     live: (u64, u64, u64),
 }
 
-impl Account {
-    /// An operation that moves so many bytes in calls of at most `block`.
+impl Totals {
+    /// Adds an operation that moves `length` bytes in calls of at most `block`.
     pub fn data(&mut self, action: Action, length: u64, block: u32) {
         let at = action as usize;
         self.operations[at] += 1;
@@ -34,20 +34,20 @@ impl Account {
         self.bytes[at] += length;
     }
 
-    /// One more operation.
+    /// Adds an operation.
     pub fn operation(&mut self, operation: &Operation, block: u32) {
         self.data(operation.action, u64::from(operation.payload.length), block);
         self.fsyncs += u64::from(operation.fsync);
     }
 
-    /// What lives at the end in one more part.
+    /// Adds the live files of a part at the end.
     pub fn leave(&mut self, population: &Population) {
         self.live.0 += population.files().len() as u64;
         self.live.1 += population.names();
         self.live.2 += population.bytes();
     }
 
-    /// The calls by kind, those left out that the file system decides.
+    /// The calls by kind, without those that the file system decides.
     pub fn counts(&self) -> OpCounts {
         let of = |action: Action| self.operations[action as usize];
         let calls = |action: Action| self.calls[action as usize];
@@ -76,7 +76,7 @@ impl Account {
         self.live.2
     }
 
-    /// The books.
+    /// The work in units.
     pub fn books(&self) -> Books {
         let names = [
             "files created",

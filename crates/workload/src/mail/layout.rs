@@ -1,9 +1,9 @@
-//! The office: which messages there are, by which protocol they are delivered, where they lie.
+//! The layout of mail: the messages, their protocol of delivery, and their paths.
 
-use crate::mail::job::{BLOCK, Cut, Folder, Job, Place, Progress, READ, RECORD, Step};
+use crate::mail::job::{BLOCK, Folder, Job, Location, Progress, READ, RECORD, Split, Step};
 use crate::mail::messages::Messages;
-use crate::mail::names::Form;
-use crate::mail::protocol::{LEAD_LINES, Layout};
+use crate::mail::names::NameForm;
+use crate::mail::protocol::{LEAD_LINES, MessageFormat};
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 
@@ -11,35 +11,35 @@ use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 pub const WRITE_STORE: &[u8] = b"write_src";
 /// The directory of messages to read.
 pub const READ_STORE: &[u8] = b"read_src";
-/// What a message in a store is named.
-pub const STORE_NAMES: Form = Form::Sequence;
-/// What the name in `cur` of a message ends in that was read, and only read.
+/// The form of names of messages in a store.
+pub const STORE_NAMES: NameForm = NameForm::Sequence;
+/// End of the name in `cur` of a message that was read, and only read.
 pub const SEEN: &[u8] = b":2,S";
 
 /// The maildir that was entered.
 const ENTERED: DirSlot = DirSlot(1);
 /// The directory that is synced.
 const SYNCED: DirSlot = DirSlot(2);
-/// The file that is open.
+/// The open file.
 const FILE: FileSlot = FileSlot(0);
 const READ_ONLY: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 
 /// Turns the steps of jobs into calls and names.
 #[derive(Debug)]
-pub struct Office {
+pub struct MailLayout {
     /// The messages: those of the write store, then those of the read store.
     pub messages: Messages,
-    /// How many messages the write store holds.
+    /// Number of messages in the write store.
     pub write_store: u64,
-    /// How many messages the read store holds.
+    /// Number of messages in the read store.
     pub read_store: u64,
     /// The directories of the maildirs.
     pub maildirs: Numbered,
-    /// What messages in maildirs are like.
-    pub layout: Layout,
+    /// The format of messages in maildirs.
+    pub format: MessageFormat,
 }
 
-impl Office {
+impl MailLayout {
     /// Length of the file that the job works on, in bytes.
     pub fn length(&self, job: &Job) -> u64 {
         u64::from(job.lead) + self.messages.length(job.message)
@@ -48,39 +48,39 @@ impl Office {
     /// Length of the part of the job's file that is written next.
     #[inline]
     pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
-        match job.cut {
-            Cut::Lines if job.lead == 0 => self.messages.line(job.message, part, offset, rest),
-            Cut::Lines => match LEAD_LINES.get(part as usize) {
+        match job.split {
+            Split::Lines if job.lead == 0 => self.messages.line(job.message, part, offset, rest),
+            Split::Lines => match LEAD_LINES.get(part as usize) {
                 Some(line) => *line,
                 None => {
                     let (line, lead) = (part - LEAD_LINES.len() as u64, u64::from(job.lead));
                     self.messages.line(job.message, line, offset - lead, rest)
                 }
             },
-            Cut::Blocks(block) => rest.min(u64::from(block)) as u32,
-            // The first write ends where the record ends that the member's header lies in.
-            Cut::Records(header) if offset == 0 => {
+            Split::Blocks(block) => rest.min(u64::from(block)) as u32,
+            // The first write ends with the record that contains the member's header.
+            Split::Records(header) if offset == 0 => {
                 rest.min(RECORD - (header + BLOCK) % RECORD) as u32
             }
-            Cut::Records(_) => rest.min(RECORD) as u32,
+            Split::Records(_) => rest.min(RECORD) as u32,
         }
     }
 
-    /// In how many parts the job's file is written.
+    /// Number of parts in which the job's file is written.
     pub fn parts(&self, job: &Job) -> u64 {
         let length = self.length(job);
-        match job.cut {
-            Cut::Lines if job.lead == 0 => self.messages.lines(job.message),
-            Cut::Lines => LEAD_LINES.len() as u64 + self.messages.lines(job.message),
-            Cut::Blocks(block) => length.div_ceil(u64::from(block)),
-            Cut::Records(_) => {
+        match job.split {
+            Split::Lines if job.lead == 0 => self.messages.lines(job.message),
+            Split::Lines => LEAD_LINES.len() as u64 + self.messages.lines(job.message),
+            Split::Blocks(block) => length.div_ceil(u64::from(block)),
+            Split::Records(_) => {
                 let first = u64::from(self.part(job, Progress::start(length)));
                 u64::from(first > 0) + (length - first).div_ceil(RECORD)
             }
         }
     }
 
-    /// The call that `step` makes; `inside` the maildir, paths begin there.
+    /// The call that `step` makes; with `inside`, paths begin in the maildir.
     pub fn call(&self, job: &Job, step: Step, progress: Progress, inside: bool) -> Call {
         let dir = if inside { ENTERED } else { DirSlot::ROOT };
         let file = FILE;
@@ -123,7 +123,7 @@ impl Office {
         self.payload(job, 0, self.length(job) as u32)
     }
 
-    /// Writes the names of the call that `step` makes; calls on an open file keep that of its open.
+    /// Writes the names of the call that `step` makes; calls on an open file use that of its open.
     pub fn name(&self, job: &Job, step: Step, inside: bool, op: &mut Op) {
         match step {
             Step::Mkdir(folder)
@@ -132,10 +132,10 @@ impl Office {
             | Step::FsyncFolder(folder)
             | Step::CloseFolder(folder) => self.folder(&mut op.name, job, folder, inside),
             Step::Enter | Step::Leave => self.folder(&mut op.name, job, Folder::Maildir, false),
-            Step::Absent(place)
-            | Step::Create(place, ..)
-            | Step::Open(place)
-            | Step::Unlink(place) => self.path(&mut op.name, job, place, inside),
+            Step::Absent(location)
+            | Step::Create(location, ..)
+            | Step::Open(location)
+            | Step::Unlink(location) => self.path(&mut op.name, job, location, inside),
             Step::Link(from, to) | Step::Rename(from, to) => {
                 self.path(&mut op.name, job, from, inside);
                 self.path(&mut op.other, job, to, inside);
@@ -168,31 +168,31 @@ impl Office {
         name.push(last);
     }
 
-    /// Writes where the job's message lies: `maildir07/new/1099267212.669.mail`.
-    pub fn path(&self, name: &mut Name, job: &Job, place: Place, inside: bool) {
-        let folder = match place {
-            Place::Store if job.message < self.write_store => Folder::WriteStore,
-            Place::Store => Folder::ReadStore,
-            Place::Temporary => Folder::Temporary,
-            Place::New => Folder::New,
-            Place::Seen => Folder::Current,
+    /// Writes the path of the job's message: `maildir07/new/1099267212.669.mail`.
+    pub fn path(&self, name: &mut Name, job: &Job, location: Location, inside: bool) {
+        let folder = match location {
+            Location::Store if job.message < self.write_store => Folder::WriteStore,
+            Location::Store => Folder::ReadStore,
+            Location::Temporary => Folder::Temporary,
+            Location::New => Folder::New,
+            Location::Seen => Folder::Current,
         };
         self.folder(name, job, folder, inside);
         name.push(b"/");
-        match place {
-            Place::Store => {
+        match location {
+            Location::Store => {
                 let before = if folder == Folder::ReadStore { self.write_store } else { 0 };
                 STORE_NAMES.push(name, job.message - before);
             }
-            Place::Temporary => self.layout.temporary.push(name, job.number),
-            Place::New | Place::Seen => {
-                self.layout.delivered.push(name, job.number);
-                if self.layout.sizes {
+            Location::Temporary => self.format.temporary.push(name, job.number),
+            Location::New | Location::Seen => {
+                self.format.delivered.push(name, job.number);
+                if self.format.sizes {
                     self.push_sizes(name, job);
                 }
             }
         }
-        if place == Place::Seen {
+        if location == Location::Seen {
             name.push(SEEN);
         }
     }

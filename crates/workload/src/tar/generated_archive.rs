@@ -1,4 +1,4 @@
-//! An archive that is made up: files of random sizes in directories, in random order.
+//! A generated archive: files of random sizes in directories, in random order.
 
 use std::sync::OnceLock;
 
@@ -13,17 +13,17 @@ use crate::sizes;
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::workload::{Expected, Needs, OpCounts, OpSource, Tree};
 
-/// The block of an archive: headers and padding come in such.
+/// The block of an archive: headers and padding are multiples of it.
 const BLOCK: u64 = 512;
-/// The time that every file is given: the day of Guenter's post, 2008-11-13 00:00 UTC.
+/// The modification time of every file: the day of Guenter's post, 2008-11-13 00:00 UTC.
 const MTIME: i64 = 1_226_534_400;
-/// The mode that every file is given.
+/// The mode of every file.
 const MODE: u32 = 0o644;
 const FILE: FileSlot = FileSlot(0);
 
-/// Files, the directories that they are spread over, and the order in which they come.
+/// Files, the directories that they are spread over, and their order in the archive.
 #[derive(Debug)]
-pub struct MadeArchive {
+pub struct GeneratedArchive {
     files: u64,
     directories: u64,
     /// None for the mix.
@@ -35,15 +35,16 @@ pub struct MadeArchive {
     totals: OnceLock<Totals>,
 }
 
-/// What only a pass over all files can tell.
+/// Totals that only a pass over all files gives.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     bytes: u64,
     writes: u64,
 }
 
-impl MadeArchive {
-    /// So many files in so many directories (by a rule where none are said), of one size or the mix.
+impl GeneratedArchive {
+    /// A number of files in a number of directories (by a rule if not given), of one size or the
+    /// mix.
     ///
     /// # Errors
     /// More directories than files.
@@ -52,15 +53,15 @@ impl MadeArchive {
         directories: Option<u64>,
         size: Option<u64>,
         seed: u64,
-    ) -> Result<MadeArchive, ParamError> {
+    ) -> Result<GeneratedArchive, ParamError> {
         let directories = directories.unwrap_or_else(|| (files / 1000).max(10).min(files));
         if directories > files {
             return Err(ParamError::Conflict(format!(
-                "directories={directories} is more than files={files}: each directory comes into \
-                 being for a file; use directories={files} or fewer"
+                "directories={directories} is more than files={files}: each directory is created \
+                 for a file; use directories={files} or fewer"
             )));
         }
-        Ok(MadeArchive {
+        Ok(GeneratedArchive {
             files,
             directories,
             size,
@@ -91,13 +92,14 @@ impl MadeArchive {
         Payload { id: file, offset: 0, length: self.size_of(file) as u32 }
     }
 
-    /// One pass in the order of the archive, for the place of a file in it decides its writes.
+    /// Totals from one pass in the order of the archive, for a file's position in it determines its
+    /// writes.
     fn totals(&self) -> Totals {
         *self.totals.get_or_init(|| {
             let mut totals = Totals { bytes: 0, writes: 0 };
             let mut position = 0;
-            for place in 0..self.files {
-                let size = self.size_of(self.archive.at(place));
+            for index in 0..self.files {
+                let size = self.size_of(self.archive.at(index));
                 let first = first_write(position, size);
                 totals.bytes += size;
                 totals.writes += u64::from(size > 0) + (size - first).div_ceil(RECORD);
@@ -124,29 +126,29 @@ impl MadeArchive {
     }
 }
 
-/// How much of a file is in the record that its header ends in: the file's first write. `position`
-/// is the header's place in its record.
+/// Length of a file's first write: the part that is in the record in which its header ends.
+/// `position` is the header's position in its record.
 #[inline]
 fn first_write(position: u64, size: u64) -> u64 {
     size.min(RECORD - (position + BLOCK) % RECORD)
 }
 
-/// The place of the next header in its record.
+/// The position of the next header in its record.
 #[inline]
 fn after_member(position: u64, size: u64) -> u64 {
     (position + BLOCK + size.next_multiple_of(BLOCK)) % RECORD
 }
 
-impl Packed for MadeArchive {
+impl Packed for GeneratedArchive {
     fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_> {
         Box::new(Extract::new(self, unpack))
     }
 
-    /// Failed calls count as what they are calls of.
+    /// Counts failed calls like successful ones.
     fn extract_counts(&self) -> OpCounts {
         let (files, directories) = (self.files, self.directories);
         let counts = [
-            // Each directory is missed once, and the top is asked for with each.
+            // Each directory is missing once, and the top is tried with each.
             (OpKind::Create, files + directories),
             (OpKind::Mkdir, 2 * directories),
             (OpKind::Write, self.totals().writes),
@@ -198,7 +200,7 @@ impl Packed for MadeArchive {
 }
 
 /// The tree after the extraction.
-struct Extracted<'a>(&'a MadeArchive);
+struct Extracted<'a>(&'a GeneratedArchive);
 
 impl Tree for Extracted<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
@@ -212,9 +214,9 @@ impl Tree for Extracted<'_> {
             return (directory < self.0.directories).then_some(Expected::DIRECTORY);
         };
         let file = self.0.file_names.read(file)?;
-        let there =
+        let exists =
             file < self.0.files && self.0.directory_of(file) == directory && parts.next().is_none();
-        there.then(|| Expected::file(self.0.payload(file)).with_mode(MODE).with_mtime(MTIME))
+        exists.then(|| Expected::file(self.0.payload(file)).with_mode(MODE).with_mtime(MTIME))
     }
 
     fn files(&self) -> u64 {
@@ -226,7 +228,7 @@ impl Tree for Extracted<'_> {
     }
 }
 
-/// What the next op of an extraction is.
+/// The next op of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The next file's openat, or the end.
@@ -245,9 +247,9 @@ enum Step {
 }
 
 struct Extract<'a> {
-    work: &'a MadeArchive,
-    place: u64,
-    /// The place of the current header in its record.
+    work: &'a GeneratedArchive,
+    index: u64,
+    /// The position of the current header in its record.
     position: u64,
     file: u64,
     size: u64,
@@ -261,11 +263,11 @@ struct Extract<'a> {
 }
 
 impl<'a> Extract<'a> {
-    fn new(work: &'a MadeArchive, unpack: Nanos) -> Extract<'a> {
+    fn new(work: &'a GeneratedArchive, unpack: Nanos) -> Extract<'a> {
         let words = work.directories.div_ceil(64) as usize;
         Extract {
             work,
-            place: 0,
+            index: 0,
             position: 0,
             file: 0,
             size: 0,
@@ -277,15 +279,15 @@ impl<'a> Extract<'a> {
         }
     }
 
-    /// Whether the directory is there; from now on it counts as made.
+    /// Returns true if the directory exists; from now on it counts as made.
     #[inline]
     fn make(&mut self, directory: u64) -> bool {
         let bit = 1 << (directory % 64);
         match self.made.get_mut((directory / 64) as usize) {
             Some(word) => {
-                let there = *word & bit != 0;
+                let exists = *word & bit != 0;
                 *word |= bit;
-                there
+                exists
             }
             None => false,
         }
@@ -297,11 +299,11 @@ impl<'a> Extract<'a> {
     }
 
     fn open(&mut self, op: &mut Op) -> bool {
-        if self.place == self.work.files {
+        if self.index == self.work.files {
             return false;
         }
-        self.file = self.work.archive.at(self.place);
-        self.place += 1;
+        self.file = self.work.archive.at(self.index);
+        self.index += 1;
         self.size = self.work.size_of(self.file);
         self.written = 0;
         self.work.push_file(&mut op.name, self.file);
@@ -382,12 +384,12 @@ impl OpSource for Extract<'_> {
 mod tests {
     use super::*;
 
-    fn made(files: u64, directories: Option<u64>) -> MadeArchive {
-        MadeArchive::new(files, directories, None, 1).unwrap()
+    fn made(files: u64, directories: Option<u64>) -> GeneratedArchive {
+        GeneratedArchive::new(files, directories, None, 1).unwrap()
     }
 
     #[test]
-    fn the_size_mix_is_what_it_says() {
+    fn the_size_mix_has_the_stated_distribution() {
         let work = made(100_000, None);
         let sizes: Vec<u64> = (0..work.files).map(|file| work.size_of(file)).collect();
         let share = |low, high| {
@@ -428,13 +430,13 @@ mod tests {
         assert_eq!(made(725_000, None).directories, 725);
         assert_eq!(made(2000, None).directories, 10);
         assert_eq!(made(3, None).directories, 3);
-        let message = MadeArchive::new(3, Some(4), None, 1).unwrap_err().to_string();
+        let message = GeneratedArchive::new(3, Some(4), None, 1).unwrap_err().to_string();
         assert!(message.contains("use directories=3 or fewer"), "{message}");
     }
 
     #[test]
     fn the_time_that_unpacking_takes_is_before_each_file_and_nowhere_else() {
-        let work = MadeArchive::new(20, Some(3), Some(100), 1).unwrap();
+        let work = GeneratedArchive::new(20, Some(3), Some(100), 1).unwrap();
         let mut ops = work.extract(Nanos(7));
         let (mut op, mut computed) = (Op::default(), 0);
         let mut creates = 0;
