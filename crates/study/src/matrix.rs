@@ -166,7 +166,7 @@ fn work(
     let named = input_of(kind, &params, question);
     let input = named.map(|(_, file)| file.input());
     let workload = kind.build(&params, &Setting { seed: question.seed, input })?;
-    params.retain(|name, _| !workload.idle_params().contains(&name.as_str()));
+    params.retain(|name, _| !workload.unused_params().contains(&name.as_str()));
     let input = named.map(|(parameter, file)| {
         params.insert(parameter.to_string(), input::absolute(file.path()));
         file.plan(parameter)

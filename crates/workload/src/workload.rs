@@ -281,7 +281,7 @@ pub trait Workload: Send + Sync {
     /// Number of ops of each kind in the whole phase if `ranks` threads share it.
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts;
     /// Parameters without effect under the values of the others; plans omit them.
-    fn idle_params(&self) -> &'static [&'static str] {
+    fn unused_params(&self) -> &'static [&'static str] {
         &[]
     }
     /// Work of the whole phase in the workload's own units, if ops alone do not express it.

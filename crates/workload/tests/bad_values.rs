@@ -163,7 +163,7 @@ fn query(work: &dyn Workload) {
         let _ = tree.files().checked_add(tree.directories()).unwrap();
     }
     work.needs();
-    work.idle_params();
+    work.unused_params();
 }
 
 /// Checks that a refusal is one line that names the mistake and the correction.

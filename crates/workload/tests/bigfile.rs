@@ -92,9 +92,9 @@ fn an_offline_file_is_only_deleted() {
     let before = work.beforehand().unwrap().tree;
     let kind = before.lookup(b"big").unwrap().kind;
     assert_eq!((kind, before.files()), (ExpectedKind::Sized(2 << 40), 1));
-    assert!(work.idle_params().contains(&"reads"));
+    assert!(work.unused_params().contains(&"reads"));
     let timed = build("bigfile", &[], &Setting::seed(1));
-    assert!(timed.beforehand().is_none() && timed.idle_params().is_empty());
+    assert!(timed.beforehand().is_none() && timed.unused_params().is_empty());
 }
 
 /// If fallocate is not supported, the file is zeros from beginning to end; but a phase of fallocate

@@ -274,7 +274,7 @@ impl Workload for Big {
         counts
     }
 
-    fn idle_params(&self) -> &'static [&'static str] {
+    fn unused_params(&self) -> &'static [&'static str] {
         match self.layout.offline {
             true => &["block", "unit", "reads", "writes", "fsync", "zeros"],
             false => &[],

@@ -242,7 +242,7 @@ impl Workload for Tarball {
         self.packed.needs()
     }
 
-    fn idle_params(&self) -> &'static [&'static str] {
+    fn unused_params(&self) -> &'static [&'static str] {
         if self.given { GENERATED } else { &[] }
     }
 }
