@@ -15,7 +15,7 @@ pub fn refusal(work: &dyn Workload, asked: u32) -> Option<String> {
     if work.fills() {
         return Some("it goes on until its file system is full".into());
     }
-    if work.beforehand().is_some() {
+    if work.prefill().is_some() {
         return Some("its first phase finds what was made before, by no op of the log".into());
     }
     let mut seen = Seen::default();

@@ -176,7 +176,7 @@ fn what_knows_another_way_goes_on_where_a_call_is_unknown_and_the_rest_fails() {
     let build =
         |set: &[(&str, &str)]| kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
     let offline = build(&[("built", "offline"), ("size", "2500000")]);
-    let (mut ops, mut recorder) = (offline.beforehand().unwrap().ops, Recorder::new());
+    let (mut ops, mut recorder) = (offline.prefill().unwrap().ops, Recorder::new());
     run_phase(ops.as_mut(), &mut NoFallocate, &mut recorder, &mut |_| {}).unwrap();
     let right = [(OpKind::Create, 1), (OpKind::Write, 3), (OpKind::Close, 1)];
     assert_eq!(recorder.counts(), right.into(), "the call that failed is not counted");

@@ -49,7 +49,7 @@ pub struct Setting<'a> {
 /// # Errors
 /// The first op that it has not, and in which phase.
 pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
-    if workload.beforehand().is_some() {
+    if workload.prefill().is_some() {
         return Err(
             "its first phase finds what was made before, and the model makes nothing".into()
         );

@@ -25,7 +25,7 @@ const LOOK: usize = 4096;
 ///
 /// The call or name that a one-file workload does not have, as a sentence.
 pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
-    if workload.beforehand().is_some() {
+    if workload.prefill().is_some() {
         return Err("its first phase reads a prepared file".to_string());
     }
     let mut only: Option<Vec<u8>> = None;

@@ -265,7 +265,7 @@ pub struct Needs {
 }
 
 /// The preparation of the first phase's tree, outside the measured time.
-pub struct Beforehand<'a> {
+pub struct Prefill<'a> {
     /// The ops that make it.
     pub ops: Box<dyn OpSource + Send + 'a>,
     /// The tree after them.
@@ -306,7 +306,7 @@ pub trait Workload: Send + Sync {
 
     /// The tree that the first phase finds, if creating it is not part of the work: one thread
     /// creates it before that phase, in no figure.
-    fn beforehand(&self) -> Option<Beforehand<'_>> {
+    fn prefill(&self) -> Option<Prefill<'_>> {
         None
     }
 

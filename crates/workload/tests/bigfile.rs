@@ -89,7 +89,7 @@ fn an_offline_file_is_only_deleted() {
     let phases = work.phases();
     assert_eq!((phases.len(), phases[0].name, phases[0].gap), (1, "delete", GapKind::Remount));
     assert_eq!((work.needs().bytes.0, work.stored().0), (2 << 40, 0));
-    let before = work.beforehand().unwrap().tree;
+    let before = work.prefill().unwrap().tree;
     let kind = before.lookup(b"big").unwrap().kind;
     assert_eq!((kind, before.files()), (ExpectedKind::Sized(2 << 40), 1));
     assert!(work.unused_params().contains(&"reads"));
@@ -102,7 +102,7 @@ fn an_offline_file_is_only_deleted() {
 #[test]
 fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
     let work = build("bigfile", &[("built", "offline"), ("size", "2500000")], &Setting::seed(1));
-    let mut ops = work.beforehand().unwrap().ops;
+    let mut ops = work.prefill().unwrap().ops;
     let (mut op, mut at, mut calls) = (Op::default(), 0, Vec::new());
     while ops.next(&mut op) {
         if let Call::Fallocate { .. } = op.call {

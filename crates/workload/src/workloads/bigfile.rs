@@ -10,7 +10,7 @@ use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Permutation;
 use crate::unlink::Unlink;
 use crate::workload::{
-    Beforehand, Books, Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource,
+    Prefill, Books, Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource,
     PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
@@ -332,8 +332,8 @@ impl Workload for Big {
         self.zeros
     }
 
-    fn beforehand(&self) -> Option<Beforehand<'_>> {
-        self.layout.offline.then(|| Beforehand {
+    fn prefill(&self) -> Option<Prefill<'_>> {
+        self.layout.offline.then(|| Prefill {
             ops: Box::new(Reserve::new(&self.layout)),
             tree: Box::new(FileTree {
                 work: self,

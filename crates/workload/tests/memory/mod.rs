@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::OpKind;
 use fsdyno_workload::{
-    Beforehand, Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource,
+    Prefill, Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource,
     Payload, Setting, Share, Tree, Workload, workloads,
 };
 
@@ -620,7 +620,7 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
     let work = build(name, set, setting);
     let mut memory = Memory { empty_writes: name == "postmark", ..Memory::default() };
     let mut longest = 0;
-    if let Some(Beforehand { mut ops, tree }) = work.beforehand() {
+    if let Some(Prefill { mut ops, tree }) = work.prefill() {
         let mut op = Op::default();
         while ops.next(&mut op) {
             assert_eq!(memory.apply(&op), op.expect, "{:?} {:?}", op.call, op.name);
