@@ -483,7 +483,7 @@ impl Trial<'_> {
             books::compare(&recorder.counts(), &right, outcome.removals > 0)
                 .map_err(|wrong| format!("phase {}: {wrong}", spec.name))?;
         }
-        let books = workload.books_after(index, &shares);
+        let books = workload.work_units_after(index, &shares);
         self.done.push(shares);
         Ok(Phase {
             name: spec.name.to_string(),

@@ -57,7 +57,7 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
         assert_eq!(report.unwrap().examples, Vec::<String>::new(), "phase {phase}");
         last = (outcome.returned.since(outcome.started), shares.iter().sum());
         if phase == CHURN {
-            assert_eq!(work.books_after(phase, &shares)["operations"], last.1);
+            assert_eq!(work.work_units_after(phase, &shares)["operations"], last.1);
         }
     }
     last

@@ -200,7 +200,7 @@ pub enum MatrixError {
     NoWorkload(String),
     /// No workload has the name.
     #[error(transparent)]
-    Workload(#[from] workloads::Unknown),
+    Workload(#[from] workloads::UnknownWorkload),
     /// A `--set` cannot be meant.
     #[error(transparent)]
     Setting(#[from] SettingError),

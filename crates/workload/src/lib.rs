@@ -39,6 +39,6 @@ pub use params::{Domain, Param, ParamError};
 pub use tar::archive::{Archive, ArchiveError, Headers};
 pub use widths::Widths;
 pub use workload::{
-    Prefill, Books, Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource,
-    PhaseSpec, Share, Threads, Tree, Workload,
+    Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill,
+    Share, Threads, Tree, WorkUnits, Workload,
 };

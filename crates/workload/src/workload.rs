@@ -115,7 +115,7 @@ impl Threads {
 
 /// Work done in a phase, in the workload's own units: `files read`, `transactions`. A unit's name
 /// ends in `bytes` if and only if it counts bytes.
-pub type Books = BTreeMap<&'static str, u64>;
+pub type WorkUnits = BTreeMap<&'static str, u64>;
 
 /// A stream of ops. The caller passes the same `Op` each time.
 pub trait OpSource {
@@ -285,10 +285,10 @@ pub trait Workload: Send + Sync {
         &[]
     }
     /// Work of the whole phase in the workload's own units, if ops alone do not express it.
-    fn books(&self, _phase: usize) -> Books {
-        Books::new()
+    fn work_units(&self, _phase: usize) -> WorkUnits {
+        WorkUnits::new()
     }
-    /// The unit of [`Workload::books`] whose rate represents the phase in tables; none if files or
+    /// The unit of [`Workload::work_units`] whose rate represents the phase in tables; none if files or
     /// bytes do.
     fn unit(&self, _phase: usize) -> Option<&'static str> {
         None
@@ -318,7 +318,7 @@ pub trait Workload: Send + Sync {
     /// Time after which a phase is stopped by [`OpSource::finish`]; none if it ends by itself.
     ///
     /// The work of such a phase is not known in advance: its [`Workload::counts`] and
-    /// [`Workload::books`] are empty, and [`Workload::tree`] is the tree before it. The `_after`
+    /// [`Workload::work_units`] are empty, and [`Workload::tree`] is the tree before it. The `_after`
     /// methods compute them from the work that each rank's source reports as done.
     fn limit(&self, _phase: usize) -> Option<Nanos> {
         None
@@ -327,7 +327,7 @@ pub trait Workload: Send + Sync {
     /// The rank whose end ends the phase: when it has no more ops, the others are requested to
     /// finish ([`OpSource::finish`]).
     ///
-    /// The work of the others is not known in advance: [`Workload::counts`], [`Workload::books`]
+    /// The work of the others is not known in advance: [`Workload::counts`], [`Workload::work_units`]
     /// and [`Workload::tree`] assume the most that they do; the exact values are computed
     /// afterwards, as for a phase with a limit.
     fn ends_with(&self, _phase: usize) -> Option<u32> {
@@ -345,9 +345,9 @@ pub trait Workload: Send + Sync {
         self.counts(phase, done.len() as u32)
     }
 
-    /// [`Workload::books`] of a phase of which rank `r` has done `done[r]`.
-    fn books_after(&self, phase: usize, _done: &[u64]) -> Books {
-        self.books(phase)
+    /// [`Workload::work_units`] of a phase of which rank `r` has done `done[r]`.
+    fn work_units_after(&self, phase: usize, _done: &[u64]) -> WorkUnits {
+        self.work_units(phase)
     }
 
     /// [`Workload::tree`] after a phase of which rank `r` has done `done[r]`.

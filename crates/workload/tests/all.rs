@@ -147,7 +147,7 @@ fn counts_and_tree_after_all_work_equal_those_predicted() {
                     .collect();
                 assert_eq!(work.limit(phase), None, "{}: {}", row.name, spec.name);
                 assert_eq!(work.counts_after(phase, &done), work.counts(phase, ranks));
-                assert_eq!(work.books_after(phase, &done), work.books(phase));
+                assert_eq!(work.work_units_after(phase, &done), work.work_units(phase));
                 let (predicted, found) = (work.tree(phase), work.tree_after(phase, &done));
                 assert_eq!(predicted.files(), found.files(), "{}: {}", row.name, spec.name);
                 assert_eq!(predicted.directories(), found.directories());
@@ -210,7 +210,7 @@ fn the_unit_of_a_phase_is_one_of_its_work_units_and_not_zero() {
         let work = build(row.name, row.set, &Setting::seed(1));
         for (phase, spec) in work.phases().iter().enumerate() {
             let Some(unit) = work.unit(phase) else { continue };
-            let count = work.books(phase).get(unit).copied().unwrap_or_default();
+            let count = work.work_units(phase).get(unit).copied().unwrap_or_default();
             assert!(count > 0, "{} {} has no {unit}", row.name, spec.name);
             units.push((row.name, spec.name, unit));
         }

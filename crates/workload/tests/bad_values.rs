@@ -157,7 +157,7 @@ fn query(work: &dyn Workload) {
         for ranks in [1, 512] {
             work.counts(phase, spec.threads.of(ranks));
         }
-        work.books(phase);
+        work.work_units(phase);
         let tree = work.tree(phase);
         assert!(tree.lookup(b"zzz/\xff").is_none());
         let _ = tree.files().checked_add(tree.directories()).unwrap();

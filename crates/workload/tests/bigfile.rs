@@ -53,7 +53,7 @@ fn the_defaults_and_all_phases_have_the_counts_computed_by_hand() {
     assert_eq!((work.counts(4, 4), work.counts(4, 1)), (write(4, 3332), write(1, 3333)));
     assert_eq!(work.counts(5, 1), OpCounts::from([(Unlink, 1)]));
     assert_eq!((phases[3].threads, phases[1].threads), (Threads::Any, Threads::One));
-    assert_eq!(work.books(4)["bytes"], 40_960_000);
+    assert_eq!(work.work_units(4)["bytes"], 40_960_000);
     assert_eq!((work.needs().bytes.0, work.stored().0), (5 << 30, 5 << 30));
     let plain = build("bigfile", &[("reads", "0"), ("writes", "0")], &Setting::seed(1));
     let names: Vec<&str> = plain.phases().iter().map(|phase| phase.name).collect();
@@ -94,7 +94,7 @@ fn an_offline_file_is_only_deleted() {
     assert_eq!((kind, before.files()), (ExpectedKind::Sized(2 << 40), 1));
     assert!(work.unused_params().contains(&"reads"));
     let timed = build("bigfile", &[], &Setting::seed(1));
-    assert!(timed.beforehand().is_none() && timed.unused_params().is_empty());
+    assert!(timed.prefill().is_none() && timed.unused_params().is_empty());
 }
 
 /// If fallocate is not supported, the file is zeros from beginning to end; but a phase of fallocate

@@ -298,7 +298,7 @@ fn the_work_units_are_those_of_the_rates() {
         bonnie(&[("file-size", "2M"), ("files", "2"), ("files-max", "10"), ("files-min", "10")]);
     let of = |name: &str| {
         let at = names(work.as_ref()).iter().position(|phase| *phase == name).unwrap();
-        work.books(at)
+        work.work_units(at)
     };
     // 3 MiB byte by byte is more than the file, as observed of bonnie++ with -s 2M.
     assert_eq!(of("char-write"), [("bytes", 2_097_152)].into());

@@ -41,9 +41,9 @@ fn whichever_call_runs_out_of_space_the_work_units_are_of_the_calls_before() {
         let files = count(OpKind::Create) - count(OpKind::Unlink);
         let tree = work.tree_after(0, &done);
         assert_eq!((tree.files(), tree.directories()), (files, count(OpKind::Mkdir)));
-        let books = work.books_after(0, &done);
-        assert_eq!(books.get("files").copied().unwrap_or(0), files);
-        assert_eq!(books.get("data bytes").copied().unwrap_or(0), bytes);
+        let units = work.work_units_after(0, &done);
+        assert_eq!(units.get("files").copied().unwrap_or(0), files);
+        assert_eq!(units.get("data bytes").copied().unwrap_or(0), bytes);
         for file in 0..files {
             let path = format!("d{:06}/f{file:08}", file / 3);
             assert!(tree.lookup(path.as_bytes()).is_some(), "{path}");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{
-    Books, Call, DirSlot, Expect, Op, OpSource, Setting, Share, Workload, workloads,
+    Call, DirSlot, Expect, Op, OpSource, Setting, Share, WorkUnits, Workload, workloads,
 };
 use memory::{Memory, Node, build, prove};
 use proptest::prelude::*;
@@ -20,15 +20,15 @@ const CHURN: usize = 1;
 #[derive(Default)]
 struct Seen {
     memory: Memory,
-    books: BTreeMap<&'static str, u64>,
+    units: BTreeMap<&'static str, u64>,
     directories: u64,
     most_names: u64,
     fewest_names: u64,
 }
 
 impl Seen {
-    fn book(&mut self, name: &'static str) {
-        *self.books.entry(name).or_default() += 1;
+    fn count(&mut self, name: &'static str) {
+        *self.units.entry(name).or_default() += 1;
     }
 
     fn names(&self) -> u64 {
@@ -49,16 +49,16 @@ impl Seen {
         assert_eq!(self.memory.apply(op), Expect::Success, "{:?} {:?}", op.call, op.name);
         match op.call {
             Call::Mkdir { .. } => self.directories += 1,
-            Call::Create { .. } => self.book("files created"),
-            Call::Open { flags, .. } if flags.append => self.book("files appended to"),
-            Call::Open { flags, .. } if flags.write => self.book("files overwritten"),
-            Call::Open { .. } => self.book("files read"),
-            Call::Stat { .. } => self.book("status asked for"),
-            Call::Rename { .. } => self.book("names renamed"),
-            Call::Link { .. } => self.book("names linked"),
-            Call::Unlink { .. } => self.book("names unlinked"),
-            Call::Scan { .. } => self.book("directories read"),
-            Call::Fsync { .. } => self.book("files fsynced"),
+            Call::Create { .. } => self.count("files created"),
+            Call::Open { flags, .. } if flags.append => self.count("files appended to"),
+            Call::Open { flags, .. } if flags.write => self.count("files overwritten"),
+            Call::Open { .. } => self.count("files read"),
+            Call::Stat { .. } => self.count("status asked for"),
+            Call::Rename { .. } => self.count("names renamed"),
+            Call::Link { .. } => self.count("names linked"),
+            Call::Unlink { .. } => self.count("names unlinked"),
+            Call::Scan { .. } => self.count("directories read"),
+            Call::Fsync { .. } => self.count("files fsynced"),
             _ => {}
         }
     }
@@ -66,13 +66,13 @@ impl Seen {
     /// Resets the counts; the live files stay.
     fn begin(&mut self) {
         self.memory.counts.clear();
-        self.books.clear();
+        self.units.clear();
         (self.memory.written, self.memory.read) = (0, 0);
     }
 
     /// The expected work units, with zeros for those of no work.
-    fn right(&self) -> Books {
-        let mut books: Books = [
+    fn right(&self) -> WorkUnits {
+        let mut units: WorkUnits = [
             "files created",
             "files overwritten",
             "files appended to",
@@ -84,19 +84,19 @@ impl Seen {
             "directories read",
         ]
         .into_iter()
-        .map(|name| (name, self.books.get(name).copied().unwrap_or(0)))
+        .map(|name| (name, self.units.get(name).copied().unwrap_or(0)))
         .collect();
         let (files, bytes) = self.live();
-        books.extend([
-            ("operations", books.values().sum()),
-            ("files fsynced", self.books.get("files fsynced").copied().unwrap_or(0)),
+        units.extend([
+            ("operations", units.values().sum()),
+            ("files fsynced", self.units.get("files fsynced").copied().unwrap_or(0)),
             ("written bytes", self.memory.written),
             ("read bytes", self.memory.read),
             ("live files", files),
             ("live names", self.names()),
             ("live bytes", bytes),
         ]);
-        books
+        units
     }
 }
 
@@ -207,11 +207,11 @@ proptest! {
         let mut seen = Seen::default();
         for phase in 0..2 {
             let done = run(&mut seen, work.as_ref(), phase, threads, u64::MAX);
-            prop_assert_eq!(&work.books(phase), &seen.right());
-            prop_assert_eq!(work.books_after(phase, &done), seen.right());
+            prop_assert_eq!(&work.work_units(phase), &seen.right());
+            prop_assert_eq!(work.work_units_after(phase, &done), seen.right());
             prop_assert_eq!(work.counts_after(phase, &done), seen.memory.counts.clone());
         }
-        prop_assert_eq!(work.books(CHURN)["operations"], ops);
+        prop_assert_eq!(work.work_units(CHURN)["operations"], ops);
     }
 
     #[test]
@@ -226,7 +226,7 @@ proptest! {
         let of = |kind| counts.get(&kind).copied().unwrap_or(0);
         prop_assert_eq!(of(OpKind::Open) + of(OpKind::Create), of(OpKind::Close));
         prop_assert_eq!(work.counts_after(CHURN, &done), counts);
-        prop_assert_eq!(work.books_after(CHURN, &done), seen.right());
+        prop_assert_eq!(work.work_units_after(CHURN, &done), seen.right());
         seen.memory.check(work.tree_after(CHURN, &done).as_ref());
         // A call a turn: nothing was begun after the stop.
         prop_assert!(done.iter().all(|done| *done <= stop));
@@ -240,7 +240,7 @@ proptest! {
         let set = with(&set, &[("ops", "1500"), ("parts", "1")]);
         let owned: Vec<(&str, String)> =
             set.iter().map(|(key, value)| (*key, (*value).to_string())).collect();
-        let filled = build("churn", &set, &Setting::seed(seed)).books(0)["live bytes"];
+        let filled = build("churn", &set, &Setting::seed(seed)).work_units(0)["live bytes"];
         let space = room.map_or("auto".to_string(), |room| (filled + room).to_string());
         let work = build("churn", &with(&owned, &[("space", &space)]), &Setting::seed(seed));
         let (files, swing) = (whole(&owned, "files"), whole(&owned, "swing"));
@@ -313,30 +313,30 @@ fn a_seed_has_its_ops_on_every_machine_and_another_seed_has_others() {
 #[test]
 fn operations_are_as_frequent_as_their_weights() {
     let set = [("mix", "write:1,readdir:2,read:3,stat:4"), ("ops", "100000"), ("fsync", "30")];
-    let books = build("churn", &set, &Setting::seed(9)).books(CHURN);
+    let units = build("churn", &set, &Setting::seed(9)).work_units(CHURN);
     // Four standard deviations of binomial counts of 100,000 are at most 632.
     let near =
-        |name: &str, right: u64| assert!(books[name].abs_diff(right) < 640, "{name}: {books:?}");
+        |name: &str, right: u64| assert!(units[name].abs_diff(right) < 640, "{name}: {units:?}");
     near("files overwritten", 10_000);
     near("directories read", 20_000);
     near("files read", 30_000);
     near("status asked for", 40_000);
     near("files fsynced", 3_000);
-    assert_eq!((books["live names"], books["files created"]), (10_000, 0));
+    assert_eq!((units["live names"], units["files created"]), (10_000, 0));
 }
 
 #[test]
 fn the_default_mix_is_steady_and_of_its_weights() {
     let work = build("churn", &[], &Setting::seed(5));
-    let books = work.books(CHURN);
-    assert_eq!(books["operations"], 100_000);
-    assert!((9_000..=11_000).contains(&books["live names"]), "{books:?}");
+    let units = work.work_units(CHURN);
+    assert_eq!(units["operations"], 100_000);
+    assert!((9_000..=11_000).contains(&units["live names"]), "{units:?}");
     for (name, weight) in [("files read", 25), ("status asked for", 20), ("names linked", 2)] {
-        assert!(books[name].abs_diff(weight * 1000) < 600, "{name}: {books:?}");
+        assert!(units[name].abs_diff(weight * 1000) < 600, "{name}: {units:?}");
     }
     // The walk is sometimes reflected at the bounds of 64 small parts.
-    assert!(books["files created"].abs_diff(17_000) < 1500, "{books:?}");
-    assert!(books["names unlinked"].abs_diff(19_000) < 1500, "{books:?}");
+    assert!(units["files created"].abs_diff(17_000) < 1500, "{units:?}");
+    assert!(units["names unlinked"].abs_diff(19_000) < 1500, "{units:?}");
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_file_that_gathers_names_never_has_more_than_a_hundred() {
         _ => 0,
     });
     assert!(most.max().unwrap() <= 100);
-    assert!(seen.books["names renamed"] > 0, "no file came to a hundred: {:?}", seen.books);
+    assert!(seen.units["names renamed"] > 0, "no file reached a hundred: {:?}", seen.units);
     seen.memory.check(work.tree(CHURN).as_ref());
 }
 
@@ -431,7 +431,7 @@ fn a_name_is_in_one_directory_and_in_no_other() {
 fn with_a_limit_of_time_nothing_is_known_in_advance() {
     let work = build("churn", &[("seconds", "3"), ("files", "100")], &Setting::seed(1));
     assert_eq!((work.limit(0), work.limit(CHURN)), (None, Some(Nanos(3_000_000_000))));
-    assert!(work.counts(CHURN, 2).is_empty() && work.books(CHURN).is_empty());
+    assert!(work.counts(CHURN, 2).is_empty() && work.work_units(CHURN).is_empty());
     assert_eq!(work.tree(CHURN).files(), 100);
     assert_eq!(build("churn", &[], &Setting::seed(1)).limit(CHURN), None);
 }

@@ -59,7 +59,7 @@ fn the_defaults_have_the_counts_computed_by_hand() {
     assert_eq!(counts(work.as_ref(), 2), OpCounts::from(read));
     let delete = [(Open, 98), (Close, 98), (Rmdir, 98), (Unlink, 4082)];
     assert_eq!(counts(work.as_ref(), 3), OpCounts::from(delete));
-    assert_eq!(work.books(0)["bytes"], 1_148_518_400);
+    assert_eq!(work.work_units(0)["bytes"], 1_148_518_400);
     assert_eq!(work.needs().bytes.0, 2 * 1_148_518_400);
     assert_eq!((work.needs().inodes, work.zeros()), (4180, 0));
 }

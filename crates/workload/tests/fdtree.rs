@@ -133,10 +133,10 @@ fn the_four_published_sets_have_the_counts_of_the_tables() {
     ];
     for (set, directories, files, kib) in rows {
         let work = build("fdtree", &[("set", set)], &Setting::default());
-        let books: Vec<_> = (0..4).map(|phase| work.books(phase)).collect();
-        assert_eq!(books[0]["directories"], directories, "{set}");
-        assert_eq!((books[1]["files"], books[1]["KiB"]), (files, kib), "{set}");
-        assert_eq!((books[2]["files"], books[3]["directories"]), (files, directories));
+        let units: Vec<_> = (0..4).map(|phase| work.work_units(phase)).collect();
+        assert_eq!(units[0]["directories"], directories, "{set}");
+        assert_eq!((units[1]["files"], units[1]["KiB"]), (files, kib), "{set}");
+        assert_eq!((units[2]["files"], units[3]["directories"]), (files, directories));
         assert_eq!(work.counts(0, 1)[&OpKind::Mkdir], directories);
         assert_eq!(work.counts(1, 1)[&OpKind::Create], files);
         assert_eq!(work.counts(1, 1)[&OpKind::Write] * 4, kib);
@@ -162,8 +162,8 @@ fn every_call_of_the_small_shallow_set_is_made_as_counted() {
 fn the_defaults_are_those_of_the_script() {
     let work = build("fdtree", &[], &Setting::default());
     // 1 + 10 + 100 + 1000 + 10000 directories with 10 files of 40 KiB each.
-    assert_eq!(work.books(0)["directories"], 11_111);
-    assert_eq!(work.books(1)["KiB"], 4_444_400);
+    assert_eq!(work.work_units(0)["directories"], 11_111);
+    assert_eq!(work.work_units(1)["KiB"], 4_444_400);
     assert_eq!(work.phases().len(), 4);
     let create = build("fdtree", &[("mode", "create")], &Setting::default());
     let names: Vec<_> = create.phases().iter().map(|phase| phase.name).collect();
@@ -175,7 +175,7 @@ fn the_defaults_are_those_of_the_script() {
 fn a_hundred_million_files_take_no_memory_and_no_time_to_plan() {
     let set = [("levels", "6"), ("dirs", "10"), ("files", "90"), ("data", "random")];
     let work = build("fdtree", &set, &Setting::default());
-    assert_eq!(work.books(1)["files"], 99_999_990);
+    assert_eq!(work.work_units(1)["files"], 99_999_990);
     // The first child comes last: all below its nine siblings come before it.
     let path = format!("{ROOT}/L6D1/L5F90");
     let expected = Expected::file(Payload { id: 1_000_000 * 90 + 89, offset: 0, length: 40_960 });

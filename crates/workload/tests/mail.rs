@@ -242,7 +242,7 @@ fn the_source_is_listed_as_often_as_requested() {
         let work = build("maildir", &set, &Setting::seed(4));
         let calls = trace(work.as_ref(), 2, Share::WHOLE);
         let count = |text| calls.iter().filter(|call| *call == text).count();
-        (count("scan write_src"), count("scan read_src"), work.books(2)["writes"] as usize)
+        (count("scan write_src"), count("scan read_src"), work.work_units(2)["writes"] as usize)
     };
     let (each, reads, writes) = scans("each");
     assert_eq!((each, reads), (writes, 1));
@@ -256,9 +256,9 @@ fn four_of_five_ops_write_and_their_number_depends_on_the_seed() {
     let writes: Vec<f64> = (0..60)
         .map(|seed| {
             let work = build("maildir", &[("size", "1")], &Setting::seed(seed));
-            let books = work.books(2);
-            assert_eq!(books["writes"] + books["reads"], 10_000);
-            books["writes"] as f64
+            let units = work.work_units(2);
+            assert_eq!(units["writes"] + units["reads"], 10_000);
+            units["writes"] as f64
         })
         .collect();
     // Binomial(10,000, 0.8): mean 8,000, standard deviation 40.
@@ -302,10 +302,10 @@ fn the_script_computes_once_before_each_write_and_each_read() {
             *computed.entry(op.compute.0).or_default() += 1;
         }
     }
-    let books = work.books(2);
+    let units = work.work_units(2);
     assert_eq!(
         computed,
-        BTreeMap::from([(46_000_000, books["writes"]), (150_000, books["reads"])])
+        BTreeMap::from([(46_000_000, units["writes"]), (150_000, units["reads"])])
     );
 }
 
@@ -468,7 +468,7 @@ fn random_reads_read_each_message_about_as_often_and_whole() {
     // listing's.
     assert_eq!(counts[&OpKind::Read], 30_000);
     assert_eq!(counts[&OpKind::Open], 10_001);
-    assert_eq!(work.books(1)["read bytes"], 50_000_000);
+    assert_eq!(work.work_units(1)["read bytes"], 50_000_000);
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn the_defaults_are_the_published_numbers() {
     assert_eq!(counts[&OpKind::Create], 78_310);
     assert_eq!(counts[&OpKind::Mkdir], 2);
     assert_eq!(work.counts(1, 1), BTreeMap::from([(OpKind::Mkdir, 400)]));
-    assert_eq!(build("maildir-read", &[], &Setting::seed(1)).books(1)["reads"], 10_000);
+    assert_eq!(build("maildir-read", &[], &Setting::seed(1)).work_units(1)["reads"], 10_000);
 }
 
 /// A tar archive of regular files: headers of the ustar format, data padded to 512 bytes.

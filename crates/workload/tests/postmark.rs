@@ -7,15 +7,15 @@ mod memory;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fsdyno_workload::{Books, Setting, Workload, workloads};
+use fsdyno_workload::{Setting, WorkUnits, Workload, workloads};
 use memory::{build, prove};
 use proptest::prelude::*;
 
 /// Work units of all phases.
-fn books(work: &dyn Workload) -> Books {
-    let mut all = Books::new();
+fn units(work: &dyn Workload) -> WorkUnits {
+    let mut all = WorkUnits::new();
     for phase in 0..work.phases().len() {
-        for (what, count) in work.books(phase) {
+        for (what, count) in work.work_units(phase) {
             *all.entry(what).or_default() += count;
         }
     }
@@ -42,7 +42,7 @@ fn config(text: &[u8]) -> Result<BTreeMap<String, String>, String> {
 #[test]
 fn the_default_configuration_has_the_counts_that_postmark_reports() {
     let work = build("postmark", &[], &Setting::default());
-    let right = Books::from([
+    let right = WorkUnits::from([
         ("files created alone", 500),
         ("files created mixed", 264),
         ("files read", 243),
@@ -53,7 +53,7 @@ fn the_default_configuration_has_the_counts_that_postmark_reports() {
         ("written bytes", 4_662_068),
         ("transactions", 500),
     ]);
-    assert_eq!(books(work.as_ref()), right);
+    assert_eq!(units(work.as_ref()), right);
     let memory = prove("postmark", &[], 1, 1);
     assert_eq!((memory.read, memory.written), (1_430_770, 4_662_068));
 }
@@ -62,11 +62,11 @@ fn the_default_configuration_has_the_counts_that_postmark_reports() {
 fn another_seed_and_subdirectories_have_the_counts_that_postmark_reports() {
     let set =
         [("number", "1000"), ("transactions", "2000"), ("seed", "7"), ("subdirectories", "10")];
-    let books = books(build("postmark", &set, &Setting::default()).as_ref());
-    assert_eq!(books["files created alone"] + books["files created mixed"], 1997);
-    assert_eq!((books["files read"], books["files appended"]), (985, 1015));
-    assert_eq!(books["files deleted alone"], 994);
-    assert_eq!((books["read bytes"], books["written bytes"]), (6_068_951, 12_624_965));
+    let units = units(build("postmark", &set, &Setting::default()).as_ref());
+    assert_eq!(units["files created alone"] + units["files created mixed"], 1997);
+    assert_eq!((units["files read"], units["files appended"]), (985, 1015));
+    assert_eq!(units["files deleted alone"], 994);
+    assert_eq!((units["read bytes"], units["written bytes"]), (6_068_951, 12_624_965));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_configuration_of_linuxinsight_has_the_derived_counts() {
         ("write", "4096"),
     ];
     let work = build("postmark", &set, &Setting::default());
-    let right = Books::from([
+    let right = WorkUnits::from([
         ("files created alone", 5000),
         ("files created mixed", 4950),
         ("files read", 5026),
@@ -91,15 +91,15 @@ fn the_configuration_of_linuxinsight_has_the_derived_counts() {
         ("written bytes", 3_000_020_798),
         ("transactions", 10_000),
     ]);
-    assert_eq!(books(work.as_ref()), right);
-    assert_eq!(work.books(0)["written bytes"], 1_249_675_699);
+    assert_eq!(units(work.as_ref()), right);
+    assert_eq!(work.work_units(0)["written bytes"], 1_249_675_699);
 }
 
 #[test]
 fn the_trials_seed_and_the_number_of_threads_change_nothing() {
     let ops = |seed| {
         let work = build("postmark", &[("number", "50")], &Setting::seed(seed));
-        (0..3).map(|phase| (work.counts(phase, 8), work.books(phase))).collect::<Vec<_>>()
+        (0..3).map(|phase| (work.counts(phase, 8), work.work_units(phase))).collect::<Vec<_>>()
     };
     assert_eq!(ops(1), ops(2));
     prove("postmark", &[("number", "50")], 1, 3);

@@ -211,23 +211,25 @@ fn random_configurations_have_the_report_and_the_calls_of_the_real_program() {
             continue;
         }
         let work = built.unwrap();
-        let mut books = BTreeMap::new();
+        let mut units = BTreeMap::new();
         for phase in 0..work.phases().len() {
-            work.books(phase).iter().for_each(|(what, n)| *books.entry(*what).or_insert(0) += n);
+            work.work_units(phase)
+                .iter()
+                .for_each(|(what, n)| *units.entry(*what).or_insert(0) += n);
         }
-        let (alone, mixed) = (books["files created alone"], books["files created mixed"]);
-        let (last, deleted) = (books["files deleted alone"], books["files deleted mixed"]);
+        let (alone, mixed) = (units["files created alone"], units["files created mixed"]);
+        let (last, deleted) = (units["files deleted alone"], units["files deleted mixed"]);
         for line in [
             format!("\t{} created (", alone + mixed),
             format!("\t\tCreation alone: {alone} files ("),
             format!("\t\tMixed with transactions: {mixed} files ("),
-            format!("\t{} read (", books["files read"]),
-            format!("\t{} appended (", books["files appended"]),
+            format!("\t{} read (", units["files read"]),
+            format!("\t{} appended (", units["files appended"]),
             format!("\t{} deleted (", last + deleted),
             format!("\t\tDeletion alone: {last} files ("),
             format!("\t\tMixed with transactions: {deleted} files ("),
-            format!("\t{} read (", bytes(books["read bytes"])),
-            format!("\t{} written (", bytes(books["written bytes"])),
+            format!("\t{} read (", bytes(units["read bytes"])),
+            format!("\t{} written (", bytes(units["written bytes"])),
         ] {
             assert!(report.contains(&line), "no '{line}'\n{text}{report}");
         }

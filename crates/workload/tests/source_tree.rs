@@ -30,9 +30,9 @@ proptest! {
 #[test]
 fn the_default_is_three_trees_of_655_megabytes() {
     let work = build("source-tree", &[], &Setting::seed(1));
-    let books = work.books(0);
-    assert_eq!(books["files"], 60_000);
-    assert!((640_000_000..670_000_000).contains(&books["bytes"]), "{}", books["bytes"]);
+    let units = work.work_units(0);
+    assert_eq!(units["files"], 60_000);
+    assert!((640_000_000..670_000_000).contains(&units["bytes"]), "{}", units["bytes"]);
     assert_eq!(work.counts(0, 1)[&OpKind::Mkdir], 3 * 1200 + 1);
     assert_eq!(work.counts(4, 1)[&OpKind::Unlink], 3 * 60_000 + 1);
     let names: Vec<_> = work.phases().iter().map(|phase| phase.name).collect();

@@ -60,7 +60,7 @@ fn the_defaults_have_the_counts_computed_by_hand() {
     assert_eq!(work.counts(1, 4), counts);
     counts.extend([(Open, 2001), (Write, 2048), (Close, 4001)]);
     assert_eq!(work.counts(BESIDE, 5), counts);
-    assert_eq!(work.books(BESIDE)["neighbour bytes"], 2 << 30);
+    assert_eq!(work.work_units(BESIDE)["neighbour bytes"], 2 << 30);
     assert_eq!(work.needs().bytes.0, 4 * 1001 * 4096 + (2 << 30));
 }
 
@@ -105,7 +105,7 @@ fn whenever_the_neighbour_ends_counts_work_units_and_tree_are_exact() {
         let rounds = [first, second].map(|ops: u64| ops.div_ceil(9).min(9));
         assert_eq!(done, [rounds[0], rounds[1], 10], "a round that was begun is ended");
         assert_eq!(memory.counts, work.counts_after(BESIDE, &done));
-        assert_eq!(work.books_after(BESIDE, &done)["rounds"], rounds[0] + rounds[1]);
+        assert_eq!(work.work_units_after(BESIDE, &done)["rounds"], rounds[0] + rounds[1]);
         memory.check(work.tree_after(BESIDE, &done).as_ref());
     }
 }

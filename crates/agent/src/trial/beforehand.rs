@@ -5,15 +5,14 @@ use std::sync::Arc;
 use fsdyno_engine::issue::sync::Sync as SyncIssuer;
 use fsdyno_engine::{Recorder, clock, run_phase};
 use fsdyno_record::mailbox::Word;
-use fsdyno_workload::{Prefill, GapKind, Workload};
+use fsdyno_workload::{GapKind, Prefill, Workload};
 
 use super::{Trial, failed, failure};
 
 impl Trial<'_> {
     /// Makes what the first phase finds, untimed, and reads back that it is there.
     pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
-        let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.calls())
-        else {
+        let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.calls()) else {
             return Ok(());
         };
         let root = self.target.root().try_clone_to_owned().map_err(failed("open the root"))?;

@@ -4,7 +4,7 @@ use fsdyno_record::{Nanos, OpKind};
 
 use crate::mail::layout::MailLayout;
 use crate::op::{After, Call, Expect, Op, OpenFlags};
-use crate::workload::{Books, OpCounts, OpSource};
+use crate::workload::{OpCounts, OpSource, WorkUnits};
 
 /// The location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ impl Sums {
     }
 
     /// The given units and the bytes; units of zero are omitted.
-    pub fn books<const N: usize>(&self, units: [(&'static str, u64); N]) -> Books {
+    pub fn work_units<const N: usize>(&self, units: [(&'static str, u64); N]) -> WorkUnits {
         let bytes = [("written bytes", self.written), ("read bytes", self.read)];
         units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
     }

@@ -3,7 +3,7 @@
 use fsdyno_record::OpKind;
 
 use crate::steady::population::{Action, Operation, Population};
-use crate::workload::{Books, OpCounts};
+use crate::workload::{OpCounts, WorkUnits};
 
 /// Totals of operations: the number of each, their calls and bytes, and the files they leave.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ impl Totals {
     }
 
     /// The work in units.
-    pub fn books(&self) -> Books {
+    pub fn work_units(&self) -> WorkUnits {
         let names = [
             "files created",
             "files overwritten",
@@ -92,8 +92,8 @@ impl Totals {
         let bytes = |actions: &[Action]| -> u64 {
             actions.iter().map(|action| self.bytes[*action as usize]).sum()
         };
-        let mut books: Books = names.into_iter().zip(self.operations).collect();
-        books.extend([
+        let mut units: WorkUnits = names.into_iter().zip(self.operations).collect();
+        units.extend([
             ("operations", self.operations.iter().sum()),
             ("files fsynced", self.fsyncs),
             ("written bytes", bytes(&[Action::Create, Action::Write, Action::Append])),
@@ -102,6 +102,6 @@ impl Totals {
             ("live names", self.live.1),
             ("live bytes", self.live.2),
         ]);
-        books
+        units
     }
 }

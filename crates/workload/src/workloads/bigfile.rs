@@ -10,8 +10,8 @@ use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Permutation;
 use crate::unlink::Unlink;
 use crate::workload::{
-    Prefill, Books, Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource,
-    PhaseSpec, Share, Threads, Tree, Workload,
+    Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill, Share,
+    Threads, Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -281,18 +281,18 @@ impl Workload for Big {
         }
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         match self.phases.get(phase) {
-            Some(Phase::Write | Phase::Rewrite) => Books::from([("bytes", self.layout.size)]),
-            Some(Phase::RandomRead) => Books::from([
+            Some(Phase::Write | Phase::Rewrite) => WorkUnits::from([("bytes", self.layout.size)]),
+            Some(Phase::RandomRead) => WorkUnits::from([
                 ("reads", self.layout.reads),
                 ("bytes", self.layout.reads * self.layout.unit),
             ]),
-            Some(Phase::RandomWrite) => Books::from([
+            Some(Phase::RandomWrite) => WorkUnits::from([
                 ("writes", self.layout.writes),
                 ("bytes", self.layout.writes * self.layout.unit),
             ]),
-            _ => Books::new(),
+            _ => WorkUnits::new(),
         }
     }
 

@@ -10,8 +10,8 @@ use crate::op::Payload;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::unlink::Unlink;
 use crate::workload::{
-    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    Workload,
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -485,21 +485,23 @@ impl Workload for Bonnie {
     }
 
     /// The work counts that the report in the originals' format uses.
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         match self.phases.get(phase) {
-            Some(Phase::Pass(_, pass)) => Books::from([("bytes", pass.bytes)]),
+            Some(Phase::Pass(_, pass)) => WorkUnits::from([("bytes", pass.bytes)]),
             Some(Phase::Seeks) => {
                 let seeks = &self.file.seeks;
-                Books::from([("seeks", seeks.tickets), ("chunks updated", seeks.updates())])
+                WorkUnits::from([("seeks", seeks.tickets), ("chunks updated", seeks.updates())])
             }
             Some(Phase::Files(_, task, names)) => {
                 let set = self.set(*names);
                 match task {
-                    Task::DeleteEach | Task::DeleteRandom => Books::from([("files", set.files)]),
-                    _ => Books::from([("files", set.files), ("bytes", set.totals().bytes)]),
+                    Task::DeleteEach | Task::DeleteRandom => {
+                        WorkUnits::from([("files", set.files)])
+                    }
+                    _ => WorkUnits::from([("files", set.files), ("bytes", set.totals().bytes)]),
                 }
             }
-            Some(Phase::Unlink(_)) | None => Books::new(),
+            Some(Phase::Unlink(_)) | None => WorkUnits::new(),
         }
     }
 

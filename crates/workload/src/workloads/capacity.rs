@@ -8,8 +8,8 @@ use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
 use crate::workload::{
-    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    Workload,
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -192,16 +192,16 @@ impl Workload for Capacity {
         counts
     }
 
-    fn books(&self, phase: usize) -> Books {
-        self.books_after(phase, &[self.all()])
+    fn work_units(&self, phase: usize) -> WorkUnits {
+        self.work_units_after(phase, &[self.all()])
     }
 
-    fn books_after(&self, _: usize, done: &[u64]) -> Books {
+    fn work_units_after(&self, _: usize, done: &[u64]) -> WorkUnits {
         let created = self.created(done.iter().sum());
         if created == Created::default() {
-            return Books::new();
+            return WorkUnits::new();
         }
-        Books::from([
+        WorkUnits::from([
             ("files", created.files),
             ("directories", created.directories),
             ("data bytes", self.bytes(created.files)),

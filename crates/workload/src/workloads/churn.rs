@@ -15,7 +15,7 @@ use crate::steady::totals::Totals;
 use crate::steady::tree::LiveTree;
 use crate::weights::Weights;
 use crate::workload::{
-    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -361,11 +361,11 @@ impl Workload for Churn {
         }
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         match phase {
-            FILL => self.filled().books(),
-            CHURN if self.parts.ops.is_some() => self.churned().books(),
-            _ => Books::new(),
+            FILL => self.filled().work_units(),
+            CHURN if self.parts.ops.is_some() => self.churned().work_units(),
+            _ => WorkUnits::new(),
         }
     }
 
@@ -399,10 +399,10 @@ impl Workload for Churn {
         }
     }
 
-    fn books_after(&self, phase: usize, done: &[u64]) -> Books {
+    fn work_units_after(&self, phase: usize, done: &[u64]) -> WorkUnits {
         match phase {
-            CHURN if !self.is_all(done) => self.parts.replay(done).0.books(),
-            _ => self.books(phase),
+            CHURN if !self.is_all(done) => self.parts.replay(done).0.work_units(),
+            _ => self.work_units(phase),
         }
     }
 

@@ -12,8 +12,8 @@ use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
 use crate::whole_trees::WholeTrees;
 use crate::workload::{
-    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    Workload,
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -350,11 +350,11 @@ impl Workload for Everyday {
         counts
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         match phase_of(phase) {
-            None => Books::new(),
-            Some(Phase::Delete) => Books::from([("files", 2 * self.files())]),
-            Some(_) => Books::from([("files", self.files()), ("bytes", self.totals().bytes)]),
+            None => WorkUnits::new(),
+            Some(Phase::Delete) => WorkUnits::from([("files", 2 * self.files())]),
+            Some(_) => WorkUnits::from([("files", self.files()), ("bytes", self.totals().bytes)]),
         }
     }
 

@@ -6,8 +6,8 @@ use crate::contents::Contents;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{
-    Books, Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    Workload,
+    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
+    WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -270,16 +270,16 @@ impl Workload for Fdtree {
         counts.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         let (directories, files) = (self.directories(), self.all_files());
         match self.phases.get(phase).map(|(phase, _)| phase) {
-            None => Books::new(),
+            None => WorkUnits::new(),
             Some(Phase::FileCreate) => {
-                Books::from([("files", files), ("KiB", 4 * files * u64::from(self.blocks))])
+                WorkUnits::from([("files", files), ("KiB", 4 * files * u64::from(self.blocks))])
             }
-            Some(Phase::FileRemove) => Books::from([("files", files)]),
+            Some(Phase::FileRemove) => WorkUnits::from([("files", files)]),
             Some(Phase::DirectoryCreate | Phase::DirectoryRemove) => {
-                Books::from([("directories", directories)])
+                WorkUnits::from([("directories", directories)])
             }
         }
     }

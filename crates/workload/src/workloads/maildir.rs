@@ -21,7 +21,7 @@ use crate::numbered::Numbered;
 use crate::op::After;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{
-    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 use crate::workloads::maildir_read::COMPUTE;
@@ -542,25 +542,25 @@ impl Workload for Maildir {
         self.sums(phase).map(|sums| sums.counts.clone()).unwrap_or_default()
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         let (Some(which), Some(sums)) = (self.phase(phase), self.sums(phase)) else {
-            return Books::new();
+            return WorkUnits::new();
         };
         match which {
             Phase::Unpack => {
-                sums.books([("messages", self.layout.write_store + self.layout.read_store)])
+                sums.work_units([("messages", self.layout.write_store + self.layout.read_store)])
             }
             Phase::Setup => {
-                sums.books([("maildirs", self.maildirs), ("deliveries", self.filled())])
+                sums.work_units([("maildirs", self.maildirs), ("deliveries", self.filled())])
             }
             Phase::Mixed => {
                 let writes = self.writes();
                 let reads = self.ops - writes;
-                sums.books([("operations", self.ops), ("writes", writes), ("reads", reads)])
+                sums.work_units([("operations", self.ops), ("writes", writes), ("reads", reads)])
             }
-            Phase::Read => sums.books([("reads", self.reads_after)]),
+            Phase::Read => sums.work_units([("reads", self.reads_after)]),
             Phase::Deliver { .. } => {
-                sums.books([("deliveries", self.ops), ("retrievals", self.ops)])
+                sums.work_units([("deliveries", self.ops), ("retrievals", self.ops)])
             }
         }
     }

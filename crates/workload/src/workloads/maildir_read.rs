@@ -15,7 +15,7 @@ use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{
-    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -150,12 +150,12 @@ impl Workload for MaildirRead {
         self.sums(phase).map(|sums| sums.counts.clone()).unwrap_or_default()
     }
 
-    fn books(&self, phase: usize) -> Books {
-        let Some(sums) = self.sums(phase) else { return Books::new() };
+    fn work_units(&self, phase: usize) -> WorkUnits {
+        let Some(sums) = self.sums(phase) else { return WorkUnits::new() };
         match phase {
-            UNPACK_PHASE => sums.books([("messages", self.layout.read_store)]),
-            READ_PHASE => sums.books([("reads", self.reads)]),
-            _ => Books::new(),
+            UNPACK_PHASE => sums.work_units([("messages", self.layout.read_store)]),
+            READ_PHASE => sums.work_units([("reads", self.reads)]),
+            _ => WorkUnits::new(),
         }
     }
 

@@ -72,7 +72,7 @@ type Built = Result<Box<dyn Workload>, ParamError>;
 /// No workload has that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no workload '{name}'; {hint}")]
-pub struct Unknown {
+pub struct UnknownWorkload {
     /// The name that was given.
     pub name: String,
     /// The nearest right name, or all of them.
@@ -82,11 +82,11 @@ pub struct Unknown {
 /// The workload called `name`.
 ///
 /// # Errors
-/// [`Unknown`], with the nearest right name.
-pub fn find(name: &str) -> Result<&'static Kind, Unknown> {
+/// [`UnknownWorkload`], with the nearest right name.
+pub fn find(name: &str) -> Result<&'static Kind, UnknownWorkload> {
     ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
-        Unknown { name: name.to_string(), hint: suggest::hint(name, names) }
+        UnknownWorkload { name: name.to_string(), hint: suggest::hint(name, names) }
     })
 }
 

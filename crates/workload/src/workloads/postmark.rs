@@ -8,7 +8,7 @@ use crate::postmark::ops::{ActionOps, Directories, RunSpec, Stage};
 use crate::postmark::pool::{Action, OutOfFiles, PoolSpec};
 use crate::postmark::tree::Survivors;
 use crate::workload::{
-    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -400,15 +400,18 @@ impl Workload for Postmark {
         .collect()
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         match self.phases.get(phase) {
             Some(Phase::Files(Stage::Fill)) => {
                 let Tally { created, bytes_written, .. } = self.totals.create;
-                Books::from([("files created alone", created), ("written bytes", bytes_written)])
+                WorkUnits::from([
+                    ("files created alone", created),
+                    ("written bytes", bytes_written),
+                ])
             }
             Some(Phase::Files(Stage::Transact)) => {
                 let tally = &self.totals.transactions;
-                Books::from([
+                WorkUnits::from([
                     ("transactions", u64::from(self.run.spec.transactions)),
                     ("files created mixed", tally.created),
                     ("files read", tally.read),
@@ -419,9 +422,9 @@ impl Workload for Postmark {
                 ])
             }
             Some(Phase::Files(Stage::Empty)) => {
-                Books::from([("files deleted alone", self.totals.delete.deleted)])
+                WorkUnits::from([("files deleted alone", self.totals.delete.deleted)])
             }
-            _ => Books::new(),
+            _ => WorkUnits::new(),
         }
     }
 

@@ -13,8 +13,8 @@ use crate::op::{
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::whole_trees::{WholeTree, WholeTrees};
 use crate::workload::{
-    Books, Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share,
-    Threads, Tree, Workload,
+    Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads,
+    Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -350,11 +350,11 @@ impl Workload for SourceTree {
         counts
     }
 
-    fn books(&self, phase: usize) -> Books {
+    fn work_units(&self, phase: usize) -> WorkUnits {
         match phase_of(phase) {
-            None | Some(Phase::Remove) => Books::new(),
+            None | Some(Phase::Remove) => WorkUnits::new(),
             Some(_) => {
-                Books::from([("files", self.forest.files()), ("bytes", self.totals().bytes)])
+                WorkUnits::from([("files", self.forest.files()), ("bytes", self.totals().bytes)])
             }
         }
     }

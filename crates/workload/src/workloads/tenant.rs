@@ -10,7 +10,7 @@ use crate::tenant::files::{Files, Fill};
 use crate::tenant::rounds::{Rounds, Stream};
 use crate::tenant::tree::TenantTree;
 use crate::workload::{
-    Books, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
 };
 use crate::workloads::Kind;
 
@@ -259,18 +259,19 @@ impl Workload for Tenants {
         counts
     }
 
-    fn books(&self, phase: usize) -> Books {
-        self.books_after(phase, &self.all(phase))
+    fn work_units(&self, phase: usize) -> WorkUnits {
+        self.work_units_after(phase, &self.all(phase))
     }
 
-    fn books_after(&self, phase: usize, done: &[u64]) -> Books {
+    fn work_units_after(&self, phase: usize, done: &[u64]) -> WorkUnits {
         match phase {
-            FILL => Books::from([("files", u64::from(self.files.tenants) * self.files.each)]),
-            QUIET => Books::from([("rounds", self.total(done))]),
-            BESIDE => {
-                Books::from([("rounds", self.total(done)), ("neighbour bytes", self.files.stream)])
-            }
-            _ => Books::new(),
+            FILL => WorkUnits::from([("files", u64::from(self.files.tenants) * self.files.each)]),
+            QUIET => WorkUnits::from([("rounds", self.total(done))]),
+            BESIDE => WorkUnits::from([
+                ("rounds", self.total(done)),
+                ("neighbour bytes", self.files.stream),
+            ]),
+            _ => WorkUnits::new(),
         }
     }
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use fsdyno_record::OpKind;
 use fsdyno_workload::{
-    Prefill, Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource,
-    Payload, Setting, Share, Tree, Workload, workloads,
+    Call, DirSlot, Expect, ExpectedKind, FileSlot, Input, Op, OpCounts, OpSource, Payload, Prefill,
+    Setting, Share, Tree, Workload, workloads,
 };
 
 /// One inode.
