@@ -31,8 +31,8 @@ const STRIDE: u64 = 2_592_009;
 /// compress a content within its window, though it repeats after [`POOL`] bytes.
 ///
 /// A comparison detects any flipped byte, a block from elsewhere in the file, a block of zeros, a
-/// stale block, the content of another file. It does not detect that two ids that differ by a
-/// multiple of 2^22 have one content; and contents of very few bytes are alike by chance (one byte
+/// stale block, the content of another file. It cannot distinguish two ids that differ by a
+/// multiple of 2^22, which have one content; and contents of very few bytes are alike by chance (one byte
 /// in 256, two in 65,536).
 #[derive(Clone, Debug)]
 pub struct Contents {

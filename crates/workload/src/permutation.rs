@@ -162,8 +162,8 @@ mod tests {
             let order = Permutation::new(n, seed, "order");
             let elements: Vec<u64> = (0..n).map(|index| order.at(index)).collect();
             // In a random order a pair of neighbours ascends with probability 1/2 and the pairs'
-            // variance is (n + 1) / 12 (Knuth 2, 3.3.2 G); ten standard deviations allow for what
-            // is not a random order at all but a bijection of this kind.
+            // variance is (n + 1) / 12 (Knuth 2, 3.3.2 G); ten standard deviations allow for the
+            // limited randomness of these bijections.
             let ascents = elements.windows(2).filter(|pair| pair[0] < pair[1]).count() as f64;
             let deviation = ((n + 1) as f64 / 12.0).sqrt();
             assert!((ascents - n as f64 / 2.0).abs() < 10.0 * deviation, "{n}: {ascents} ascents");

@@ -36,7 +36,7 @@ impl Weights {
         let weights: Vec<u64> = weights.into_iter().map(Option::unwrap_or_default).collect();
         match weights.iter().any(|weight| *weight > 0) {
             true => Ok(Weights(weights)),
-            false => Err("nothing has a weight".to_string()),
+            false => Err("at least one weight must be above zero".to_string()),
         }
     }
 
@@ -100,6 +100,6 @@ mod tests {
         assert_eq!(wrong("create:-1"), "'-1' is not a whole number from 0 to 1,000,000");
         assert_eq!(wrong("create:1000001"), "'1000001' is not a whole number from 0 to 1,000,000");
         assert_eq!(wrong("create:1,read:2,create:1"), "'create' is given twice");
-        assert_eq!(wrong("create:0,read:0"), "nothing has a weight");
+        assert_eq!(wrong("create:0,read:0"), "at least one weight must be above zero");
     }
 }

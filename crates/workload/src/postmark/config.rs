@@ -279,7 +279,7 @@ fn unknown_command(line: &str) -> String {
         .find_map(|count| suggest::nearest(&words[..count].join(" "), names.clone()));
     let hint = match near {
         Some(name) => format!("did you mean '{name}'?"),
-        None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
+        None => format!("the commands are {}", names.collect::<Vec<_>>().join(", ")),
     };
     format!("it does not begin with a command of PostMark; {hint}")
 }
