@@ -6,7 +6,7 @@ use crate::params::{ParamError, Values};
 ///
 /// # Errors
 /// The contradiction, in one line.
-pub fn contradictions(values: &Values) -> Result<(), ParamError> {
+pub fn check(values: &Values) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Conflict(message));
     let (fill, read_store) = (values.whole("fill"), values.whole("read-store"));
     if fill > read_store {

@@ -8,7 +8,7 @@ use crate::mail::protocol::READ_MESSAGE;
 
 /// A listing by `list`, then `reads` reads of messages drawn evenly from the first `store`, each
 /// after `compute`.
-pub fn reading(
+pub fn read_jobs(
     seed: u64,
     list: &'static [Step],
     (reads, store): (u64, u64),

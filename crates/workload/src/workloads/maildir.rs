@@ -6,7 +6,7 @@ use fsdyno_record::seed::{SplitMix64, mix, stream};
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
-use crate::mail::contradictions::contradictions;
+use crate::mail::contradictions::check;
 use crate::mail::job::{Job, Location, Runner, Split, Step, Sums, repeats};
 use crate::mail::layout::MailLayout;
 use crate::mail::names::LONGEST;
@@ -14,7 +14,7 @@ use crate::mail::protocol::{
     LIST_READ_STORE, LIST_WRITE_STORE, MAKE_MAILDIR, Protocol, READ_MESSAGE, RETRIEVE,
     RETRIEVE_AND_DELETE,
 };
-use crate::mail::reading::reading;
+use crate::mail::reading::read_jobs;
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
@@ -255,7 +255,7 @@ struct Maildir {
 
 impl Maildir {
     fn new(values: &Values, setting: &Setting) -> Result<Maildir, ParamError> {
-        contradictions(values)?;
+        check(values)?;
         let (maildirs, fill) = (values.whole("maildirs"), values.whole("fill"));
         let protocol = Protocol::named(values.text("protocol"), values.text("mail-fsync"));
         let layout = MailLayout {
@@ -378,7 +378,7 @@ impl Maildir {
 
     fn read_jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
         let of = (self.reads_after, self.layout.write_store);
-        reading(self.seed, LIST_WRITE_STORE, of, self.compute.1)
+        read_jobs(self.seed, LIST_WRITE_STORE, of, self.compute.1)
     }
 
     /// The jobs of one op; the script computes before the first.

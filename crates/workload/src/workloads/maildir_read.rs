@@ -9,7 +9,7 @@ use crate::mail::job::{Job, Runner, Sums};
 use crate::mail::layout::MailLayout;
 use crate::mail::names::LONGEST;
 use crate::mail::protocol::{COPY, LIST_READ_STORE};
-use crate::mail::reading::reading;
+use crate::mail::reading::read_jobs;
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
@@ -118,7 +118,7 @@ impl MaildirRead {
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
-        reading(self.seed, LIST_READ_STORE, (self.reads, self.layout.read_store), self.compute)
+        read_jobs(self.seed, LIST_READ_STORE, (self.reads, self.layout.read_store), self.compute)
     }
 
     /// Totals of a phase, computed once.

@@ -467,13 +467,13 @@ impl<'a> CopyIn<'a> {
         self.work.number(self.tree, self.file)
     }
 
-    /// The step after the last file of a directory, or after the attributes of `left`: the next
+    /// The step after the last file of a directory, or after the attributes of `completed`: the next
     /// directory, or the attributes of the next complete one.
-    fn after(&mut self, left: Option<u32>) -> Step {
+    fn after(&mut self, completed: Option<u32>) -> Step {
         let shape = &self.work.forest.shape;
         let next = self.directory + 1;
         let goes_on = next < shape.directories();
-        match left {
+        match completed {
             None if goes_on && shape.parent(next) == self.directory => {}
             None => return Step::Time(self.directory),
             // The tree's own directory is the last one.
@@ -481,8 +481,8 @@ impl<'a> CopyIn<'a> {
                 (self.tree, self.directory, self.file) = (self.tree + 1, 0, 0);
                 return Step::Enter;
             }
-            Some(left) if goes_on && shape.parent(next) == shape.parent(left) => {}
-            Some(left) => return Step::Time(shape.parent(left)),
+            Some(completed) if goes_on && shape.parent(next) == shape.parent(completed) => {}
+            Some(completed) => return Step::Time(shape.parent(completed)),
         }
         self.directory = next;
         Step::Enter
@@ -524,13 +524,15 @@ impl<'a> CopyIn<'a> {
     fn of_directory(&mut self, op: &mut Op) {
         let dir = ROOT;
         (op.call, self.step) = match self.step {
-            Step::Time(left) => {
-                self.name_directory(op, left);
-                let mtime = self.work.directory_time(self.tree, left);
-                (Call::Utimes { dir, mtime }, Step::Owner(left))
+            Step::Time(completed) => {
+                self.name_directory(op, completed);
+                let mtime = self.work.directory_time(self.tree, completed);
+                (Call::Utimes { dir, mtime }, Step::Owner(completed))
             }
-            Step::Owner(left) => (Call::Chown { dir }, Step::Mode(left)),
-            Step::Mode(left) => (Call::Chmod { dir, mode: DIRECTORY_MODE }, self.after(Some(left))),
+            Step::Owner(completed) => (Call::Chown { dir }, Step::Mode(completed)),
+            Step::Mode(completed) => {
+                (Call::Chmod { dir, mode: DIRECTORY_MODE }, self.after(Some(completed)))
+            }
             Step::Top => {
                 op.name.clear();
                 op.name.push(IN);
