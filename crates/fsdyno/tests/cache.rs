@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use common::{as_built, can_run_the_lab, code, fsdyno, stderr, stdout};
@@ -64,48 +64,109 @@ fn without_a_home_nothing_in_the_folder_of_temporary_files_is_believed() {
     assert!(!stdout(&output).contains("9.9-planted"), "{}", stdout(&output));
 }
 
-/// A folder of programs in place of apt's, whose package is not the one that its list names.
-fn apt(folder: &Path) {
-    let put = |name: &str, script: &str| {
-        let path = folder.join(name);
+/// Programs in the folder of apt's, and `fsdyno` with them and a cache.
+struct Apt {
+    folder: tempfile::TempDir,
+}
+
+impl Apt {
+    fn new() -> Apt {
+        let apt = Apt { folder: tempfile::tempdir().unwrap() };
+        apt.put("dpkg-deb", "touch $(dirname $0)/unpacked");
+        apt
+    }
+
+    fn put(&self, name: &str, script: &str) {
+        let path = self.folder.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    put(
-        "apt-cache",
-        "[ $1 = pkgnames ] || shift 6; [ $1 = pkgnames ] && echo linux-image-9.9-amd64",
-    );
-    put(
-        "apt-get",
-        "case \"$*\" in\n\
-         *--print-uris*) echo \"'http://x/a.deb' a.deb 8 SHA256:$(echo listed | sha256sum | cut -c 1-64)\";;\n\
-         *) echo another >a.deb;;\nesac",
-    );
-    put("dpkg-deb", &format!("touch {}/unpacked", folder.display()));
+    }
+
+    /// What is in the cache.
+    fn cached(&self, name: &str) -> PathBuf {
+        self.folder.path().join("cache/fsdyno").join(name)
+    }
+
+    fn run(&self, words: &str) -> Output {
+        let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
+        let mut run = Command::new(as_built());
+        run.current_dir(&self.folder)
+            .env("XDG_CACHE_HOME", self.folder.path().join("cache"))
+            .env("PATH", path)
+            .args("run dirops --fs ext4 --kernel 9.9 --out out".split(' '))
+            .args(words.split_whitespace());
+        run.output().unwrap()
+    }
+}
+
+/// A package list with one kernel, whose file has the word `listed`.
+const LIST: &str = "printf 'Package: linux-image-9.9-amd64\\nVersion: 1\\nSHA256: %s\\n' \
+                    $(echo listed | sha256sum | cut -c 1-64)";
+
+/// The same, and only where apt is given lists of its own.
+fn only_in_suites() -> String {
+    format!("case \"$*\" in *Dir::State::Lists=*) {LIST};; esac")
 }
 
 #[test]
-fn a_package_that_is_not_the_listed_one_is_not_unpacked() {
+fn a_package_that_is_not_the_listed_one_or_holds_no_kernel_is_not_used() {
     if !can_run_the_lab() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    apt(folder.path());
-    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-    let mut run = Command::new(as_built());
-    run.current_dir(folder.path())
-        .env("XDG_CACHE_HOME", folder.path().join("cache"))
-        .env("PATH", path)
-        .args("run dirops --fs ext4 --kernel 9.9 --out out".split(' '));
-    let output = run.output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(code(&output), 3, "{said}");
-    assert!(
-        said.contains("a.deb has the SHA-256 ") && said.contains(", and the list says "),
-        "{said}"
+    for (word, why) in [
+        ("another", "linux-image-9.9-amd64_1_amd64.deb has the SHA-256 "),
+        ("listed", "the packages of 9.9-amd64 hold no kernel image with modules"),
+    ] {
+        let apt = Apt::new();
+        apt.put("apt-cache", LIST);
+        apt.put("apt-get", &format!("echo {word} >linux-image-9.9-amd64_1_amd64.deb"));
+        let output = apt.run("");
+        let said = stderr(&output);
+        assert_eq!(code(&output), 3, "{said}");
+        assert!(said.contains(why), "{said}");
+        let unpacked = apt.folder.path().join("unpacked").exists();
+        assert_eq!(unpacked, word == "listed", "{said}");
+        let left: Vec<_> = fs::read_dir(apt.cached("")).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "only the empty folder of kernels: {left:?}");
+        assert_eq!(fs::read_dir(apt.cached("kernels")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn package_lists_are_fetched_once_and_not_used_when_they_were_altered() {
+    if !can_run_the_lab() {
+        return;
+    }
+    let apt = Apt::new();
+    apt.put("apt-cache", &only_in_suites());
+    // A suite that is gone keeps no other from being read.
+    apt.put(
+        "apt-get",
+        "echo x >>$(dirname $0)/updates; echo 'Get:1 x InRelease'; echo 'E: gone' >&2; exit 100",
     );
-    assert!(!folder.path().join("unpacked").exists(), "{said}");
-    let left: Vec<_> =
-        fs::read_dir(folder.path().join("cache/fsdyno")).unwrap().flatten().collect();
-    assert_eq!(left.len(), 1, "only the empty folder of kernels: {left:?}");
+    let looked_up = |times: usize| {
+        let output = apt.run("--dry-run");
+        let said = stderr(&output);
+        assert_eq!(code(&output), 0, "{said}");
+        assert!(said.contains("kernel 9.9-amd64 is not here"), "{said}");
+        let updates = fs::read_to_string(apt.folder.path().join("updates")).unwrap();
+        assert_eq!(updates.lines().count(), times, "{said}");
+        said
+    };
+    assert!(looked_up(1).contains("apt-get update: E: gone"));
+    looked_up(1);
+    let kept = apt.cached("apt/kernels");
+    let list = fs::read_to_string(&kept).unwrap();
+    let altered = list.replace("Version: 1", "Version: 2");
+    assert_ne!(altered, list);
+    fs::write(&kept, &altered).unwrap();
+    looked_up(2);
+    // Without a network, whole lists are all that there is.
+    apt.put("apt-get", "echo 'Err:1 x InRelease'; echo 'E: no network' >&2; exit 100");
+    fs::write(&kept, &altered).unwrap();
+    let output = apt.run("--dry-run");
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    assert!(stderr(&output).contains("apt-get update: E: no network"), "{}", stderr(&output));
+    fs::write(&kept, &list).unwrap();
+    looked_up(2);
 }

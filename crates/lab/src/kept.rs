@@ -225,7 +225,7 @@ fn parts(name: &str) -> (&str, &str) {
 }
 
 /// A file to be locked, empty, made if need be.
-fn lock_file(path: &Path) -> io::Result<File> {
+pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     File::options()
         .write(true)
         .create(true)

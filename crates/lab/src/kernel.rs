@@ -9,9 +9,12 @@
 //! and with it its digits, only when the host's installed kernel or the wish changes.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, PARTS};
+use rustix::fs::{CWD, RenameFlags};
+use tempfile::TempDir;
 
 use crate::cache::{self, Cache};
 use crate::error::LabError;
@@ -120,31 +123,45 @@ fn bring(
     let folder = cache.folder(KERNELS)?;
     let (release, unpacked) = fetch::kernel(wish, cache, say)?;
     let root = folder.join(&release);
-    // What has its name is whole, also after the host lost its power. Whoever is first wins: a
-    // rename is atomic, and both brought the same package.
+    // What has its name is whole, also after the host lost its power.
     cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
-    if fs::rename(unpacked.path(), &root).is_ok() {
-        // It is no temporary folder any more.
-        let _ = unpacked.keep();
-        cache::sync(&folder).map_err(LabError::io("write", &folder))?;
-    }
-    let found = in_root(&root).into_iter().find(|kernel| kernel.release == release);
-    found.ok_or_else(|| {
-        LabError::NoKernel(format!("the package of {release} holds no kernel image"))
-    })
+    keep(unpacked, &root, &release).map_err(LabError::io("write", &root))?;
+    cache::sync(&folder).map_err(LabError::io("write", &folder))?;
+    of_release(&root, &release)
+        .ok_or_else(|| LabError::NoKernel(format!("{} holds no kernel", root.display())))
 }
 
-/// The kernels below a root folder: a readable boot/vmlinuz-RELEASE with lib/modules/RELEASE.
+/// Gives an unpacked kernel its name. Whoever is first wins: a rename is atomic, and both brought the same
+/// packages. A folder without a kernel goes: one may be left of an image package whose modules were not brought.
+fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
+    if fs::rename(unpacked.path(), root).is_ok() {
+        // It is no temporary folder any more.
+        let _ = unpacked.keep();
+    } else if of_release(root, release).is_none() {
+        rustix::fs::renameat_with(CWD, unpacked.path(), CWD, root, RenameFlags::EXCHANGE)?;
+    }
+    Ok(())
+}
+
+/// The kernel of a release below a root folder.
+pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
+    in_root(root).into_iter().find(|kernel| kernel.release == release)
+}
+
+/// The kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with a
+/// vmlinuz of its own (Debian's packages since 6.19, other distributions' for longer).
 fn in_root(root: &Path) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     // Debian moved its modules below usr/ in 2024.
     for modules in ["usr/lib/modules", "lib/modules"] {
         for modules in folders(&root.join(modules)) {
             let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let image = root.join("boot").join(format!("vmlinuz-{release}"));
+            let images =
+                [root.join("boot").join(format!("vmlinuz-{release}")), modules.join("vmlinuz")];
             // Ubuntu lets only root read its images.
-            let usable = modules.join("kernel").is_dir() && fs::File::open(&image).is_ok();
-            if usable && kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
+            let image = images.into_iter().find(|image| fs::File::open(image).is_ok());
+            let Some(image) = image.filter(|_| modules.join("kernel").is_dir()) else { continue };
+            if kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
                 kernels.push(Kernel { release, image, modules });
             }
         }
@@ -166,7 +183,8 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let folder = image.parent().unwrap_or(Path::new("."));
     let candidates = match &modules {
         Some(folder) => vec![folder.clone(), folder.join("lib/modules").join(&release)],
-        None => ["lib/modules", "../lib/modules", "../usr/lib/modules", "/lib/modules"]
+        // `..` is for an image in the folder of its modules.
+        None => ["lib/modules", "../lib/modules", "../usr/lib/modules", "..", "/lib/modules"]
             .map(|below| folder.join(below).join(&release))
             .to_vec(),
     };
@@ -268,6 +286,39 @@ mod tests {
         let error = error.unwrap_err();
         assert!(error.to_string().contains("no modules of 6.1.0-9-amd64"), "{error}");
         assert!(!error.is_missing());
+    }
+
+    #[test]
+    fn an_image_in_the_folder_of_its_modules_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("usr/lib/modules/7.3.4-amd64");
+        fs::create_dir_all(folder.join("kernel")).unwrap();
+        assert_eq!(in_root(root.path()), []);
+        let image = folder.join("vmlinuz");
+        fs::write(&image, b"\x7fELF Linux version 7.3.4-amd64 (me)").unwrap();
+        let kernel = Kernel { release: "7.3.4-amd64".into(), image, modules: folder };
+        assert_eq!(in_root(root.path()), std::slice::from_ref(&kernel));
+        let named = at_path(kernel.image.to_str().unwrap()).unwrap();
+        assert_eq!(fs::canonicalize(named.modules).unwrap(), kernel.modules);
+        // The one in boot/ is the one that the machine boots.
+        let boot = root.path().join("boot/vmlinuz-7.3.4-amd64");
+        fs::create_dir(root.path().join("boot")).unwrap();
+        fs::copy(&kernel.image, &boot).unwrap();
+        assert_eq!(in_root(root.path())[0].image, boot);
+    }
+
+    #[test]
+    fn a_folder_without_a_kernel_is_replaced_and_one_with_it_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = folder.path().join("6.1.0-9-amd64");
+        fs::create_dir_all(kept.join("usr/share/doc")).unwrap();
+        let [first, second] = [(); 2].map(|()| root(&["6.1.0-9-amd64"]));
+        keep(first, &kept, "6.1.0-9-amd64").unwrap();
+        assert!(of_release(&kept, "6.1.0-9-amd64").is_some());
+        let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+        let before = inode(&kept);
+        keep(second, &kept, "6.1.0-9-amd64").unwrap();
+        assert_eq!(inode(&kept), before);
     }
 
     #[test]

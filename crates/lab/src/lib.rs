@@ -5,6 +5,7 @@
 //! may run in several threads at once. Nothing of a run has a name in any file system, and QEMU
 //! dies with the thread that waits for it, so nothing is left however a run ends.
 
+mod apt;
 mod cache;
 mod change;
 pub mod config;
@@ -19,7 +20,9 @@ mod initramfs;
 mod kept;
 mod kernel;
 mod kvm;
+mod lists;
 mod modules;
+mod packages;
 mod payload;
 mod probe;
 mod profile;

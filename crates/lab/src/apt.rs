@@ -1,0 +1,140 @@
+//! apt, run as any user, with the system's package lists or with lists of our own.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use fsdyno_record::canonical::sha256_hex;
+
+use crate::packages::{Package, Packages};
+
+/// Only signed lists count, whatever apt's own settings are, and they say SHA-256.
+const SIGNED: &[&str] = &[
+    "-o",
+    "Acquire::AllowInsecureRepositories=false",
+    "-o",
+    "APT::Get::AllowUnauthenticated=false",
+    "-o",
+    "Acquire::ForceHash=SHA256",
+];
+
+/// apt with a set of package lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    /// apt with the system's lists, which it never changes.
+    pub fn of_system() -> Apt {
+        Apt { options: Vec::new() }
+    }
+
+    /// apt with the sources in `folder/sources.list`, and its lists there.
+    pub fn in_folder(folder: &Path) -> Apt {
+        let mut options = Vec::new();
+        for (key, value) in [
+            ("Dir::Etc::SourceList", folder.join("sources.list").as_path()),
+            ("Dir::Etc::SourceParts", Path::new("/dev/null")),
+            // The system's pins are for its own sources.
+            ("Dir::Etc::Preferences", Path::new("/dev/null")),
+            ("Dir::Etc::PreferencesParts", Path::new("/dev/null")),
+            ("Dir::State::Lists", &folder.join("lists")),
+            ("Dir::Cache", &folder.join("cache")),
+        ] {
+            options.extend(["-o".to_string(), format!("{key}={}", value.display())]);
+        }
+        // Lists in a user's cache folder cannot be read by apt's own user; they are checked all the same.
+        options.extend(["-o".to_string(), "APT::Sandbox::User=root".to_string()]);
+        Apt { options }
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<Output, String> {
+        let mut command = Command::new(program);
+        command.args(SIGNED).args(&self.options).args(arguments);
+        let output = command.current_dir(folder).env("LC_ALL", "C").output();
+        output.map_err(|error| format!("{program}: {error}"))
+    }
+
+    /// The kernel packages of the lists.
+    ///
+    /// # Errors
+    /// What apt-cache reports.
+    pub fn packages(&self) -> Result<Packages, String> {
+        let output = self.run("apt-cache", &["dumpavail"], Path::new("/"))?;
+        match output.status.success() {
+            true => Ok(Packages::read(&String::from_utf8_lossy(&output.stdout))),
+            false => Err(format!("apt-cache dumpavail: {}", last_line(&output.stderr))),
+        }
+    }
+
+    /// Fetches the lists anew. A suite that is gone from the mirror does not keep the others from being
+    /// read; that is reported with `say`.
+    ///
+    /// # Errors
+    /// No list could be fetched, or apt-get cannot be run.
+    pub fn update(&self, say: &dyn Fn(&str)) -> Result<(), String> {
+        // Without this a mirror that cannot be reached is no error.
+        let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
+        let output = self.run("apt-get", &arguments, Path::new("/"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let why = stderr.lines().find(|line| line.starts_with("E: ")).unwrap_or("no message");
+        let why = format!("apt-get update: {why}");
+        let reached = |line: &str| line.starts_with("Get:") || line.starts_with("Hit:");
+        match String::from_utf8_lossy(&output.stdout).lines().any(reached) {
+            true => {
+                say(&why);
+                Ok(())
+            }
+            false => Err(why),
+        }
+    }
+
+    /// Downloads packages into an empty folder. The open files, in the same order, have the bytes that the
+    /// signed list names.
+    ///
+    /// # Errors
+    /// What apt-get reports, and a file with another hash.
+    pub fn download(&self, packages: &[Package], folder: &Path) -> Result<Vec<File>, String> {
+        let wanted: Vec<String> = packages
+            .iter()
+            .map(|Package { name, version, .. }| format!("{name}={version}"))
+            .collect();
+        let mut arguments = vec!["download", "-q"];
+        arguments.extend(wanted.iter().map(String::as_str));
+        let output = self.run("apt-get", &arguments, folder)?;
+        if !output.status.success() {
+            let why = last_line(&output.stderr);
+            return Err(format!("apt-get download {}: {why}", wanted.join(" ")));
+        }
+        packages.iter().map(|package| checked(package, folder)).collect()
+    }
+}
+
+/// The file of a package in a folder, `NAME_VERSION_ARCHITECTURE.deb`, open and compared with its hash.
+fn checked(package: &Package, folder: &Path) -> Result<File, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let begin = format!("{}_", package.name);
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(failed)?.collect();
+    let names = entries.map_err(failed)?.into_iter().map(|entry| entry.file_name());
+    let name = names.into_iter().find(|name| name.to_string_lossy().starts_with(&begin));
+    let name = name.ok_or_else(|| format!("apt-get downloaded no {}", package.name))?;
+    let mut file = File::open(folder.join(&name)).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    let (name, wanted) = (name.display(), &package.sha256);
+    match sha256_hex(&bytes) {
+        found if found == *wanted => Ok(file),
+        found => Err(format!("{name} has the SHA-256 {found}, and the list says {wanted}")),
+    }
+}
+
+/// The last line of what a program wrote.
+pub fn last_line(written: &[u8]) -> String {
+    let written = String::from_utf8_lossy(written);
+    written.lines().last().unwrap_or("no message").to_string()
+}

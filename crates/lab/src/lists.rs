@@ -1,0 +1,228 @@
+//! Package lists of Debian's suites in the cache folder, for kernels that the system's own lists do not
+//! have.
+//!
+//! apt fetches them and checks their signatures. What they say of kernels is kept in a file beside them,
+//! with the time and its own SHA-256, and is used for a day. A file that no longer has its hash is not
+//! used, and the packages that are downloaded are compared with the hashes in it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use fsdyno_record::bounded::{self, PARTS};
+use fsdyno_record::canonical::sha256_hex;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::apt::Apt;
+use crate::cache::{self, Cache};
+use crate::error::LabError;
+use crate::kept::lock_file;
+use crate::packages::Packages;
+
+/// The suites that are looked into, oldest first.
+pub const SUITES: &[&str] =
+    &["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports"];
+
+/// How long lists are used before they are fetched anew.
+const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The folder in the cache.
+const FOLDER: &str = "apt";
+
+/// The file there that has what the lists say of kernels.
+const KERNELS: &str = "kernels";
+
+/// Lists that were fetched at some time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lists {
+    /// apt with these lists.
+    pub apt: Apt,
+    /// The kernels in them.
+    pub packages: Packages,
+    fetched: SystemTime,
+}
+
+impl Lists {
+    /// The lists that were fetched last; none where there are none of these suites and this mirror that are
+    /// as they were written.
+    ///
+    /// # Errors
+    /// [`LabError::UnsafeCache`].
+    pub fn kept(cache: &Cache) -> Result<Option<Lists>, LabError> {
+        let folder = cache.folder(FOLDER)?;
+        let Ok(text) = bounded::read_to_string(&folder.join(KERNELS), &PARTS) else {
+            return Ok(None);
+        };
+        let found = read(&text, &sources());
+        Ok(found.map(|(fetched, packages)| {
+            let fetched = SystemTime::UNIX_EPOCH + Duration::from_secs(fetched);
+            Lists { apt: Apt::in_folder(&folder), packages, fetched }
+        }))
+    }
+
+    /// Fetches the lists anew.
+    ///
+    /// # Errors
+    /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] where apt can read none.
+    pub fn fetch(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
+        let folder = cache.folder(FOLDER)?;
+        let begun = SystemTime::now();
+        let _lock = lock(&folder)?;
+        // Another process may have fetched them while this one waited.
+        if let Some(lists) = Lists::kept(cache)?.filter(|lists| lists.fetched > begun) {
+            return Ok(lists);
+        }
+        for sub in ["lists/partial", "cache/archives/partial"] {
+            cache.folder(&format!("{FOLDER}/{sub}"))?;
+        }
+        let sources = sources();
+        let put = |name: &str, text: &str| {
+            let put = cache::put(&folder, name, text.as_bytes());
+            put.map_err(LabError::io("write", &folder.join(name)))
+        };
+        put("sources.list", &sources)?;
+        say(&format!("reading the package lists of {}", mirror_of_system()));
+        let apt = Apt::in_folder(&folder);
+        let packages = apt.update(say).and_then(|()| apt.packages()).map_err(LabError::NoKernel)?;
+        let fetched = SystemTime::now();
+        let seconds = fetched.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        put(KERNELS, &text(seconds, &sources, &packages))?;
+        Ok(Lists { apt, packages, fetched })
+    }
+
+    /// Whether they need not be fetched anew. A time in the future is one of a clock that was wrong.
+    pub fn are_recent(&self) -> bool {
+        self.fetched.elapsed().is_ok_and(|age| age < RECENT)
+    }
+
+    /// How old they are: `26 hours`.
+    pub fn age(&self) -> String {
+        let hours = self.fetched.elapsed().unwrap_or_default().as_secs() / 3600;
+        match hours {
+            0 => "less than an hour".into(),
+            1 => "an hour".into(),
+            2..48 => format!("{hours} hours"),
+            _ => format!("{} days", hours / 24),
+        }
+    }
+}
+
+/// Waits until no other process fetches lists into a folder.
+fn lock(folder: &Path) -> Result<File, LabError> {
+    let path = folder.join("lock");
+    let file = lock_file(&path).map_err(LabError::io("open", &path))?;
+    flock(&file, FlockOperation::LockExclusive)
+        .map_err(|error| LabError::io("lock", &path)(error.into()))?;
+    Ok(file)
+}
+
+/// The file that is kept: its hash, the time, the sources, the packages.
+fn text(fetched: u64, sources: &str, packages: &Packages) -> String {
+    let rest = format!("{fetched}\n{sources}\n{}", packages.list());
+    format!("{}\n{rest}", sha256_hex(rest.as_bytes()))
+}
+
+/// The time and the packages of such a file, if it is whole and of these sources.
+fn read(text: &str, sources: &str) -> Option<(u64, Packages)> {
+    let (hash, rest) = text.split_once('\n')?;
+    if sha256_hex(rest.as_bytes()) != hash {
+        return None;
+    }
+    let (fetched, rest) = rest.split_once('\n')?;
+    let list = rest.strip_prefix(sources)?.strip_prefix('\n')?;
+    Some((fetched.parse().ok()?, Packages::read(list)))
+}
+
+/// apt's sources.list: of each suite the packages, and nothing else that the system's settings may want.
+fn sources() -> String {
+    let mirror = mirror_of_system();
+    let line =
+        |suite| format!("deb [arch=amd64 target=Packages lang=none] {mirror} {suite} main\n");
+    SUITES.iter().map(line).collect()
+}
+
+/// The mirror that the system's sources name, else Debian's own.
+fn mirror_of_system() -> String {
+    let mut sources = vec![PathBuf::from("/etc/apt/sources.list")];
+    let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();
+    let mut parts: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
+    parts.sort();
+    sources.extend(parts);
+    let sources = sources.iter().filter(|path| {
+        path.extension().is_some_and(|extension| extension == "list" || extension == "sources")
+    });
+    let texts = sources.filter_map(|path| fs::read_to_string(path).ok());
+    texts
+        .into_iter()
+        .find_map(|text| mirror_of(&text))
+        .unwrap_or_else(|| "http://deb.debian.org/debian".into())
+}
+
+/// The first address of a Debian archive in a sources file of either form.
+fn mirror_of(text: &str) -> Option<String> {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .flat_map(str::split_whitespace)
+        .find(|word| word.contains("://") && word.trim_end_matches('/').ends_with("/debian"))
+        .map(String::from)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::packages::tests::{SPLIT, list};
+
+    /// Puts a list into a cache, as if it had been fetched some time ago.
+    pub fn keep(cache: &Cache, list: &str, ago: Duration) {
+        let fetched = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let text = text(fetched.as_secs(), &sources(), &Packages::read(list));
+        cache::put(&cache.folder(FOLDER).unwrap(), KERNELS, text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn lists_are_recent_for_a_day_and_say_how_old_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        assert_eq!(Lists::kept(&cache).unwrap(), None);
+        let hour = Duration::from_secs(3600);
+        for (ago, recent, age) in [
+            (hour / 2, true, "less than an hour"),
+            (hour * 23, true, "23 hours"),
+            (hour * 25, false, "25 hours"),
+            (hour * 24 * 9, false, "9 days"),
+        ] {
+            keep(&cache, &list(&SPLIT), ago);
+            let lists = Lists::kept(&cache).unwrap().unwrap();
+            assert_eq!((lists.are_recent(), lists.age().as_str()), (recent, age));
+            assert_eq!(lists.packages, Packages::read(&list(&SPLIT)));
+        }
+        let ahead = SystemTime::now() + hour;
+        let lists = Lists { fetched: ahead, ..Lists::kept(&cache).unwrap().unwrap() };
+        assert!(!lists.are_recent());
+    }
+
+    #[test]
+    fn a_list_that_was_altered_or_is_of_other_suites_is_not_used() {
+        let packages = Packages::read(&list(&SPLIT));
+        let whole = text(7, "deb x\n", &packages);
+        assert_eq!(read(&whole, "deb x\n"), Some((7, packages)));
+        assert_eq!(read(&whole, "deb y\n"), None);
+        assert_eq!(read(&whole[..whole.len() - 20], "deb x\n"), None);
+        for (from, to) in [("5e\n", "5f\n"), ("7\n", "8\n"), ("-base-", "-bass-")] {
+            let (hash, rest) = whole.split_once('\n').unwrap();
+            let altered = rest.replacen(from, to, 1);
+            assert_ne!(altered, rest);
+            assert_eq!(read(&format!("{hash}\n{altered}"), "deb x\n"), None, "{from}");
+        }
+    }
+
+    #[test]
+    fn the_mirror_of_the_system_is_used_and_comments_are_not() {
+        let deb822 = "Types: deb\n# http://snapshot.debian.org/debian\n\
+                      URIs: http://mirror.example/debian\nSuites: bookworm\n";
+        assert_eq!(mirror_of(deb822).as_deref(), Some("http://mirror.example/debian"));
+        let list = "#deb http://a/debian x main\ndeb https://b.example/debian/ bookworm main\n";
+        assert_eq!(mirror_of(list).as_deref(), Some("https://b.example/debian/"));
+        assert_eq!(mirror_of("deb http://archive.ubuntu.com/ubuntu noble main"), None);
+    }
+}

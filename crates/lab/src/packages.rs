@@ -1,0 +1,318 @@
+//! Package lists in the form that apt prints them, and which packages of a list make a kernel.
+//!
+//! A kernel is the package `linux-image-RELEASE` and what it depends on that has RELEASE in its name.
+//! Debian has image and modules in one package until 6.18, and since 6.19 in four: `linux-image-` is
+//! empty, and `linux-binary-`, `linux-modules-` and `linux-base-` have the files. Ubuntu has its
+//! modules apart as well.
+//!
+//! A suite keeps packages for longer than what they depend on: of 7.0 to 7.1 trixie-backports has images and
+//! no modules. A list says which packages there are and not what is in them, so a kernel without one of its
+//! packages may be of use (`linux-base-` of 6.18 has documents only), and is taken where no whole one fits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kernel::{begins, by_version};
+
+/// Packages whose first dependency on an image is the distribution's default kernel.
+pub const META_PACKAGES: &[&str] = &["linux-image-amd64", "linux-image-generic"];
+
+/// What the names of images begin with.
+const IMAGE: &str = "linux-image-";
+
+/// A package of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Package {
+    pub name: String,
+    pub version: String,
+    /// As the list has them: `kmod, linux-base (>= 4.3~)`.
+    depends: String,
+    /// Of its file, in bytes.
+    pub size: u64,
+    /// Of its file, in hex.
+    pub sha256: String,
+}
+
+/// The packages of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelPackages {
+    pub release: String,
+    /// Those that are in the list.
+    pub packages: Vec<Package>,
+    /// Dependencies that no package of the list meets: `linux-modules-7.1.13-amd64 (= 7.1.13-1)`.
+    pub missing: Vec<String>,
+}
+
+/// The packages of a list whose names begin with `linux-`, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packages(BTreeMap<String, Package>);
+
+impl Packages {
+    /// Reads a list; a package without a SHA-256 cannot be checked, and is left out.
+    pub fn read(list: &str) -> Packages {
+        let packages = list.split("\n\n").map(package);
+        let usable =
+            |package: &Package| package.name.starts_with("linux-") && !package.sha256.is_empty();
+        let usable = packages.filter(usable);
+        Packages(usable.map(|package| (package.name.clone(), package)).collect())
+    }
+
+    /// The list, as [`Packages::read`] takes it.
+    pub fn list(&self) -> String {
+        let stanza = |Package { name, version, depends, size, sha256 }: &Package| {
+            format!(
+                "Package: {name}\nVersion: {version}\nDepends: {depends}\nSize: {size}\nSHA256: {sha256}\n\n"
+            )
+        };
+        self.0.values().map(stanza).collect()
+    }
+
+    /// The kernel that the distribution's meta package depends on.
+    pub fn default_kernel(&self) -> Option<KernelPackages> {
+        let metas = META_PACKAGES.iter().filter_map(|meta| self.0.get(*meta));
+        let mut wanted = metas.flat_map(|meta| clauses(&meta.depends)).flatten();
+        self.kernel(wanted.find_map(|wanted| release_of(wanted.name))?)
+    }
+
+    /// The newest kernel whose release begins with `wish`; one that the list has all packages of, if any.
+    pub fn newest(&self, wish: &str) -> Option<KernelPackages> {
+        let fits = self.releases().filter(|release| begins(release, wish));
+        let kernels = fits.filter_map(|release| self.kernel(release));
+        kernels.max_by(|a, b| {
+            let is_whole = |kernel: &KernelPackages| kernel.missing.is_empty();
+            is_whole(a).cmp(&is_whole(b)).then(by_version(&a.release, &b.release))
+        })
+    }
+
+    /// The series of the kernels that the list has all packages of, oldest first: `6.1, 6.12`.
+    pub fn series(&self) -> String {
+        let kernels = self.releases().filter_map(|release| self.kernel(release));
+        let whole = kernels.filter(|kernel| kernel.missing.is_empty());
+        let series = whole.filter_map(|kernel| {
+            let (major, rest) = kernel.release.split_once('.')?;
+            let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        let series: BTreeSet<(u32, u32)> = series.collect();
+        let series: Vec<String> = series.iter().map(|(a, b)| format!("{a}.{b}")).collect();
+        series.join(", ")
+    }
+
+    fn releases(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|name| release_of(name))
+    }
+
+    /// The packages of a release.
+    fn kernel(&self, release: &str) -> Option<KernelPackages> {
+        // On modules-extra only Ubuntu's meta package depends.
+        let image = self.0.get(&format!("{IMAGE}{release}"))?;
+        let extra = self.0.get(&format!("linux-modules-extra-{release}"));
+        let mut packages: Vec<&Package> = [image].into_iter().chain(extra).collect();
+        let (mut at, mut missing) = (0, Vec::new());
+        while let Some(package) = packages.get(at) {
+            for needed in self.needed(package, release) {
+                match needed {
+                    Ok(package) if packages.contains(&package) => {}
+                    Ok(package) => packages.push(package),
+                    Err(wanted) if missing.contains(&wanted) => {}
+                    Err(wanted) => missing.push(wanted),
+                }
+            }
+            at += 1;
+        }
+        let packages = packages.into_iter().cloned().collect();
+        Some(KernelPackages { release: release.to_string(), packages, missing })
+    }
+
+    /// The packages with a release in their names that a package depends on; of one that is not there, what is wanted.
+    fn needed(&self, package: &Package, release: &str) -> Vec<Result<&Package, String>> {
+        let own = clauses(&package.depends).filter_map(|clause| {
+            let own = clause.into_iter().filter(|wanted| wanted.name.contains(release));
+            Some(own.collect::<Vec<_>>()).filter(|own| !own.is_empty())
+        });
+        own.map(|alternatives| {
+            let there = alternatives.iter().find_map(|wanted| {
+                self.0.get(wanted.name).filter(|found| wanted.takes(&found.version))
+            });
+            there.ok_or_else(|| alternatives[0].text.to_string())
+        })
+        .collect()
+    }
+}
+
+/// A dependency: `linux-modules-7.3.4+deb13-amd64 (= 7.3.4-1~bpo13+1)`.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    text: &'a str,
+    name: &'a str,
+}
+
+impl Wanted<'_> {
+    /// Whether a version meets it. Packages of one kernel want each other in exactly one version or in any.
+    fn takes(&self, version: &str) -> bool {
+        let exact = self.text.split_once("(= ").and_then(|(_, rest)| rest.strip_suffix(')'));
+        exact.is_none_or(|exact| exact == version)
+    }
+}
+
+/// The dependencies of a list, each with its alternatives.
+fn clauses(depends: &str) -> impl Iterator<Item = Vec<Wanted<'_>>> {
+    depends.split(',').map(|clause| {
+        let alternatives = clause.split('|').map(str::trim);
+        let name = |text: &'_ str| text.find([' ', ':', '(']).unwrap_or(text.len());
+        alternatives.map(|text| Wanted { text, name: &text[..name(text)] }).collect()
+    })
+}
+
+/// A stanza of a list.
+fn package(stanza: &str) -> Package {
+    let mut package = Package::default();
+    for (field, value) in stanza.lines().filter_map(|line| line.split_once(": ")) {
+        match field {
+            "Package" => package.name = value.into(),
+            "Version" => package.version = value.into(),
+            "Depends" => package.depends = value.into(),
+            "Size" => package.size = value.parse().unwrap_or(0),
+            "SHA256" => package.sha256 = value.into(),
+            _ => {}
+        }
+    }
+    package
+}
+
+/// The release of an image: of `linux-image-6.1.0-56-amd64`, and of none of its -dbg, -unsigned, -rt-, -cloud-
+/// cousins.
+fn release_of(name: &str) -> Option<&str> {
+    let release = name.strip_prefix(IMAGE)?;
+    let version = release.strip_suffix("-amd64").or(release.strip_suffix("-generic"))?;
+    // Backports carry their suite in the release: 6.12.9+bpo-amd64, 6.12.12+deb12-amd64.
+    let plain = version.split('+').next().unwrap_or_default();
+    let is_image = version.starts_with(|c: char| c.is_ascii_digit())
+        && plain.chars().all(|c| c.is_ascii_digit() || ".-~".contains(c))
+        && !["rt", "cloud"].iter().any(|kind| version.split('-').any(|part| part == *kind));
+    is_image.then_some(release)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A list with packages of these names, version 1, and what they depend on.
+    pub fn list(packages: &[(&str, &str)]) -> String {
+        let stanza = |(name, depends): &(&str, &str)| {
+            format!(
+                "Package: {name}\nVersion: 1\nArchitecture: amd64\nDepends: {depends}\n\
+                 Description: a package\n with a long text\nSize: 5\nSHA256: 5e\n\n"
+            )
+        };
+        packages.iter().map(stanza).collect()
+    }
+
+    /// What Debian has had since 6.19, with the names of 7.3's packages.
+    pub const SPLIT: [(&str, &str); 4] = [
+        (
+            "linux-image-7.3.4+deb13-amd64",
+            "dracut | initramfs-tools (>= 0.120+deb8u2) | linux-initramfs-tool, \
+             linux-base-7.3.4+deb13-amd64 (= 1), linux-binary-7.3.4+deb13-amd64 (= 1), \
+             linux-modules-7.3.4+deb13-amd64 (= 1)",
+        ),
+        ("linux-base-7.3.4+deb13-amd64", ""),
+        ("linux-binary-7.3.4+deb13-amd64", "linux-base-7.3.4+deb13-amd64 (= 1)"),
+        ("linux-modules-7.3.4+deb13-amd64", "kmod, linux-base-7.3.4+deb13-amd64 (= 1)"),
+    ];
+
+    fn names(kernel: Option<KernelPackages>) -> Vec<String> {
+        kernel.unwrap().packages.into_iter().map(|package| package.name).collect()
+    }
+
+    #[test]
+    fn the_default_kernel_is_what_the_meta_package_depends_on() {
+        let debian = list(&[
+            ("linux-image-amd64", "linux-image-6.1.0-56-amd64 (= 1)"),
+            ("linux-image-6.1.0-56-amd64", "kmod, linux-base (>= 4.3~), initramfs-tools"),
+            ("linux-image-6.1.0-57-amd64", ""),
+            ("linux-base", ""),
+        ]);
+        let kernel = Packages::read(&debian).default_kernel();
+        assert_eq!(kernel.as_ref().unwrap().release, "6.1.0-56-amd64");
+        assert_eq!(names(kernel), ["linux-image-6.1.0-56-amd64"]);
+        let ubuntu = list(&[
+            (
+                "linux-image-generic",
+                "linux-firmware, linux-image-6.8.0-45-generic, \
+                 linux-modules-extra-6.8.0-45-generic, intel-microcode",
+            ),
+            ("linux-image-6.8.0-45-generic", "kmod, linux-modules-6.8.0-45-generic"),
+            ("linux-modules-6.8.0-45-generic", ""),
+            ("linux-modules-extra-6.8.0-45-generic", "linux-modules-6.8.0-45-generic, wireless"),
+            ("linux-headers-6.8.0-45-generic", ""),
+        ]);
+        assert_eq!(
+            names(Packages::read(&ubuntu).default_kernel()),
+            [
+                "linux-image-6.8.0-45-generic",
+                "linux-modules-extra-6.8.0-45-generic",
+                "linux-modules-6.8.0-45-generic"
+            ]
+        );
+        let empty = Packages::read(&list(&[("linux-image-amd64", "")]));
+        assert_eq!(empty.default_kernel(), None);
+    }
+
+    #[test]
+    fn a_kernel_in_several_packages_is_all_that_its_image_depends_on() {
+        let split = Packages::read(&list(&SPLIT));
+        let kernel = split.newest("7").unwrap();
+        assert_eq!(kernel.release, "7.3.4+deb13-amd64");
+        assert_eq!(names(Some(kernel)), SPLIT.map(|(name, _)| name));
+        assert_eq!(split, Packages::read(&split.list()), "a list is kept as it was read");
+        // Names that no kernel has had yet, and of two alternatives the one that is there.
+        let other = list(&[
+            ("linux-image-9.0-amd64", "linux-a-9.0-amd64 | linux-b-9.0-amd64:amd64 (>= 1)"),
+            ("linux-b-9.0-amd64", "linux-c-9.0-amd64-fs"),
+            ("linux-c-9.0-amd64-fs", "linux-image-9.0-amd64"),
+        ]);
+        assert_eq!(
+            names(Packages::read(&other).newest("9.0")),
+            ["linux-image-9.0-amd64", "linux-b-9.0-amd64", "linux-c-9.0-amd64-fs"]
+        );
+    }
+
+    #[test]
+    fn an_image_whose_modules_are_gone_is_passed_over_for_an_older_whole_kernel() {
+        let mut packages: Vec<_> = SPLIT.to_vec();
+        packages.push(("linux-image-7.9.1-amd64", "linux-modules-7.9.1-amd64 (= 1)"));
+        packages.push(("linux-image-7.10.1-amd64", "linux-modules-7.10.1-amd64 (= 2)"));
+        packages.push(("linux-modules-7.10.1-amd64", ""));
+        let packages = Packages::read(&list(&packages));
+        assert_eq!(packages.newest("7").unwrap().release, "7.3.4+deb13-amd64");
+        assert_eq!(packages.series(), "7.3");
+        let kernel = packages.newest("7.9").unwrap();
+        assert_eq!(kernel.packages.len(), 1);
+        assert_eq!(kernel.missing, ["linux-modules-7.9.1-amd64 (= 1)"]);
+        // The list has its modules, of another version.
+        let kernel = packages.newest("7.10").unwrap();
+        assert_eq!(kernel.missing, ["linux-modules-7.10.1-amd64 (= 2)"]);
+    }
+
+    #[test]
+    fn the_newest_plain_image_that_fits_is_taken() {
+        let names = [
+            "linux-image-6.1.0-9-amd64",
+            "linux-image-6.1.0-56-amd64",
+            "linux-image-6.1.0-57-amd64-unsigned",
+            "linux-image-6.1.0-57-amd64-dbg",
+            "linux-image-6.1.0-57-rt-amd64",
+            "linux-image-6.1.0-57-cloud-amd64",
+            "linux-image-6.12.12+bpo-amd64",
+            "linux-image-6.1-amd64-x",
+        ];
+        let packages = Packages::read(&list(&names.map(|name| (name, ""))));
+        let newest = |wish| packages.newest(wish).map(|kernel| kernel.release);
+        assert_eq!(newest("6.1").as_deref(), Some("6.1.0-56-amd64"));
+        assert_eq!(newest("6.12").as_deref(), Some("6.12.12+bpo-amd64"));
+        assert_eq!(newest("7"), None);
+        assert_eq!(packages.series(), "6.1, 6.12");
+        let unchecked = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");
+        assert_eq!(Packages::read(&unchecked).newest("6.1"), None);
+    }
+}
