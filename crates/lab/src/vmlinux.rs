@@ -1,7 +1,7 @@
 //! What QEMU boots, as an open file whose bytes were hashed: the vmlinux, cut out of the kernel's image once
 //! and kept.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 
 use fsdyno_child::{Mapped, sealed_file};
@@ -96,6 +96,7 @@ impl From<RunError> for NotKept {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{Read, Seek};
 
     use super::*;
