@@ -1,18 +1,18 @@
-//! The bytes of a file: as they are, and as they were last synced.
+//! The contents of a file: now, and when last synced.
 
 use std::collections::BTreeMap;
 
 use fsdyno_record::Nanos;
 use fsdyno_workload::Payload;
 
-use crate::tree::When;
+use crate::tree::Timing;
 
-/// A content: its pieces by offset, and its length. What no piece covers is a hole.
+/// A content: its pieces by offset, and its size. Bytes that no piece covers are a hole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// By offset; none overlaps the next.
+    /// Pieces by offset, without overlap.
     pub pieces: BTreeMap<u64, Payload>,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -54,27 +54,27 @@ fn rest(piece: Payload, skip: u64) -> Payload {
     Payload { offset: piece.offset + skip, length, ..piece }
 }
 
-/// What a file holds and what of that is durable.
+/// A file's content, and the part of it that is durable.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// After all ops that came back.
+    /// Content after all ops that returned.
     pub now: Content,
-    /// When it was last synced, if it was.
+    /// Content when last synced, if it was.
     pub synced: Option<Content>,
-    /// With the ops too that had not come back, if there are any.
-    pub maybe: Option<Content>,
-    /// Bytes, first and one past the last, that were changed since it was synced.
+    /// Content if the ops in flight took effect, if there are any.
+    pub in_flight: Option<Content>,
+    /// Byte ranges changed since the last sync: first, and one past the last.
     pub changed: Vec<(u64, u64)>,
-    /// How short it has been since.
+    /// Smallest size since the last sync.
     pub shortest: u64,
-    /// When the first change since then came back.
+    /// Time at which the first change since the last sync returned.
     pub since: Option<Nanos>,
-    /// When the last change came back.
+    /// Time at which the last change returned.
     pub last: Nanos,
 }
 
 impl File {
-    /// Its content is durable as it is.
+    /// Marks the present content as durable.
     pub(crate) fn sync(&mut self) {
         self.synced = Some(self.now.clone());
         self.changed.clear();
@@ -82,11 +82,11 @@ impl File {
         self.since = None;
     }
 
-    /// Applies a change of these bytes, first and one past the last.
-    pub(crate) fn change(&mut self, when: When, range: (u64, u64), with: impl Fn(&mut Content)) {
+    /// Applies a change of a byte range: first, and one past the last.
+    pub(crate) fn change(&mut self, when: Timing, range: (u64, u64), with: impl Fn(&mut Content)) {
         self.changed.push(range);
-        if when.maybe {
-            with(self.maybe.get_or_insert_with(|| self.now.clone()));
+        if when.in_flight {
+            with(self.in_flight.get_or_insert_with(|| self.now.clone()));
         } else {
             with(&mut self.now);
             self.last = when.at;

@@ -1,4 +1,4 @@
-//! Crash points, and what of the cache survives them: drawn by strata, most of them where a loss is likeliest.
+//! Crash points and surviving writes: a stratified sample, most of it where a loss is likeliest.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,25 +9,25 @@ use fsdyno_record::acks::{Acks, What as Did};
 use fsdyno_record::seed::{SplitMix64, stream};
 use serde::{Deserialize, Serialize};
 
-/// The power is cut at a moment, and of what the disk's cache held then something survives.
+/// One power cut: its moment, and what survives of the disk's volatile cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored")]
 pub struct Cut {
-    /// Its number in its series, from 0.
+    /// Number of the cut in its series, from 0.
     pub number: u32,
-    /// How many events of the log of bytes had happened.
+    /// Number of events of the data log before the cut.
     pub after: u32,
-    /// The moment: ops that had come back before it, had come back.
+    /// Time of the cut. Ops that returned before it count as returned.
     pub at: Nanos,
-    /// What the moment is.
+    /// Kind of moment.
     pub moment: Moment,
-    /// What survives of what was in the cache.
+    /// Surviving writes.
     pub choice: Choice,
-    /// Drawn for this cut: what a disk that lies does with what it held back.
+    /// Random number of this cut, for the faults of a faulty disk.
     pub draw: u64,
 }
 
-/// A cut as it is read.
+/// A cut as stored.
 #[derive(Deserialize)]
 struct Stored {
     number: u32,
@@ -35,7 +35,7 @@ struct Stored {
     at: Nanos,
     moment: Moment,
     choice: Choice,
-    /// Older ones have none; what a disk did was drawn from their number.
+    /// Absent from older records, whose disk faults were drawn from the number.
     draw: Option<u64>,
 }
 
@@ -47,29 +47,29 @@ impl From<Stored> for Cut {
 }
 
 impl Cut {
-    /// Its place in the order of the moments: by this neither the events nor the time go back.
+    /// Returns the sort key by moment: neither events nor time go back.
     pub fn place(&self) -> (u32, Nanos, u32) {
         (self.after, self.at, self.number)
     }
 }
 
-/// What a moment is.
+/// The kind of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// Right before a flush came in: the cache is at its fullest.
+    /// Right before a flush was received: the cache is at its fullest.
     BeforeFlush,
-    /// While a flush was done.
+    /// While a flush was in progress.
     DuringFlush,
-    /// Right after one was answered.
+    /// Right after a flush was answered.
     AfterFlush,
-    /// Right after an fsync(2), sync(2) or syncfs(2) came back: all that it acknowledged must be there.
+    /// Right after an fsync(2), sync(2) or syncfs(2) returned: all that it acknowledged must survive.
     AfterAcknowledgement,
-    /// Anywhere.
+    /// Any time.
     Between,
 }
 
-/// The strata in turn, of ten cuts.
+/// The strata of ten cuts, in turn.
 const MOMENTS: [Moment; 10] = [
     Moment::AfterAcknowledgement,
     Moment::DuringFlush,
@@ -83,7 +83,7 @@ const MOMENTS: [Moment; 10] = [
     Moment::AfterFlush,
 ];
 
-/// What survives of what was in the cache.
+/// The writes, among those in the volatile cache, that are on the medium after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -91,31 +91,31 @@ pub enum Choice {
     Nothing,
     /// All.
     All,
-    /// Of each write all or nothing, drawn from the seed.
+    /// Each write survives whole or not at all, drawn from the seed.
     Writes(u64),
-    /// Of each physical sector of a write, likewise.
+    /// Likewise each physical sector of a write.
     Sectors(u64),
-    /// All writes up to one that is torn: of it the first physical sectors, the last ones, or any.
+    /// All writes up to one torn write, of which the first, the last or arbitrary physical sectors survive.
     Torn(u64),
 }
 
-/// What kind of disk loses its power.
+/// The fault of the disk that loses power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disk {
-    /// The modelled one: what it has flushed or destaged is on the medium.
+    /// No fault: what was flushed or destaged is on the medium.
     #[default]
     Honest,
-    /// It answers a flush and writes nothing for it.
+    /// Answers a flush and writes nothing for it.
     DropsFlushes,
-    /// It answers a flush before what came earlier is on the medium, and writes newer things first.
+    /// Answers a flush before earlier writes are on the medium, and writes newer ones first.
     Reorders,
-    /// It leaves one of its last writes half written within a physical sector, though it had answered a flush.
+    /// Leaves one of its last writes half written within a physical sector, although it answered a flush.
     Tears,
 }
 
 impl Disk {
-    /// Every kind, with the name that the command line takes and what it means.
+    /// Every fault, with the name on the command line and its meaning.
     pub const ALL: &[(&str, &str, Disk)] = &[
         ("honest", "What it has flushed is on the medium", Disk::Honest),
         ("drops-flushes", "Answers a flush and writes nothing for it", Disk::DropsFlushes),
@@ -124,9 +124,9 @@ impl Disk {
     ];
 }
 
-/// When timed phases were at work: from their first op until they were synced. Between them the trial is
-/// looked at, which is no part of the work.
-fn spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
+/// Returns the spans of the timed phases: from the first op until the sync. Between them the trial is inspected,
+/// which is no part of the work.
+fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     let mut spans = Vec::new();
     let mut begin: Option<Nanos> = None;
     for mark in &acks.marks {
@@ -141,14 +141,14 @@ fn spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     spans
 }
 
-/// The events at which a cut can come: those of timed phases.
+/// Returns the ranges of events at which a cut can come: those of the timed phases.
 pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
     let until = |time: Nanos| events.partition_point(|event| event.at <= time);
-    let windows = spans(acks).into_iter().map(|(begin, end)| until(begin)..until(end));
+    let windows = timed_spans(acks).into_iter().map(|(begin, end)| until(begin)..until(end));
     windows.filter(|window| window.start < window.end).collect()
 }
 
-/// A flush: the event that brought it, and that of its answer.
+/// Returns the flushes of the timed phases: the index of the request and of its answer.
 fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
     let answers = windows.iter().flat_map(|window| window.clone());
     answers
@@ -160,11 +160,10 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Draws `count` cuts from `seed`. Of ten, four come right after one of `acknowledged`, two before, two during and one
-/// after a flush, and one anywhere; where there is none of a kind they come anywhere. What survives goes round within
-/// each kind of moment. They come in the order of their moments. Where the disk received nothing at all, as of a
-/// file system that acknowledges and does nothing, events tell no moments apart, and those that would come at one are
-/// drawn from the time.
+/// Draws `count` cuts from `seed`, ordered by moment. Of ten, four come right after a time of `acknowledged`, two
+/// before, two during and one after a flush, and one at any time; a kind without candidates is drawn from any
+/// time. The surviving writes rotate within each kind of moment. If the disk received no event at all, as with a
+/// file system that acknowledges and writes nothing, the moments of the last kind are drawn from the time.
 pub fn choose(
     events: &[Event],
     acks: &Acks,
@@ -173,7 +172,7 @@ pub fn choose(
     count: u32,
 ) -> Vec<Cut> {
     let windows = windows(events, acks);
-    let (spans, flushes) = (spans(acks), flushes(events, &windows));
+    let (spans, flushes) = (timed_spans(acks), flushes(events, &windows));
     if spans.iter().all(|(begin, end)| begin == end) {
         return Vec::new();
     }
@@ -197,12 +196,12 @@ pub fn choose(
                     (events.partition_point(|event| event.at <= at), Nanos(at.0 + 1))
                 }
                 Moment::Between if places == 0 => {
-                    let at = some_time(&spans, &mut draws);
+                    let at = random_time(&spans, &mut draws);
                     (events.partition_point(|event| event.at < at), at)
                 }
                 Moment::Between => {
                     let place = draws.below(places as u64) as usize;
-                    before_next(events, anywhere(&windows, place) + 1)
+                    before_next(events, nth_event(&windows, place) + 1)
                 }
                 Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush => {
                     let (came, answered) = flushes[draws.below(flushes.len() as u64) as usize];
@@ -219,7 +218,7 @@ pub fn choose(
             };
             let turn = drawn.entry(moment).or_default();
             let draw = draws.draw();
-            let choice = choice(moment, *turn, draw);
+            let choice = choose_survivors(moment, *turn, draw);
             *turn += 1;
             Cut { number, after: after as u32, at, moment, choice, draw }
         })
@@ -228,8 +227,8 @@ pub fn choose(
     cuts
 }
 
-/// A moment of the timed phases.
-fn some_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
+/// Draws a time within the timed phases.
+fn random_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
     let all: u64 = spans.iter().map(|(begin, end)| end.since(*begin).0).sum();
     let mut place = draws.below(all);
     for (begin, end) in spans {
@@ -242,9 +241,9 @@ fn some_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
     Nanos(0)
 }
 
-/// What survives the cut that is the `turn`th of its kind of moment. Right after an acknowledgement half of them leave
-/// nothing of the cache, which shows at once where it holds what was acknowledged.
-fn choice(moment: Moment, turn: usize, seed: u64) -> Choice {
+/// Returns the surviving writes of the `turn`th cut of its kind of moment. Half of the cuts after an
+/// acknowledgement keep nothing of the cache, which shows at once whether it held what was acknowledged.
+fn choose_survivors(moment: Moment, turn: usize, seed: u64) -> Choice {
     let partial = |turn: usize| match turn % 4 {
         0 => Choice::Writes(seed),
         1 => Choice::Sectors(seed),
@@ -259,8 +258,8 @@ fn choice(moment: Moment, turn: usize, seed: u64) -> Choice {
     }
 }
 
-/// Place `place` of all windows, one behind the other.
-fn anywhere(windows: &[Range<usize>], mut place: usize) -> usize {
+/// Returns event number `place` of all windows, counted one window after the other.
+fn nth_event(windows: &[Range<usize>], mut place: usize) -> usize {
     for window in windows {
         if place < window.len() {
             return window.start + place;
@@ -270,7 +269,7 @@ fn anywhere(windows: &[Range<usize>], mut place: usize) -> usize {
     0
 }
 
-/// A number of events, and the last moment at which they and no more have happened: just before the next.
+/// Returns a number of events and the last moment at which exactly these have happened: just before the next.
 fn before_next(events: &[Event], after: usize) -> (usize, Nanos) {
     let at = match events.get(after) {
         Some(next) => next.at,
@@ -290,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// Forty rounds of a write, a flush, what lands and its answer, ten nanoseconds apart.
+    /// Forty rounds of a write, a flush, a destage and the flush's answer, ten nanoseconds apart.
     fn events() -> Vec<Event> {
         let mut held = vec![0; 1 << 20];
         let mut writer = Writer::create(&mut held, 1 << 20, Bytes(1 << 20));
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_from_before_draws_is_that_of_its_number() {
+    fn an_old_cut_without_a_draw_uses_its_number() {
         let old = r#"{"number":7,"after":3,"at":9,"moment":"between","choice":"all"}"#;
         let cut: Cut = serde_json::from_str(old).unwrap();
         assert_eq!((cut.number, cut.draw), (7, 7));
@@ -322,14 +321,14 @@ mod tests {
         assert_eq!(serde_json::from_str::<Cut>(&text).unwrap(), new);
     }
 
-    /// When an acknowledgement came back: a nanosecond after each answer.
+    /// Returns the times of acknowledgements: a nanosecond after each answer.
     fn acknowledged(events: &[Event]) -> Vec<Nanos> {
         let answers = events.iter().filter(|event| event.what == What::Answer);
         answers.map(|event| event.at + Nanos(1)).collect()
     }
 
     #[test]
-    fn cuts_come_where_they_say_and_at_every_flush_and_acknowledgement_where_there_are_enough() {
+    fn cuts_match_their_moments_and_enough_of_them_hit_every_flush_and_acknowledgement() {
         let events = events();
         let acks = acks(&[(Did::Begin, 400), (Did::Returned, 1190), (Did::Synced, 1195)]);
         let found = windows(&events, &acks);
@@ -395,7 +394,7 @@ mod tests {
         let all = acks(&[(Did::Begin, 0), (Did::Synced, 2000)]);
         let silent = acks(&[(Did::Begin, 5000), (Did::Synced, 6000), (Did::Begin, 8000)]);
         let cuts = choose(&events, &silent, &[], 1, 40);
-        assert_eq!(cuts.len(), 40, "a file system that sends the disk nothing is cut too");
+        assert_eq!(cuts.len(), 40, "a file system that sends no request is cut too");
         assert!(cuts.iter().all(|cut| cut.after as usize == events.len()));
         assert!(cuts.iter().all(|cut| (5001..=6000).contains(&cut.at.0)));
         assert!(cuts.windows(2).all(|pair| pair[0].at <= pair[1].at) && cuts[0].at != cuts[39].at);

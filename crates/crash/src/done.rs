@@ -1,49 +1,49 @@
-//! The ops of a trial, replayed from their generators in the order in which they came back.
+//! Replays the ops of a trial from their generators in the order in which they returned.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, What};
 use fsdyno_workload::{Call, Expect, Op, OpSource, Share, Workload};
 
 use crate::promise::Promise;
-use crate::tree::{Tree, When};
+use crate::tree::{Tree, Timing};
 
-/// The ops of a trial, done one after the other as they came back.
+/// A replay of the ops of a trial, one after the other as they returned.
 pub struct Done<'a> {
     work: &'a dyn Workload,
-    asked: u32,
+    threads: u32,
     promise: &'a Promise,
     acks: &'a Acks,
     tree: Tree,
-    /// The phase whose ops are being done, with its ranks.
+    /// The phase being replayed.
     phase: usize,
     ranks: Vec<Rank<'a>>,
-    /// How many marks were taken up.
+    /// Number of marks replayed.
     marks: usize,
 }
 
 struct Rank<'a> {
     source: Box<dyn OpSource + Send + 'a>,
     op: Op,
-    /// The op that comes next: none is left, or its number.
+    /// Number of the next op; `None` after the last.
     next: Option<usize>,
     last: Nanos,
 }
 
 impl<'a> Done<'a> {
-    /// Nothing was done yet.
+    /// Creates a replay at the start of the trial.
     pub fn new(
         work: &'a dyn Workload,
-        asked: u32,
+        threads: u32,
         promise: &'a Promise,
         acks: &'a Acks,
     ) -> Done<'a> {
         let (tree, ranks) = (Tree::new(promise.names), Vec::new());
-        Done { work, asked, promise, acks, tree, phase: 0, ranks, marks: 0 }
+        Done { work, threads, promise, acks, tree, phase: 0, ranks, marks: 0 }
     }
 
-    /// The tree with everything that came back before `time`, which must not go back, and with what may
-    /// have been done of the ops that had not.
-    pub fn until(&mut self, time: Nanos) -> Tree {
+    /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
+    /// `time` must not go back.
+    pub fn tree_at(&mut self, time: Nanos) -> Tree {
         loop {
             let mark = self.acks.marks.get(self.marks).filter(|mark| mark.at < time);
             let next = self.ranks.iter().enumerate().filter_map(|(at, rank)| {
@@ -70,7 +70,7 @@ impl<'a> Done<'a> {
         let mut tree = self.tree.clone();
         for rank in &self.ranks {
             if rank.next.is_some() {
-                let when = When { start: rank.last, at: time, maybe: true };
+                let when = Timing { start: rank.last, at: time, in_flight: true };
                 tree.apply(&rank.op, self.promise, when);
             }
         }
@@ -78,7 +78,7 @@ impl<'a> Done<'a> {
     }
 
     fn begin(&mut self, phase: usize, at: Nanos) {
-        let ranks = self.work.phases().get(phase).map_or(0, |spec| spec.threads.of(self.asked));
+        let ranks = self.work.phases().get(phase).map_or(0, |spec| spec.threads.of(self.threads));
         self.phase = phase;
         self.ranks = (0..ranks)
             .map(|rank| {
@@ -97,19 +97,19 @@ impl<'a> Done<'a> {
 
     fn op(&mut self, rank: usize, at: Nanos) {
         let Some(rank) = self.ranks.get_mut(rank) else { return };
-        let when = When { start: rank.last, at, maybe: false };
+        let when = Timing { start: rank.last, at, in_flight: false };
         self.tree.apply(&rank.op, self.promise, when);
         rank.last = at;
         rank.peek(rank.next.map_or(0, |next| next + 1));
     }
 }
 
-/// When an acknowledgement of durability came back: of each fsync(2) and sync(2), and of the syncfs(2) after a phase
-/// where that makes all of it durable. They rise.
-pub fn acknowledged(work: &dyn Workload, asked: u32, promise: &Promise, acks: &Acks) -> Vec<Nanos> {
+/// Returns the sorted times at which durability was acknowledged: by each fsync(2) and sync(2), and by the
+/// syncfs(2) after a phase if that makes all of it durable.
+pub fn acknowledged(work: &dyn Workload, threads: u32, promise: &Promise, acks: &Acks) -> Vec<Nanos> {
     let mut times = Vec::new();
     for (index, (phase, returned)) in work.phases().iter().zip(&acks.returned).enumerate() {
-        let ranks = phase.threads.of(asked);
+        let ranks = phase.threads.of(threads);
         for (rank, returned) in (0..ranks).zip(returned) {
             let (mut source, mut op) = (work.ops(index, Share { rank, ranks }), Op::default());
             for at in returned {

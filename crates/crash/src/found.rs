@@ -1,47 +1,47 @@
-//! What was found after a cut: how the file system came back, and its tree.
+//! The result of a recovery: how the file system was mounted, and its tree.
 //!
-//! The guest that brings images back writes this, one record after the other, into memory that the
-//! venue reads while it goes on: three words (lengths of what follows, and a mark), the words on
-//! recovery as JSON, then the tree. An entry of the tree is kind (8 bits), error number (8), length
-//! of its path (16), number of hashes (32), size (64), inode (64), path, hashes (32 each).
+//! The recovering guest writes one record per image into memory that the venue reads meanwhile: three words (a
+//! mark, and the lengths of what follows), the [`Recovery`] as JSON, then the tree. An entry of the tree is kind
+//! (8 bits), error number (8), length of its path (16), number of hashes (32), size (64), inode (64), path,
+//! hashes (32 each).
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::mix;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that one hash stands for.
+/// Bytes per hash.
 pub const SECTOR: usize = 512;
 
 const MARK: u64 = u64::from_le_bytes(*b"fsdynocu");
 
-/// How a file system came back.
+/// How a file system was recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Which cut of its guest, from 0; in results the cut's number.
+    /// Number of the cut within its guest, from 0; in results the cut's number.
     pub index: u32,
-    /// Why it could not be mounted as it was; none if it could.
+    /// Why the first mount was refused, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// Virtual time of the mount, recovery in it, on the modelled disk.
+    /// Virtual time of the mount on the modelled disk, recovery included.
     pub mount_ns: Nanos,
-    /// What the check found wrong, where it was not clean.
+    /// Errors reported by the check, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclean: Option<String>,
-    /// How the repair went, where there was one.
+    /// Outcome of the repair, if one was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<String>,
-    /// How the last resort went, where the repair did not bring it back and there is one.
+    /// Outcome of the last resort, if the repair failed and there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_resort: Option<String>,
-    /// Why it could not be mounted, or looked at, after all: then there is no tree.
+    /// Why it could not be mounted or read even then; there is no tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
-    /// What the kernel had to say that it says of damage only.
+    /// Kernel messages that report damage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel: Vec<String>,
 }
 
-/// What something is.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -49,37 +49,37 @@ pub enum Kind {
     File = 0,
     /// A directory.
     Directory = 1,
-    /// A symbolic link, or what is none of these.
+    /// A symbolic link, or any other type.
     Other = 2,
 }
 
-/// One name of the tree.
+/// One entry of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Type.
     pub kind: Kind,
-    /// The error number with which it could not be read; 0 if it could.
+    /// Error number of reading it; 0 on success.
     pub error: u8,
-    /// Its path below the trial's root.
+    /// Path below the trial's root.
     pub path: Vec<u8>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its inode.
+    /// Inode number.
     pub inode: u64,
-    /// Of a file the [`hash`] of each 512 bytes, of the rest at its end too.
+    /// The [`hash`] of each 512 bytes of a file, and of the rest at its end.
     pub hashes: Vec<u32>,
 }
 
-/// A tree with how it came back.
+/// A recovered tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// How it came back.
+    /// How it was recovered.
     pub recovery: Recovery,
-    /// Its names, in whatever order.
+    /// Its entries, in any order.
     pub entries: Vec<Entry>,
 }
 
-/// Stands for up to 512 bytes: 0 for zeros, and never 0 else.
+/// Returns the hash of up to 512 bytes: 0 if and only if all are zero.
 pub fn hash(bytes: &[u8]) -> u32 {
     let mut sum = bytes.len() as u64;
     let mut any = 0;
@@ -96,7 +96,7 @@ pub fn hash(bytes: &[u8]) -> u32 {
     if any == 0 { 0 } else { (mix(sum) as u32).max(1) }
 }
 
-/// Adds an entry to the bytes of a tree.
+/// Appends an entry to an encoded tree.
 pub fn put(tree: &mut Vec<u8>, entry: &Entry) {
     tree.extend([entry.kind as u8, entry.error]);
     tree.extend((entry.path.len() as u16).to_le_bytes());
@@ -107,7 +107,7 @@ pub fn put(tree: &mut Vec<u8>, entry: &Entry) {
     entry.hashes.iter().for_each(|hash| tree.extend(hash.to_le_bytes()));
 }
 
-/// A record as it is written.
+/// Encodes a record.
 pub fn record(recovery: &Recovery, tree: &[u8]) -> Vec<u8> {
     let words = serde_json::to_vec(recovery).unwrap_or_default();
     let mut record = Vec::with_capacity(24 + words.len() + tree.len());
@@ -120,7 +120,7 @@ pub fn record(recovery: &Recovery, tree: &[u8]) -> Vec<u8> {
     record
 }
 
-/// The length of a record that begins with these 24 bytes; none where none does.
+/// Returns the length of a record that begins with these 24 bytes; `None` if they begin no record.
 pub fn length(head: &[u8]) -> Option<usize> {
     let [mark, words, tree] = lengths(head)?;
     let sum = words.checked_add(tree)?.checked_add(24)?;
@@ -135,7 +135,7 @@ fn lengths(head: &[u8]) -> Option<[u64; 3]> {
     Some(words)
 }
 
-/// Reads a record; none where it is damaged.
+/// Decodes a record; `None` if it is damaged.
 pub fn read(record: &[u8]) -> Option<Found> {
     let [_, words, tree] = lengths(record)?;
     let words_end = 24 + usize::try_from(words).ok()?;
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_a_part_of_it_is_none() {
+    fn a_record_survives_encoding_and_a_truncated_one_is_refused() {
         let entry = Entry {
             kind: Kind::File,
             error: 5,

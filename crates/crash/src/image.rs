@@ -1,9 +1,9 @@
-//! The disk that a power cut leaves.
+//! Builds the disk image that a power cut leaves.
 //!
-//! The builder follows the log of bytes from moment to moment. It holds what is on the medium for
-//! certain, and a list of the writes whose sectors are (or were, on a disk that lies) in the
-//! volatile cache. For a cut it lays what survives of those over a copy of the medium. Only what has
-//! changed since the last cut is copied, so a thousand cuts cost little more than what was written.
+//! The builder replays the data log from cut to cut. It holds the persisted contents of the medium, and a list
+//! of the writes whose sectors are (or were, on a faulty disk) in the volatile cache. For a cut it writes the
+//! surviving ones over a copy of the medium. Only blocks changed since the last cut are copied, so a thousand
+//! cuts cost little more than the writes themselves.
 
 use std::collections::BTreeSet;
 
@@ -18,25 +18,25 @@ use crate::tear::Tear;
 const BLOCK: u64 = 4096;
 const PER_BLOCK: u64 = BLOCK / SECTOR;
 
-/// Sectors that a disk which lies about flushes holds back at most: 8 MiB, a small cache.
+/// Most sectors that a faulty disk holds back: 8 MiB, a small cache.
 const HELD_BACK: u64 = (8 << 20) / SECTOR;
 
-/// A store that has no room.
+/// The error of a store that is full.
 pub type Full = StoreError<std::convert::Infallible>;
 
-/// Sectors, first and one past the last.
-type Part = (u64, u64);
+/// A range of sectors: first, and one past the last.
+type SectorRange = (u64, u64);
 
-/// A write of which sectors are not on the medium for certain.
+/// A write with sectors that are not yet persisted.
 #[derive(Clone, Debug)]
-struct Cached {
+struct CachedWrite {
     event: usize,
-    parts: Vec<Part>,
+    parts: Vec<SectorRange>,
 }
 
-impl Cached {
-    /// Takes what overlaps a range out, and gives it.
-    fn take(&mut self, first: u64, end: u64) -> Vec<Part> {
+impl CachedWrite {
+    /// Removes and returns the parts that overlap a range.
+    fn take(&mut self, first: u64, end: u64) -> Vec<SectorRange> {
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for (from, to) in self.parts.drain(..) {
             let (start, stop) = (from.max(first), to.min(end));
@@ -56,47 +56,47 @@ impl Cached {
     }
 }
 
-/// Builds the disks of one trial's cuts, whose moments must not go back.
+/// A builder of the images of one trial's cuts, whose moments must not go back.
 pub struct Builder<M, N> {
     log: DataLog<M>,
     medium: Store<N>,
     disk: Disk,
-    /// Sectors that the disk writes whole or not at all.
+    /// Atomic write unit in sectors.
     unit: u64,
-    /// How many events it has followed.
+    /// Number of events replayed.
     at: usize,
-    cached: Vec<Cached>,
-    /// Sectors in `cached`.
+    cached: Vec<CachedWrite>,
+    /// Number of sectors in `cached`.
     held: u64,
-    /// Blocks of the medium that changed since the last image.
+    /// Blocks of the medium changed since the last image.
     changed: BTreeSet<u64>,
 }
 
 impl<M: Memory, N: Memory> Builder<M, N> {
-    /// Begins before the first event; `medium` is an empty store of the disk's size.
+    /// Creates a builder before the first event; `medium` is an empty store of the disk's size.
     pub fn new(log: DataLog<M>, medium: Store<N>, disk: Disk, tear: Tear) -> Builder<M, N> {
         let (cached, changed) = Default::default();
         Builder { log, medium, disk, unit: tear.sectors(), at: 0, cached, held: 0, changed }
     }
 
-    /// The log that it follows.
+    /// Returns the data log.
     pub fn log(&self) -> &DataLog<M> {
         &self.log
     }
 
-    /// Makes `work` the disk that a cut leaves: everything that was not so before, or that lies in
-    /// `touched` (bytes of the disk, first and length: what was written since the last image), is
-    /// laid out anew. An empty store is the image before the first.
+    /// Makes `work` the image that a cut leaves. Rewrites the blocks that changed since the last image and
+    /// those in `touched`: byte ranges (first, length) that were written to `work` since. `work` is an empty
+    /// store before the first image.
     ///
     /// # Errors
-    /// A store that is too small.
+    /// The store is too small.
     pub fn image<W: Memory>(
         &mut self,
         cut: &Cut,
         touched: &[(u64, u64)],
         work: &mut Store<W>,
     ) -> Result<(), Full> {
-        self.follow(cut.after as usize)?;
+        self.replay_until(cut.after as usize)?;
         for (first, length) in touched {
             self.changed.extend(first / BLOCK..(first + length).div_ceil(BLOCK));
         }
@@ -105,28 +105,28 @@ impl<M: Memory, N: Memory> Builder<M, N> {
             read(&mut self.medium, block * BLOCK, &mut bytes);
             work.write_bytes(To::Medium, block * BLOCK, &bytes)?;
         }
-        self.survivors(cut, work)
+        self.write_survivors(cut, work)
     }
 
-    /// Follows the log until so many events have happened.
-    fn follow(&mut self, until: usize) -> Result<(), Full> {
+    /// Replays the log up to a number of events.
+    fn replay_until(&mut self, until: usize) -> Result<(), Full> {
         while self.at < until.min(self.log.events().len()) {
             let event = self.log.events()[self.at];
             match event.what {
                 What::Write if event.untimed => {
-                    self.forget(event.sector, event.end());
+                    self.discard(event.sector, event.end());
                     self.write(self.at, &[(event.sector, event.end())])?;
                 }
                 What::Write => {
                     let parts = vec![(event.sector, event.end())];
                     self.held += event.end() - event.sector;
-                    self.cached.push(Cached { event: self.at, parts });
+                    self.cached.push(CachedWrite { event: self.at, parts });
                     if self.disk != Disk::Honest {
-                        self.make_room()?;
+                        self.evict_excess()?;
                     }
                 }
-                What::Land if self.disk == Disk::Honest => self.land(event.sector, event.end())?,
-                What::LandAll => self.land(0, u64::MAX)?,
+                What::Land if self.disk == Disk::Honest => self.persist(event.sector, event.end())?,
+                What::LandAll => self.persist(0, u64::MAX)?,
                 What::Trim => self.trim(&event),
                 What::Land | What::Flush | What::Answer => {}
             }
@@ -135,8 +135,8 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         Ok(())
     }
 
-    /// A disk that lies holds back what its cache has room for, and no more.
-    fn make_room(&mut self) -> Result<(), Full> {
+    /// Persists the oldest writes while a faulty disk holds back more than fits its cache.
+    fn evict_excess(&mut self) -> Result<(), Full> {
         while self.held > HELD_BACK && self.cached.len() > 1 {
             let oldest = self.cached.remove(0);
             self.held -= oldest.sectors();
@@ -145,70 +145,70 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         Ok(())
     }
 
-    /// Cached sectors reach the medium, the newest bytes of each. Where the model has put down a part of a physical
-    /// sector, all of it that is cached is there.
-    fn land(&mut self, first: u64, end: u64) -> Result<(), Full> {
+    /// Persists the newest cached bytes of a range. If the model has persisted a part of a physical sector, all
+    /// of it that is cached is persisted.
+    fn persist(&mut self, first: u64, end: u64) -> Result<(), Full> {
         let first = first / self.unit * self.unit;
         let end = end.checked_next_multiple_of(self.unit).unwrap_or(end);
-        let mut landed = Vec::new();
+        let mut persisted = Vec::new();
         for cached in &mut self.cached {
             let parts = cached.take(first, end);
             if !parts.is_empty() {
-                landed.push((cached.event, parts));
+                persisted.push((cached.event, parts));
             }
         }
         self.drop_empty();
-        landed.into_iter().try_for_each(|(event, parts)| self.write(event, &parts))
+        persisted.into_iter().try_for_each(|(event, parts)| self.write(event, &parts))
     }
 
     fn trim(&mut self, event: &Event) {
         let (first, end) = (event.sector.next_multiple_of(PER_BLOCK), event.end() / PER_BLOCK);
         let end = end * PER_BLOCK;
         if first < end {
-            self.forget(first, end);
+            self.discard(first, end);
             self.medium.trim(first * SECTOR, (end - first) * SECTOR);
             self.changed.extend(first / PER_BLOCK..end / PER_BLOCK);
         }
     }
 
-    /// What is cached of a range is of no interest any more.
-    fn forget(&mut self, first: u64, end: u64) {
+    /// Discards the cached parts of a range.
+    fn discard(&mut self, first: u64, end: u64) {
         self.cached.iter_mut().for_each(|cached| drop(cached.take(first, end)));
         self.drop_empty();
     }
 
     fn drop_empty(&mut self) {
         self.cached.retain(|cached| !cached.parts.is_empty());
-        self.held = self.cached.iter().map(Cached::sectors).sum();
+        self.held = self.cached.iter().map(CachedWrite::sectors).sum();
     }
 
-    /// Parts of a write reach the medium.
-    fn write(&mut self, event: usize, parts: &[Part]) -> Result<(), Full> {
+    /// Writes parts of a write to the medium.
+    fn write(&mut self, event: usize, parts: &[SectorRange]) -> Result<(), Full> {
         for (from, to) in parts {
             self.changed.extend(from / PER_BLOCK..to.div_ceil(PER_BLOCK));
         }
-        lay(&mut self.log, event, parts, &mut self.medium)
+        copy_parts(&mut self.log, event, parts, &mut self.medium)
     }
 
-    /// Lays what survives of the cache over the medium.
-    fn survivors<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
-        for (event, parts) in self.choose(cut) {
+    /// Writes the surviving parts of the cache to the image.
+    fn write_survivors<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
+        for (event, parts) in self.surviving(cut) {
             for (from, to) in &parts {
                 self.changed.extend(from / PER_BLOCK..to.div_ceil(PER_BLOCK));
             }
-            lay(&mut self.log, event, &parts, work)?;
+            copy_parts(&mut self.log, event, &parts, work)?;
         }
         match self.disk {
-            Disk::Tears => self.tear(cut, work),
+            Disk::Tears => self.tear_sector(cut, work),
             _ => Ok(()),
         }
     }
 
-    /// Which sectors of which writes survive, in the order in which they were written.
-    fn choose(&self, cut: &Cut) -> Vec<(usize, Vec<Part>)> {
+    /// Returns the surviving sectors of each cached write, in the order of the writes.
+    fn surviving(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let all = || self.cached.iter().map(|cached| (cached.event, cached.parts.clone()));
         match self.disk {
-            // What is torn of it comes after.
+            // `tear_sector` damages one of them afterwards.
             Disk::Tears => return all().collect(),
             Disk::Reorders => return self.reordered(cut),
             Disk::Honest | Disk::DropsFlushes => {}
@@ -226,21 +226,21 @@ impl<M: Memory, N: Memory> Builder<M, N> {
                 let mut draws = draws(seed);
                 let of_four = 1 + draws.below(3);
                 let mut keep = || draws.below(4) < of_four;
-                all().map(|(event, parts)| (event, some(&parts, self.unit, &mut keep))).collect()
+                all().map(|(event, parts)| (event, filter_sectors(&parts, self.unit, &mut keep))).collect()
             }
             Choice::Torn(seed) => {
                 let mut draws = draws(seed);
                 let torn = draws.below(self.cached.len().max(1) as u64) as usize;
                 let until = all().take(torn);
                 let last =
-                    self.cached.get(torn).map(|it| (it.event, tear(it, self.unit, &mut draws)));
+                    self.cached.get(torn).map(|it| (it.event, tear_write(it, self.unit, &mut draws)));
                 until.chain(last).collect()
             }
         }
     }
 
-    /// What came after the last flush that was answered is there; of what came before, some.
-    fn reordered(&self, cut: &Cut) -> Vec<(usize, Vec<Part>)> {
+    /// Returns all writes since the last flush that was answered, and a random half of the older ones.
+    fn reordered(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let events = self.log.events();
         let answered = events[..self.at].iter().rev().find_map(|event| match event.what {
             What::Answer => event.of.filter(|of| events[*of as usize].what == What::Flush),
@@ -253,9 +253,8 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         cached.map(|cached| (cached.event, cached.parts.clone())).collect()
     }
 
-    /// Of one of the last writes the second half of what it has of a physical sector is as it was on the medium
-    /// before.
-    fn tear<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
+    /// Restores the old second half of one physical sector in one of the last writes.
+    fn tear_sector<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
         const LAST: usize = 16;
         let mut draws = stream(cut.draw, "torn within a sector");
         let last = &self.cached[self.cached.len().saturating_sub(LAST)..];
@@ -269,7 +268,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         let half = (to - from) * SECTOR / 2;
         let mut old = vec![0; half as usize];
         read(&mut self.medium, from * SECTOR + half, &mut old);
-        // Whole sectors are written, so the first half is what it is.
+        // Only whole sectors are written, so the first half is already right.
         let mut whole = vec![0; 2 * half as usize];
         read(work, from * SECTOR, &mut whole);
         whole[half as usize..].copy_from_slice(&old);
@@ -277,9 +276,8 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     }
 }
 
-/// Parts of a write, parted at the bounds of physical sectors: what is left on one side of such a bound is written
-/// whole or not at all.
-fn pieces(parts: &[Part], unit: u64) -> Vec<Part> {
+/// Splits parts of a write at the bounds of physical sectors.
+fn pieces(parts: &[SectorRange], unit: u64) -> Vec<SectorRange> {
     let mut pieces = Vec::new();
     for (from, to) in parts {
         let mut at = *from;
@@ -292,16 +290,16 @@ fn pieces(parts: &[Part], unit: u64) -> Vec<Part> {
     pieces
 }
 
-/// Whether two pieces lie in one physical sector: two parts of a write may.
-fn together(unit: u64) -> impl Fn(&Part, &Part) -> bool {
+/// Returns whether two pieces lie in one physical sector.
+fn same_unit(unit: u64) -> impl Fn(&SectorRange, &SectorRange) -> bool {
     move |one, other| one.0 / unit == other.0 / unit
 }
 
-/// Of some parts those physical sectors for which `keep` says so.
-fn some(parts: &[Part], unit: u64, mut keep: impl FnMut() -> bool) -> Vec<Part> {
-    let mut kept: Vec<Part> = Vec::new();
+/// Returns the parts in those physical sectors that `keep` accepts.
+fn filter_sectors(parts: &[SectorRange], unit: u64, mut keep: impl FnMut() -> bool) -> Vec<SectorRange> {
+    let mut kept: Vec<SectorRange> = Vec::new();
     let pieces = pieces(parts, unit);
-    for (from, to) in pieces.chunk_by(together(unit)).filter(|_| keep()).flatten() {
+    for (from, to) in pieces.chunk_by(same_unit(unit)).filter(|_| keep()).flatten() {
         match kept.last_mut() {
             Some((_, end)) if end == from => *end = *to,
             _ => kept.push((*from, *to)),
@@ -310,13 +308,13 @@ fn some(parts: &[Part], unit: u64, mut keep: impl FnMut() -> bool) -> Vec<Part> 
     kept
 }
 
-/// The first physical sectors of a write, its last ones, or any.
-fn tear(cached: &Cached, unit: u64, draws: &mut SplitMix64) -> Vec<Part> {
-    let all = pieces(&cached.parts, unit).chunk_by(together(unit)).count() as u64;
+/// Returns the first, the last or arbitrary physical sectors of a write.
+fn tear_write(cached: &CachedWrite, unit: u64, draws: &mut SplitMix64) -> Vec<SectorRange> {
+    let all = pieces(&cached.parts, unit).chunk_by(same_unit(unit)).count() as u64;
     let place = draws.below(all + 1);
     let mut at = 0;
     let which = draws.below(3);
-    some(&cached.parts, unit, || {
+    filter_sectors(&cached.parts, unit, || {
         at += 1;
         match which {
             0 => at <= place,
@@ -326,11 +324,11 @@ fn tear(cached: &Cached, unit: u64, draws: &mut SplitMix64) -> Vec<Part> {
     })
 }
 
-/// Writes parts of a write into a store.
-fn lay<M: Memory, N: Memory>(
+/// Copies parts of a write from the log to a store.
+fn copy_parts<M: Memory, N: Memory>(
     log: &mut DataLog<M>,
     event: usize,
-    parts: &[Part],
+    parts: &[SectorRange],
     store: &mut Store<N>,
 ) -> Result<(), Full> {
     let mut done = Ok(());

@@ -1,4 +1,4 @@
-//! What was found after a cut against what has to be there.
+//! The oracle: judges a recovered file system by its durability guarantee.
 
 use std::collections::BTreeMap;
 
@@ -10,77 +10,77 @@ use crate::content::{Content, File};
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::tree::{Binding, End, Id, Path, Tree};
 
-/// How many sentences are kept of each cut.
+/// Most example sentences kept per cut.
 const EXAMPLES: usize = 8;
 
-/// What a cut cost.
+/// The losses found after one cut.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// Files whose acknowledged bytes are gone or others: what must never be.
+    /// Violations: files with acknowledged bytes lost or changed.
     pub acknowledged_lost: u64,
-    /// Names whose acknowledged state is not there, or that nobody ever made: likewise.
+    /// Violations: names whose acknowledged state is lost, or that were never made.
     pub acknowledged_names: u64,
-    /// Files that nothing acknowledged and that are not there, or shorter.
+    /// Unacknowledged files that are absent or too short.
     pub files_lost: u64,
-    /// Files that are there without any of their bytes.
+    /// Files without any of their bytes.
     pub files_empty: u64,
-    /// Files that hold zeros, or bytes that were never written there.
+    /// Files with zeros, or with bytes that were never written there.
     pub files_stale: u64,
-    /// Files that were synced and are found by none of the names they ever had.
+    /// Synced files that none of their names leads to.
     pub names_lost: u64,
-    /// Files found under the name that they were renamed from and under the new one.
+    /// Files under both names of a rename.
     pub names_doubled: u64,
-    /// Names that were removed and are back; of removals, nothing acknowledged any.
+    /// Removed names that are back. Only unacknowledged removals.
     pub names_back: u64,
-    /// How far back what was lost reaches: from the first op that did not last to the cut.
+    /// Time from the first lost op to the cut.
     pub lost_ns: Nanos,
-    /// What was found, in sentences; the first few.
+    /// The first few findings, as sentences.
     pub examples: Vec<String>,
 }
 
 impl Findings {
-    /// What must never be.
+    /// Returns the number of violations.
     pub fn violations(&self) -> u64 {
         self.acknowledged_lost + self.acknowledged_names
     }
 
-    fn say(&mut self, path: &[u8], what: &str) {
+    fn add_example(&mut self, path: &[u8], what: &str) {
         if self.examples.len() < EXAMPLES {
             self.examples.push(format!("{}: {what}", String::from_utf8_lossy(path)));
         }
     }
 
-    fn since(&mut self, cut: Nanos, at: Option<Nanos>) {
+    fn extend_loss(&mut self, cut: Nanos, at: Option<Nanos>) {
         let lost = at.map_or(Nanos(0), |at| cut.since(at));
         self.lost_ns = self.lost_ns.max(lost);
     }
 }
 
-/// How what was found fits what a name may stand for.
+/// How well an entry matches a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// It is as it was last.
+    /// Its last state.
     Exact,
-    /// All that was acknowledged is there; of the rest something is missing.
+    /// All acknowledged bytes are present, some later ones are missing.
     Short,
-    /// Likewise, and it is empty.
+    /// Likewise, and the file is empty.
     Empty,
-    /// Likewise, and there are bytes that nobody wrote there.
+    /// Likewise, and it has bytes that were never written there.
     Stale,
-    /// Something acknowledged is not there.
+    /// Acknowledged bytes are missing.
     Broken,
 }
 
-/// Compares what was found after a cut at `cut` with the tree as it was done until then.
+/// Compares the entries found after a cut at `cut` with the tree of the ops done until then.
 pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Findings {
     let mut findings = Findings::default();
     if let Some(why) = &found.recovery.lost {
-        findings.say(b"/", &format!("the file system could not be mounted: {why}"));
+        findings.add_example(b"/", &format!("the file system could not be mounted: {why}"));
     }
     let entries: BTreeMap<&[u8], &Entry> =
         found.entries.iter().map(|entry| (entry.path.as_slice(), entry)).collect();
-    let there = tree.nodes.iter().map(|node| vec![false; node.held.len()]).collect();
-    let mut oracle = Oracle { tree, entries, contents, cut, there, findings };
+    let seen = tree.nodes.iter().map(|node| vec![false; node.held.len()]).collect();
+    let mut oracle = Oracle { tree, entries, contents, cut, seen, findings };
     for (path, history) in &tree.names {
         oracle.name(path, history);
     }
@@ -88,7 +88,7 @@ pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Fin
         if !tree.names.contains_key(&entry.path) {
             oracle.findings.acknowledged_names += 1;
             let what = "is there, though it was removed for good or never made";
-            oracle.findings.say(&entry.path, what);
+            oracle.findings.add_example(&entry.path, what);
         }
     }
     for id in 0..tree.nodes.len() {
@@ -99,21 +99,21 @@ pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Fin
     oracle.findings
 }
 
-/// A recovered file system and the tree that it is compared with.
+/// A recovered file system and the expected tree.
 struct Oracle<'a> {
     tree: &'a Tree,
     entries: BTreeMap<&'a [u8], &'a Entry>,
     contents: &'a Contents,
     cut: Nanos,
-    /// Of each node by which of its names it was found.
-    there: Vec<Vec<bool>>,
+    /// For each name of each node, whether the node was found by it.
+    seen: Vec<Vec<bool>>,
     findings: Findings,
 }
 
 impl Oracle<'_> {
-    /// One name: what it stands for is a part of its history.
+    /// Judges an entry by the history of its name.
     fn name(&mut self, path: &Path, history: &[Binding]) {
-        let now = history.iter().rfind(|binding| !binding.maybe);
+        let now = history.iter().rfind(|binding| !binding.in_flight);
         let Some(entry) = self.entries.get(path.as_slice()).copied() else {
             self.absent(history);
             return;
@@ -124,22 +124,22 @@ impl Oracle<'_> {
             else {
                 continue;
             };
-            self.there[id][binding.held] |= fit < Fit::Broken;
+            self.seen[id][binding.held] |= fit < Fit::Broken;
             if best.is_none_or(|(known, _)| fit < known) {
                 best = Some((fit, id));
             }
         }
         let Some((fit, id)) = best else {
             self.findings.acknowledged_names += 1;
-            self.findings.say(path, "is there, though nothing of its kind may be");
+            self.findings.add_example(path, "is there, though nothing of its kind may be");
             return;
         };
         for binding in history.iter().filter(|binding| binding.node == Some(id)) {
-            self.there[id][binding.held] = true;
+            self.seen[id][binding.held] = true;
         }
         if let Some(now) = now.filter(|now| now.node.is_none()) {
             self.findings.names_back += 1;
-            self.findings.since(self.cut, Some(now.at));
+            self.findings.extend_loss(self.cut, Some(now.at));
         }
         let since = self.tree.nodes[id].file.as_ref().and_then(|file| file.since);
         match fit {
@@ -151,38 +151,38 @@ impl Oracle<'_> {
                 self.findings.acknowledged_lost += 1;
                 let what =
                     format!("{} bytes, of which acknowledged ones are gone or others", entry.size);
-                self.findings.say(path, &what);
+                self.findings.add_example(path, &what);
                 return;
             }
         }
-        self.findings.since(self.cut, since);
+        self.findings.extend_loss(self.cut, since);
     }
 
-    /// What a name that was not found cost.
+    /// Counts the loss of a name that was not found.
     fn absent(&mut self, history: &[Binding]) {
-        let Some(now) = history.iter().rfind(|binding| !binding.maybe) else { return };
+        let Some(now) = history.iter().rfind(|binding| !binding.in_flight) else { return };
         let Some(lost) = now.node.and_then(|id| self.tree.nodes.get(id)) else { return };
         if history.iter().any(|binding| binding.node.is_none()) {
-            // What it had since it was made, or since it got this name, did not last.
-            self.findings.since(self.cut, Some(now.at));
+            // Its state since it was made, or since it got this name, did not last.
+            self.findings.extend_loss(self.cut, Some(now.at));
             self.findings.files_lost += u64::from(lost.file.is_some() && !lost.promised());
         }
     }
 
-    /// How what was found fits a node; none where it is of another kind.
+    /// Returns how well an entry matches a node; `None` if it is of another type.
     fn fit(&self, id: Id, entry: &Entry) -> Option<Fit> {
         let node = self.tree.nodes.get(id)?;
         match (&node.file, entry.kind) {
             (Some(file), Kind::File) => Some(fits(file, entry, self.contents)),
             (None, Kind::Directory) => node.directory.then_some(Fit::Exact),
             (None, Kind::Other) => (!node.directory).then_some(Fit::Exact),
-            // What cannot be looked at shows no kind.
+            // An entry that cannot be read shows no type.
             (Some(file), Kind::Other) if entry.error != 0 => Some(fits(file, entry, self.contents)),
             _ => None,
         }
     }
 
-    /// Whether a directory on the way to a name is absent, and may be.
+    /// Returns whether a parent directory of a name is absent, and may be.
     fn unreachable(&self, path: &[u8]) -> bool {
         let parents = (0..path.len()).filter(|at| path[*at] == b'/').map(|at| &path[..at]);
         parents
@@ -190,13 +190,13 @@ impl Oracle<'_> {
             .any(|parent| !self.entries.contains_key(parent) && self.tree.may_lack(parent))
     }
 
-    /// The durable names of a node: each has to be there, or what took its place. Whether they are.
+    /// Judges the durable names of a node: each, or a successor of it, must be found. Returns whether all are.
     fn names(&mut self, id: Id) -> bool {
         let node = &self.tree.nodes[id];
         let mut all = true;
         for at in (0..node.held.len()).filter(|at| node.held[*at].durable) {
             let Some(successors) = self.successors(id, at) else { continue };
-            // A later name that is durable too stands for all before it.
+            // A later durable name stands for all before it.
             let is_durable = |(id, at): &(Id, usize)| self.tree.nodes[*id].held[*at].durable;
             if successors[1..].iter().any(is_durable)
                 || successors.iter().any(|(id, at)| self.finds(*id, *at))
@@ -211,13 +211,13 @@ impl Oracle<'_> {
                 let last = String::from_utf8_lossy(last);
                 what += &format!(", nor is {last}, to which it was renamed");
             }
-            self.findings.say(&node.held[at].path, &(what + &self.elsewhere(id)));
+            self.findings.add_example(&node.held[at].path, &(what + &self.elsewhere(id)));
         }
         all
     }
 
-    /// A durable name of a node, and all that may stand in its place after a power cut: the node by the names that
-    /// renames gave it, or the nodes that replaced it. None where the last of them may be gone, and is.
+    /// Returns a durable name of a node and all that may replace it after a power cut: later names of the node,
+    /// or the nodes that replaced it. `None` if the last of them may be gone, and is.
     fn successors(&self, id: Id, at: usize) -> Option<Vec<(Id, usize)>> {
         let mut all = vec![(id, at)];
         let mut acknowledged = true;
@@ -237,18 +237,18 @@ impl Oracle<'_> {
         }
     }
 
-    /// Whether a name that was taken away from a node is no more what it was before that.
+    /// Returns whether a removed name no longer refers to its old node.
     fn is_gone(&self, id: Id, at: usize) -> bool {
         let path = &self.tree.nodes[id].held[at].path;
         let Some(history) = self.tree.names.get(path) else { return true };
         let ended = history.iter().position(|it| (it.node, it.held) == (Some(id), at));
         let later = &history[ended.map_or(0, |ended| ended + 1)..];
-        let is_there = |it: &Binding| it.node.is_some_and(|id| self.there[id][it.held]);
+        let is_there = |it: &Binding| it.node.is_some_and(|id| self.seen[id][it.held]);
         !self.entries.contains_key(path.as_slice()) || later.iter().any(is_there)
     }
 
-    /// A file that was acknowledged and never without a name has to be found by one that is not older than its last
-    /// durable one. `named` says that all of its durable names are there, or what took their place.
+    /// Requires that an acknowledged file which always had a name is found by one not older than its last durable
+    /// one. `named` says whether all of its durable names, or their successors, were found.
     fn bytes(&mut self, id: Id, named: bool) {
         let node = &self.tree.nodes[id];
         let synced = node.file.as_ref().is_some_and(|file| file.synced.is_some());
@@ -259,11 +259,11 @@ impl Oracle<'_> {
             return;
         }
         let path = &last.path;
-        if self.there[id].contains(&true) {
+        if self.seen[id].contains(&true) {
             if named {
                 self.findings.acknowledged_names += 1;
                 let what = "is not there, nor is any name since the last durable one";
-                self.findings.say(path, &(what.to_string() + &self.elsewhere(id)));
+                self.findings.add_example(path, &(what.to_string() + &self.elsewhere(id)));
             }
             return;
         }
@@ -271,27 +271,27 @@ impl Oracle<'_> {
         if node.promised() {
             self.findings.acknowledged_lost += 1;
             let what = "was acknowledged with its bytes, and none of its names leads to them";
-            self.findings.say(path, what);
+            self.findings.add_example(path, what);
         } else {
-            self.findings.say(path, "was synced, and none of its names is there (none had to be)");
+            self.findings.add_example(path, "was synced, and none of its names is there (none had to be)");
         }
     }
 
-    /// Whether a node was found by this name, or cannot be because a directory on the way is absent, and may be.
+    /// Returns whether a node was found by this name, or is unreachable because a parent directory may be absent.
     fn finds(&self, id: Id, at: usize) -> bool {
-        self.there[id][at] || self.unreachable(&self.tree.nodes[id].held[at].path)
+        self.seen[id][at] || self.unreachable(&self.tree.nodes[id].held[at].path)
     }
 
-    /// By which name a node was found, in words.
+    /// Returns the older name by which a node was found, as a phrase.
     fn elsewhere(&self, id: Id) -> String {
-        let found = self.there[id].iter().position(|there| *there);
+        let found = self.seen[id].iter().position(|seen| *seen);
         found.map_or(String::new(), |at| {
             let path = String::from_utf8_lossy(&self.tree.nodes[id].held[at].path);
             format!("; it is there as {path}, an older name")
         })
     }
 
-    /// Files under both names of a rename.
+    /// Counts files under both names of a rename.
     fn doubled(&mut self) {
         for (path, history) in &self.tree.names {
             let Some(entry) = self.entries.get(path.as_slice()) else { continue };
@@ -305,18 +305,18 @@ impl Oracle<'_> {
             let mut others = others.filter_map(|other| self.entries.get(other.path.as_slice()));
             if entry.error == 0 && others.any(|it| it.error == 0 && it.inode == entry.inode) {
                 self.findings.names_doubled += 1;
-                self.findings.say(path, "was renamed, and both its names are there");
+                self.findings.add_example(path, "was renamed, and both its names are there");
             }
         }
     }
 }
 
-/// How a file that was found fits one that may be there.
+/// Returns how well an entry matches a file.
 fn fits(file: &File, entry: &Entry, contents: &Contents) -> Fit {
     if entry.error != 0 {
         return if file.synced.is_some() { Fit::Broken } else { Fit::Stale };
     }
-    let versions: Vec<&Content> = [Some(&file.now), file.synced.as_ref(), file.maybe.as_ref()]
+    let versions: Vec<&Content> = [Some(&file.now), file.synced.as_ref(), file.in_flight.as_ref()]
         .into_iter()
         .flatten()
         .collect();
@@ -347,14 +347,14 @@ fn fits(file: &File, entry: &Entry, contents: &Contents) -> Fit {
     match (stale, entry.size) {
         (true, _) => Fit::Stale,
         (false, 0) if file.now.size > 0 && file.synced.is_none() => Fit::Empty,
-        // Right in each sector and as long as one of them; or older than what came back.
+        // Every sector is right and the size is that of a version, or the file is older than the last op.
         (false, size) if size < file.now.size => Fit::Short,
         (false, _) if versions.iter().any(exact) => Fit::Exact,
         (false, _) => Fit::Stale,
     }
 }
 
-/// The hash of a part of a content; holes and what lies beyond its end are zeros.
+/// Returns the hash of a range of a content; holes and bytes past the end are zeros.
 fn hash_of(content: &Content, from: u64, to: u64, contents: &Contents) -> u32 {
     let mut bytes = [0; SECTOR];
     let bytes = &mut bytes[..(to - from) as usize];

@@ -1,11 +1,10 @@
-//! Power cuts: when they come, what the disk holds then, and what must be there afterwards.
+//! Power cuts: crash points, the disk images that they leave, and the oracle that judges what was recovered.
 //!
-//! A logged trial ([`fsdyno_disk::log::data`], [`fsdyno_record::acks`]) tells every byte that was
-//! written and when each op came back. [`cut`] chooses moments and what of the volatile cache
-//! survives; [`image`] builds the disk that such a cut leaves; a guest brings it back and tells what
-//! it found ([`found`]); [`judge`] compares that with what was done ([`tree`]) and with what the file
-//! system promises ([`promise`]); what came of all cuts of a file system is a [`Row`]. Nothing here reads
-//! a clock or does I/O.
+//! A logged trial ([`fsdyno_disk::log::data`], [`fsdyno_record::acks`]) holds every byte written and the time at
+//! which each op returned. [`cut`] draws crash points and surviving writes; [`image`] builds the disk that a cut
+//! leaves; a guest mounts it and reports what it finds ([`found`]); [`judge`] compares that with the ops done
+//! ([`tree`]) and with the file system's durability guarantee ([`promise`]). All cuts of a file system make a
+//! [`Row`]. Nothing here reads a clock or does I/O.
 
 mod content;
 pub mod cut;

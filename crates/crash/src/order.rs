@@ -1,4 +1,4 @@
-//! What a recovering guest is told, beside its job, and where it tells what it found.
+//! The recovery request: what a recovering guest receives in its job, and where it writes its results.
 
 use fsdyno_record::Nanos;
 use serde::{Deserialize, Serialize};
@@ -6,38 +6,36 @@ use serde::{Deserialize, Serialize};
 use crate::cut::{Cut, Disk};
 use crate::tear::Tear;
 
-/// Where in the region of the log of requests the guest tells what it found: the part of the last
-/// disk, of which there is none.
+/// Offset of the guest's results in the region of the request log: the share of the sixteenth disk, which no
+/// guest has.
 pub const FOUND_AT: u64 = 15 * (512 << 20);
-/// How many bytes that may take.
+/// Largest size of the results in bytes.
 pub const MOST_FOUND: u64 = 512 << 20;
-/// Where the records begin, behind a page whose second word says how long they are. Its first stays
-/// zero: as a log of requests this part is empty.
+/// Offset of the records, after a page whose second word holds their length. Its first word stays zero, which
+/// marks this share as an empty request log.
 pub const RECORDS: u64 = 4096;
 
-/// The images to bring back, in the order of their moments. It stands in the job's text, under
-/// `order`.
+/// The images to recover, ordered by moment. Stored in the job under `order`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// The cuts.
     pub cuts: Vec<Cut>,
-    /// What kind of disk it was.
+    /// Fault of the disk.
     pub disk: Disk,
-    /// Between what its writes are torn.
+    /// Atomic write unit of the disk.
     #[serde(default)]
     pub tear: Tear,
-    /// How the file system is repaired where its check is not clean or it cannot be mounted; empty
-    /// where nothing does that.
+    /// Repair command, if the check reports errors or the mount fails; empty if there is none.
     pub repair: Vec<String>,
-    /// What is tried where it cannot be mounted after that either; empty where there is nothing.
+    /// Command to try if the mount fails after the repair; empty if there is none.
     pub last_resort: Vec<String>,
-    /// Virtual nanoseconds after which what a cut left hangs.
+    /// Virtual time after which a recovery counts as hung.
     pub deadline: Nanos,
 }
 
-/// The part of a job's text that only a recovering guest reads.
+/// The part of a job that only a recovering guest reads.
 #[derive(Debug, Deserialize)]
 pub struct Told {
-    /// The order.
+    /// The request.
     pub order: Order,
 }

@@ -1,6 +1,6 @@
-//! What a file system promises of fsync(2), and how one is repaired that a check finds damaged.
+//! Durability guarantees of file systems after fsync(2), and their repair commands.
 
-/// Of what a new name is durable once fsync(2) of the file has come back.
+/// Which directory entries fsync(file) makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// The file's own names, and the directories on the way to them.
@@ -9,36 +9,36 @@ pub enum Names {
     WithDirectory,
 }
 
-/// What is promised by a kind of file system.
+/// The durability guarantee of a kind of file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
-    /// The kind.
+    /// Kind of file system.
     pub kind: &'static str,
     /// Which names fsync(2) of a file makes durable.
     pub names: Names,
-    /// Whether sync(2) and syncfs(2) make all of it durable. The kernel hands them to a process that serves
-    /// a file system only where `sync_fs` is set, as virtiofs alone does (fs/fuse/inode.c, fuse_sync_fs).
+    /// Whether sync(2) and syncfs(2) make everything durable. The kernel passes them to a process that serves a
+    /// file system only if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
     pub whole: bool,
-    /// The command that repairs it without asking; empty where none does so safely.
+    /// Command that repairs it unattended; empty if none does so safely.
     pub repair: &'static [&'static str],
-    /// The command that is left where after the repair it cannot be mounted, and that may lose what the journal
-    /// has; empty where the tool names none.
+    /// Command to try if it cannot be mounted after the repair, which may discard the journal; empty if the
+    /// tool has none.
     pub last_resort: &'static [&'static str],
-    /// Where that is said.
+    /// Source of the guarantee.
     pub source: &'static str,
 }
 
-/// Of each kind that can lose its power here.
+/// The guarantees, one for each kind that can be crash-tested.
 ///
-/// All are held to this of rename(2): a file with a durable name that is renamed is there by the old name or by the new
-/// one, and a name that a file was renamed to stands for that file or for the one before. The journals of those with
-/// [`Names::WithFile`] give it, for a rename is one transaction; POSIX says nothing of a crash, but every program that
-/// replaces a file relies on it.
+/// All include this for rename(2): a file with a durable name that is renamed has the old name or the new one,
+/// and the target name of a rename refers to that file or to the one before. The journals of those with
+/// [`Names::WithFile`] provide it, for a rename is one transaction; POSIX does not specify crashes, but every
+/// program that replaces a file relies on it.
 ///
 /// fsync(2) itself: "Calling fsync() does not necessarily ensure that the entry in the directory
 /// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
-/// the directory is also needed." What goes beyond that is the file system's own; the sources named for
-/// it are from memory and were not read again. [MEM]
+/// the directory is also needed." Guarantees beyond that are the file system's own; their sources are cited
+/// from memory. [MEM]
 pub const PROMISES: &[Promise] = &[
     Promise {
         kind: "ext2",
@@ -120,14 +120,14 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync(2)",
     },
-    // With `volatile` it keeps none of it, and says so (Documentation/filesystems/overlayfs.rst).
+    // With `volatile` it guarantees none of it (Documentation/filesystems/overlayfs.rst).
     Promise {
         kind: "overlayfs",
         names: Names::WithDirectory,
         whole: true,
         repair: &[],
         last_resort: &[],
-        source: "fsync(2), which is handed to the layer above (fs/overlayfs/file.c, readdir.c)",
+        source: "fsync(2), which is passed to the upper layer (fs/overlayfs/file.c, readdir.c)",
     },
     Promise {
         kind: "fuse2fs",
@@ -147,7 +147,7 @@ pub const PROMISES: &[Promise] = &[
     },
 ];
 
-/// What is promised by a kind; none of one that cannot lose its power here.
+/// Returns the guarantee of a kind; `None` if it cannot be crash-tested.
 pub fn of(kind: &str) -> Option<&'static Promise> {
     PROMISES.iter().find(|promise| promise.kind == kind)
 }

@@ -1,6 +1,6 @@
-//! Why a workload's power cannot be cut: its ops cannot be replayed to one tree.
+//! Refuses workloads that cannot be crash-tested because their ops cannot be replayed to one tree.
 //!
-//! Looked at is what the generators say, rank after rank, before any work.
+//! Reads the ops from the generators, rank after rank, before any work.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet};
@@ -10,15 +10,15 @@ use fsdyno_workload::{Call, Expect, Op, OpenFlags, Share, Workload};
 
 use crate::tree::{Dirs, Path};
 
-/// Why the ops of a workload cannot be replayed; none where they can.
-pub fn refusal(work: &dyn Workload, asked: u32) -> Option<String> {
+/// Returns why the ops of a workload cannot be replayed, or `None` if they can.
+pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
     if work.fills() {
         return Some("it goes on until its file system is full".into());
     }
     if work.prefill().is_some() {
-        return Some("its first phase finds what was made before, by no op of the log".into());
+        return Some("its first phase works on files that no logged op created".into());
     }
-    let mut seen = Seen::default();
+    let mut check = ReplayCheck::default();
     for (index, phase) in work.phases().iter().enumerate() {
         if work.limit(index).is_some() {
             return Some(format!("phase {} ends by time", phase.name));
@@ -26,12 +26,12 @@ pub fn refusal(work: &dyn Workload, asked: u32) -> Option<String> {
         if work.ends_with(index).is_some() {
             return Some(format!("phase {} ends when one of its threads has", phase.name));
         }
-        seen.writers.clear();
-        let ranks = phase.threads.of(asked);
+        check.writers.clear();
+        let ranks = phase.threads.of(threads);
         for rank in 0..ranks {
             let (mut source, mut op) = (work.ops(index, Share { rank, ranks }), Op::default());
             while source.next(&mut op) {
-                if let Some(what) = seen.refused(&op, rank) {
+                if let Some(what) = check.refuse(&op, rank) {
                     return Some(format!("phase {} {what}", phase.name));
                 }
             }
@@ -40,26 +40,26 @@ pub fn refusal(work: &dyn Workload, asked: u32) -> Option<String> {
     None
 }
 
-/// What the ops so far have made. Of paths the hashes, for there may be millions.
+/// The effects of the ops so far. Paths are kept as hashes, for there may be millions.
 #[derive(Default)]
-struct Seen {
+struct ReplayCheck {
     dirs: Dirs,
     directories: HashSet<u64>,
-    /// Who opened a file to write, in this phase.
+    /// The rank that opened a file for writing, in this phase.
     writers: HashMap<u64, u32>,
 }
 
-impl Seen {
-    fn refused(&mut self, op: &Op, rank: u32) -> Option<String> {
+impl ReplayCheck {
+    fn refuse(&mut self, op: &Op, rank: u32) -> Option<String> {
         let name = op.name.as_bytes();
         match op.call {
             Call::CopyTree { .. } => Some(parts_unknown("copies a tree")),
             Call::PackTree { .. } | Call::UnpackTree { .. } => {
                 Some(parts_unknown("packs or unpacks a tree"))
             }
-            Call::Fallocate { .. } => Some(
-                "reserves space, and what a power cut may leave of that is not told here".into(),
-            ),
+            Call::Fallocate { .. } => {
+                Some("reserves space, whose state after a power cut is not modelled".into())
+            }
             _ if op.expect != Expect::Success => None,
             Call::OpenDir { dir, slot } => {
                 let path = self.dirs.path(rank, dir, name);
@@ -79,17 +79,17 @@ impl Seen {
                 let moved = self.directories.contains(&hash(&path));
                 moved.then(|| {
                     let path = String::from_utf8_lossy(&path);
-                    format!("renames the directory '{path}', and what is below it is not followed")
+                    format!("renames the directory '{path}', whose contents are not tracked")
                 })
             }
             Call::Create { dir, flags, .. } | Call::Open { dir, flags, .. } => {
-                self.opened(self.dirs.path(rank, dir, name), flags, rank)
+                self.refuse_open(self.dirs.path(rank, dir, name), flags, rank)
             }
             _ => None,
         }
     }
 
-    fn opened(&mut self, path: Path, flags: OpenFlags, rank: u32) -> Option<String> {
+    fn refuse_open(&mut self, path: Path, flags: OpenFlags, rank: u32) -> Option<String> {
         if !flags.write && !flags.append {
             return None;
         }
@@ -101,8 +101,8 @@ impl Seen {
             Entry::Occupied(entry) => (*entry.get() != rank).then(|| {
                 let path = String::from_utf8_lossy(&path);
                 format!(
-                    "has two threads that write to '{path}', and when their writes came back does \
-                     not tell which of them is the last"
+                    "has two threads that write to '{path}', and the order in which their writes \
+                         returned does not show which of them is the last"
                 )
             }),
         }
@@ -110,7 +110,7 @@ impl Seen {
 }
 
 fn parts_unknown(what: &str) -> String {
-    format!("{what}, of which only the file system knows the parts")
+    format!("{what}, whose parts only the file system knows")
 }
 
 fn hash(path: &Path) -> u64 {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_replayed_is_not_refused_and_what_cannot_is_with_its_phase() {
+    fn replayable_workloads_pass_and_others_are_refused_with_their_phase() {
         for (name, set, threads) in [
             ("dirops", &[("files", "50")][..], 4),
             ("fdtree", &[("levels", "2"), ("dirs", "2"), ("files", "3")], 2),
@@ -158,20 +158,20 @@ mod tests {
     #[test]
     fn a_directory_that_is_renamed_and_a_file_that_two_threads_write_are_refused() {
         let root = fsdyno_workload::DirSlot::ROOT;
-        let mut seen = Seen::default();
+        let mut check = ReplayCheck::default();
         let mkdir = op(Call::Mkdir { dir: root, mode: 0o755 }, "a", "");
         let file = fsdyno_workload::FileSlot(1);
         let write = OpenFlags { write: true, ..OpenFlags::NONE };
         let create = op(Call::Create { dir: root, file, flags: write, mode: 0o644 }, "a/f", "");
         let read = op(Call::Open { dir: root, file, flags: OpenFlags::NONE }, "a/f", "");
         for (op, rank) in [(&mkdir, 0), (&create, 0), (&create, 0), (&read, 1)] {
-            assert_eq!(seen.refused(op, rank), None);
+            assert_eq!(check.refuse(op, rank), None);
         }
-        let two = seen.refused(&create, 1).unwrap();
+        let two = check.refuse(&create, 1).unwrap();
         assert!(two.contains("two threads that write to 'a/f'"), "{two}");
         let rename = Call::Rename { dir: root, to: root };
-        assert_eq!(seen.refused(&op(rename, "a/f", "a/g"), 0), None);
-        let moved = seen.refused(&op(rename, "a", "b"), 0).unwrap();
+        assert_eq!(check.refuse(&op(rename, "a/f", "a/g"), 0), None);
+        let moved = check.refuse(&op(rename, "a", "b"), 0).unwrap();
         assert!(moved.contains("renames the directory 'a'"), "{moved}");
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a file system's power cuts, as it is stored, and the file of a finding.
+//! Stored results of crash tests: the rows of `crash.json`, and one file per finding.
 
 use fsdyno_record::trial::{AgentReport, Phase};
 use fsdyno_record::{Build, Nanos, Plan};
@@ -10,41 +10,42 @@ use crate::found::{Found, Recovery};
 use crate::judge::Findings;
 use crate::tear::Tear;
 
-/// The name of the rows' file in a folder of results.
+/// Name of the rows' file in a result folder.
 pub const FILE: &str = "crash.json";
 
-/// The version of both files.
+/// Format version of both files.
 const VERSION: u32 = 1;
 
-/// The oracle that judges cuts now. The first took a synced file by any name that it ever had for kept; the second
-/// takes no name that a later durable one has replaced.
+/// The current oracle. Version 1 accepted a synced file under any name that it ever had; version 2 accepts no
+/// name that a later durable one has replaced.
 const ORACLE: u32 = 2;
 
-/// One cut and all that it cost.
+/// One cut and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// When, and what survived.
+    /// The crash point and the surviving writes.
     pub cut: Cut,
-    /// How the file system came back.
+    /// How the file system was recovered.
     pub recovery: Recovery,
-    /// What was found.
+    /// The oracle's findings.
     pub findings: Findings,
 }
 
 impl Tried {
-    /// A cut with what was found after it.
+    /// Creates the outcome of a cut from what was found after it.
     pub fn new(cut: Cut, found: &Found, findings: Findings) -> Tried {
         let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
         Tried { cut, recovery, findings }
     }
 
-    /// Whether the same was found; the time of a mount depends on what its guest did before.
+    /// Returns whether two outcomes agree, except for the time of the mount, which depends on what its guest
+    /// did before.
     pub fn is_as(&self, other: &Tried) -> bool {
         let recovery = Recovery { mount_ns: other.recovery.mount_ns, ..self.recovery.clone() };
         (self.cut, &recovery, &self.findings) == (other.cut, &other.recovery, &other.findings)
     }
 
-    /// Whether it is worth a file.
+    /// Returns whether it is stored as a finding.
     pub fn is_finding(&self) -> bool {
         let Findings { names_lost, names_doubled, .. } = self.findings;
         let damaged = self.recovery.unclean.is_some() || self.recovery.refused.is_some();
@@ -54,55 +55,55 @@ impl Tried {
     }
 }
 
-/// Everything about one file system.
+/// The crash tests of one file system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// 1.
+    /// Format version: 1.
     #[serde(default = "version")]
     pub crash: u32,
-    /// Its name in the table.
+    /// Label of the file system in the table.
     pub label: String,
-    /// What was run.
+    /// The plan.
     pub plan: Plan,
-    /// The seed of the trial and of its cuts.
+    /// Seed of the trial and of its cuts.
     #[serde(default)]
     pub seed: u64,
-    /// What kind of disk lost its power.
+    /// Fault of the disk.
     #[serde(default)]
     pub disk: Disk,
-    /// Between what its writes were torn, in bytes.
+    /// Atomic write unit of the disk, in bytes.
     #[serde(default)]
     pub tear: Tear,
-    /// Which oracle judged its cuts; older rows do not say, and were judged by the first.
+    /// Version of the oracle; older rows omit it, and were judged by version 1.
     #[serde(default = "first_oracle")]
     pub oracle: u32,
-    /// The lab that ran it.
+    /// Identity of the lab.
     pub lab_id: Option<String>,
-    /// The build of fsdyno, where its commit is known.
+    /// Build of fsdyno, if its commit is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
-    /// Its speed, in which phase and unit; measured in the pass that was logged.
+    /// Speed of the logged trial.
     pub rate: Rate,
-    /// What was tried.
+    /// The outcomes of all cuts.
     pub tried: Vec<Tried>,
-    /// Why it could not run at all, where it could not: then nothing was tried.
+    /// Why it could not run; then there are no outcomes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
 
-/// How fast a phase was.
+/// The speed of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// The phase: that which took longest until it was durable.
+    /// The phase that took longest until it was durable.
     pub phase: String,
-    /// Of what.
+    /// Unit of the rate.
     pub unit: String,
-    /// How many a second.
+    /// Units per second.
     pub per_second: f64,
 }
 
 impl Rate {
-    /// The rate of the phase that took longest.
+    /// Returns the rate of the phase that took longest.
     pub fn of(report: &AgentReport) -> Rate {
         let time =
             |phase: &Phase| phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns);
@@ -119,42 +120,42 @@ impl Rate {
 }
 
 impl Row {
-    /// A file system with all its cuts, torn at the physical sectors of its disk.
+    /// Creates the row of a file system, with the physical sector of its disk as the atomic write unit.
     pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
         let (label, tear, plan) = (plan.label.clone(), Tear::of(plan), plan.clone());
         let (crash, oracle, lab_id, build, skipped) = (VERSION, ORACLE, None, None, None);
         Row { crash, label, plan, seed, disk, tear, oracle, lab_id, build, rate, tried, skipped }
     }
 
-    /// A file system that cannot run here, with the reason.
+    /// Creates the row of a file system that cannot run here.
     pub fn skipped(plan: &Plan, seed: u64, disk: Disk, reason: String) -> Row {
         let row = Row::new(plan, seed, disk, Rate::default(), Vec::new());
         Row { skipped: Some(reason), ..row }
     }
 
-    /// The physical sector of its disk, where writes were torn within it: harsher than that disk.
+    /// Returns the physical sector of its disk if the atomic write unit is smaller: harsher than that disk.
     pub fn split(&self) -> Option<Tear> {
         let whole = Tear::of(&self.plan);
         (self.tear < whole).then_some(whole)
     }
 
-    /// The physical sector of its disk, where more than that was held to be written whole: milder than that disk.
+    /// Returns the physical sector of its disk if the atomic write unit is larger: milder than that disk.
     pub fn spared(&self) -> Option<Tear> {
         let whole = Tear::of(&self.plan);
         (self.tear > whole).then_some(whole)
     }
 
-    /// Whether its cuts were judged by an oracle that took a synced file by an old name for kept.
+    /// Returns whether its cuts were judged by an older oracle, which accepted a synced file under an old name.
     pub fn is_judged_mildly(&self) -> bool {
         self.oracle < ORACLE
     }
 
-    /// After how many cuts what was left could not be examined, so that nothing could be judged.
+    /// Returns the number of cuts after which the file system could not be examined, so that nothing was judged.
     pub fn unmountable(&self) -> usize {
         self.count(|tried| tried.recovery.lost.is_some())
     }
 
-    /// Whether something that was acknowledged is gone, or may be: it could not be examined.
+    /// Returns whether anything acknowledged is lost, or may be because it could not be examined.
     pub fn is_bad(&self) -> bool {
         self.violations() > 0 || self.unmountable() > 0
     }
@@ -163,55 +164,55 @@ impl Row {
         self.tried.iter().map(of)
     }
 
-    /// How often what must never be was found, all cuts together.
+    /// Returns the number of violations of all cuts.
     pub fn violations(&self) -> u64 {
         self.sum(|tried| tried.findings.violations())
     }
 
-    /// A figure, all cuts together.
+    /// Returns the sum of a figure over all cuts.
     pub fn sum(&self, of: impl Fn(&Tried) -> u64) -> u64 {
         self.each(of).sum()
     }
 
-    /// The middle one of a figure of all cuts, and the largest.
+    /// Returns the median and the maximum of a figure over all cuts.
     pub fn middle_and_most(&self, of: impl Fn(&Tried) -> u64) -> (u64, u64) {
         let mut all: Vec<u64> = self.each(of).collect();
         all.sort_unstable();
         (all.get(all.len() / 2).copied().unwrap_or(0), all.last().copied().unwrap_or(0))
     }
 
-    /// Of how many cuts something is so.
+    /// Returns the number of cuts that satisfy a condition.
     pub fn count(&self, so: impl Fn(&Tried) -> bool) -> usize {
         self.each(so).filter(|so| *so).count()
     }
 }
 
-/// A finding as a file: all that is needed to do it again.
+/// A finding as a file: everything needed to repeat it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// 1.
+    /// Format version: 1.
     pub crash_finding: u32,
-    /// What was run, with its name in the table.
+    /// The plan, with its label.
     pub plan: Plan,
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
-    /// The longest that it may take, in virtual time.
+    /// Deadline in virtual time.
     pub deadline: Nanos,
-    /// What kind of disk lost its power.
+    /// Fault of the disk.
     pub disk: Disk,
-    /// Between what its writes were torn, in bytes; older files have none, and were torn between sectors of 512.
+    /// Atomic write unit of the disk, in bytes; older files omit it, and were made with 512.
     #[serde(default)]
     pub tear: Tear,
-    /// The lab in which the moment is that moment.
+    /// Identity of the lab in which the moment is reproducible.
     pub lab_id: Option<String>,
-    /// The build of fsdyno that found it, where its commit is known.
+    /// Build of fsdyno that found it, if its commit is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
-    /// The cut and what came of it.
+    /// The outcome of the cut.
     pub tried: Tried,
 }
 
-/// The findings of a row, as files, and how many there are more than `most`.
+/// Returns the first `most` findings of a row as files, and the number of the others.
 pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize) {
     let all = row.tried.iter().filter(|tried| tried.is_finding());
     let more = all.clone().count().saturating_sub(most);
@@ -237,37 +238,37 @@ fn first_oracle() -> u32 {
     1
 }
 
-/// Why a text is no result of `fsdyno crash`: what is wrong, with the line where it is known.
+/// Why a text is no result of `fsdyno crash`: the error, with its line if known.
 pub type Unreadable = String;
 
 impl Finding {
-    /// Reads the text of a finding's file.
+    /// Parses a finding's file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in the text.
     pub fn read(text: &str) -> Result<Finding, Unreadable> {
-        let finding: Finding = parsed(text)?;
-        known(finding.crash_finding).map(|()| finding)
+        let finding: Finding = parse(text)?;
+        check_version(finding.crash_finding).map(|()| finding)
     }
 }
 
-/// Reads the text of [`FILE`].
+/// Parses the text of [`FILE`].
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the text.
 pub fn rows(text: &str) -> Result<Vec<Row>, Unreadable> {
-    let rows: Vec<Row> = parsed(text)?;
-    rows.iter().try_for_each(|row| known(row.crash)).map(|()| rows)
+    let rows: Vec<Row> = parse(text)?;
+    rows.iter().try_for_each(|row| check_version(row.crash)).map(|()| rows)
 }
 
-fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     serde_json::from_str(text).map_err(|error| match error.is_eof() {
         true => format!("it is cut short: {error}"),
         false => error.to_string(),
     })
 }
 
-fn known(version: u32) -> Result<(), Unreadable> {
+fn check_version(version: u32) -> Result<(), Unreadable> {
     match version {
         VERSION => Ok(()),
         other => Err(format!("it is of version {other}, and this fsdyno reads version {VERSION}")),

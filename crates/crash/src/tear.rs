@@ -1,8 +1,8 @@
-//! Between what a write is torn when the power goes.
+//! The atomic write unit of a disk: the bytes that a power cut leaves written whole or not at all.
 //!
-//! A drive writes a physical sector whole or not at all: its checksum stands behind its last byte. Where physical
-//! sectors are larger than those that the host addresses (4096 and 512 bytes, "512e"), a write of a part of one has
-//! the drive write all of it, so that the sector has on the medium either what it had before or what was written.
+//! A drive writes a physical sector whole or not at all: its checksum follows its last byte. If physical
+//! sectors are larger than those that the host addresses (4096 and 512 bytes, "512e"), the drive writes all of
+//! a sector that the host writes in part, so that the medium has either its old or its new contents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,50 +11,54 @@ use fsdyno_disk::{DiskSpec, SECTOR};
 use fsdyno_record::Plan;
 use serde::{Deserialize, Serialize};
 
-/// How many bytes of the medium are written whole or not at all, at a place that is a multiple of it.
+/// An aligned unit of bytes that is written whole or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Tear(u32);
 
-/// The sizes that there are; those of a disk's file are the same.
+/// Valid sizes, those of a disk profile.
 const SIZES: [u32; 4] = [512, 1024, 2048, 4096];
 
-/// What is no size to tear at.
+/// A size that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoTear(String);
 
 impl fmt::Display for NoTear {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no size to tear a write at: it is 512, 1024, 2048 or 4096 bytes", self.0)
+        write!(
+            f,
+            "'{}' is no valid atomic write unit; it must be 512, 1024, 2048 or 4096 bytes",
+            self.0
+        )
     }
 }
 
 impl std::error::Error for NoTear {}
 
 impl Tear {
-    /// Between sectors of 512 bytes: what no disk splits, and a host may address.
+    /// 512 bytes: the smallest sector that a host can address, which no disk splits.
     pub const LEAST: Tear = Tear(512);
 
-    /// That of the disk of a plan for the lab: its physical sector. Without one, the least.
+    /// Returns the physical sector of the disk of a lab plan; the least for any other plan.
     pub fn of(plan: &Plan) -> Tear {
         let spec = plan.lab().and_then(|lab| DiskSpec::from_json(&lab.disk.spec).ok());
         spec.and_then(|spec| Tear::try_from(spec.queue.physical_block_size).ok())
             .unwrap_or_default()
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     pub fn bytes(self) -> u32 {
         self.0
     }
 
-    /// In sectors of 512 bytes.
+    /// Returns the size in sectors of 512 bytes.
     pub fn sectors(self) -> u64 {
         u64::from(self.0) / SECTOR
     }
 }
 
 impl Default for Tear {
-    /// What results and findings from before this was told were torn at.
+    /// The unit of results and findings older than this field.
     fn default() -> Tear {
         Tear::LEAST
     }
@@ -94,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_read_as_it_is_written_and_no_other_is_taken() {
+    fn valid_sizes_survive_text_and_json_and_others_are_refused() {
         for bytes in SIZES {
             let tear: Tear = bytes.to_string().parse().unwrap();
             assert_eq!((tear.bytes(), tear.sectors()), (bytes, u64::from(bytes) / 512));
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disks_of_the_catalog_are_torn_at_their_physical_sectors() {
+    fn the_atomic_unit_of_a_catalog_disk_is_its_physical_sector() {
         let of = |name: &str| {
             let spec = fsdyno_disk::catalog::get(name).unwrap();
             Tear::try_from(spec.queue.physical_block_size).unwrap().bytes()

@@ -1,8 +1,9 @@
-//! What was done until a moment, and what of it must be there after a power cut.
+//! The tree of names and files at a moment, and the part of it that must survive a power cut.
 //!
-//! A name has a history of what it stood for, from its durable state on; after a cut it may stand for any of these.
-//! A node has the names that it ever had, each with the name that a rename took it to, so that a name which a later
-//! durable one has replaced is not taken for it. A file has its content as it is and as it was last synced.
+//! A name has a history of the nodes that it referred to, starting with its durable state; after a cut it may
+//! refer to any of them. A node has all names that it ever had, each with the name that a rename gave it next, so
+//! that a name which a later durable one has replaced does not count. A file has its content now and when last
+//! synced.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,38 +16,38 @@ use crate::promise::{Names, Promise};
 /// A path below the trial's root.
 pub type Path = Vec<u8>;
 
-/// Which node of the tree.
+/// Index of a node of the tree.
 pub type Id = usize;
 
-/// What a name may stand for.
+/// A file, directory or link.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Of a file what it holds; none of a directory, a link.
+    /// The content of a file; `None` for a directory or link.
     pub file: Option<File>,
     /// Whether it is a directory.
     pub directory: bool,
-    /// Names that it has now.
+    /// Number of names now.
     pub names: u32,
-    /// Names that it ever had, the oldest first.
+    /// All names that it ever had, the oldest first.
     pub held: Vec<Held>,
-    /// Whether it may have no name any more.
+    /// Whether it may have no name after a cut.
     pub droppable: bool,
 }
 
 impl Node {
-    /// Whether it was acknowledged: its bytes, if it is a file, and a name.
+    /// Returns whether it was acknowledged: a name, and the bytes of a file.
     pub fn promised(&self) -> bool {
         let synced = self.file.as_ref().is_none_or(|file| file.synced.is_some());
         synced && self.held.iter().any(|held| held.durable)
     }
 
-    /// Whether one of its names was durable and this is that name, or one that renames gave it after that.
+    /// Returns whether this name was durable, or replaced a durable one by renames.
     pub fn is_acknowledged(&self, at: usize) -> bool {
         let durable = (0..self.held.len()).filter(|from| self.held[*from].durable);
         durable.into_iter().any(|from| self.renamed(from).any(|to| to == at))
     }
 
-    /// A name and those that renames gave the node after it, as indices into [`Node::held`].
+    /// Returns a name and those that renames gave the node after it, as indices into [`Node::held`].
     pub fn renamed(&self, at: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(at), |at| match self.held[*at].end {
             Some(End::Renamed(next)) => Some(next),
@@ -62,40 +63,40 @@ pub struct Held {
     pub path: Path,
     /// Whether it was durable at any time.
     pub durable: bool,
-    /// What took it away, or may have done so; none while the node has it.
+    /// The op that ended it, or may have; `None` while the node has the name.
     pub end: Option<End>,
 }
 
-/// What took a name away from a node.
+/// The end of a name of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was removed.
+    /// Removal of the name.
     Removed,
-    /// A rename moved the node to another name, an index into [`Node::held`].
+    /// A rename to another name, an index into [`Node::held`].
     Renamed(usize),
-    /// A rename put another node in its place: that node, and which of its names this is.
+    /// A rename of another node to this name: that node, and the index of its name.
     Replaced(Id, usize),
 }
 
-/// Something that a name stood for from a moment on.
+/// A change of the node that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// Since when.
+    /// Time of the change.
     pub at: Nanos,
-    /// What; none for nothing.
+    /// The node; `None` if the name was removed.
     pub node: Option<Id>,
-    /// Which of the node's names it is, as an index into [`Node::held`].
+    /// Index of the name in [`Node::held`].
     pub held: usize,
-    /// The op that made it so had not come back.
-    pub maybe: bool,
+    /// Whether the op was in flight.
+    pub in_flight: bool,
 }
 
-/// The tree.
+/// The expected tree.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// By name what it may stand for: what is durable, and all that came after.
+    /// The history of each name, from its durable state on.
     pub names: BTreeMap<Path, Vec<Binding>>,
-    /// The nodes that names speak of.
+    /// The nodes that names refer to.
     pub nodes: Vec<Node>,
     /// Which names fsync(2) of a file makes durable.
     names_with: Names,
@@ -103,12 +104,12 @@ pub struct Tree {
     files: HashMap<(u32, u16), (Id, u64, bool)>,
 }
 
-/// The directories that threads hold open, by their slots.
+/// The open directories of threads, by slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dirs(HashMap<(u32, u16), Path>);
 
 impl Dirs {
-    /// The path of a name in one of them; a directory that is not held is the root.
+    /// Returns the path of a name in a directory; an unknown directory is the root.
     pub(crate) fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
         match (dir, self.0.get(&(thread, dir.0))) {
             (DirSlot::ROOT, _) | (_, None) => name.to_vec(),
@@ -117,7 +118,7 @@ impl Dirs {
         }
     }
 
-    /// The path of one of them; empty of the root.
+    /// Returns the path of a directory; empty for the root.
     fn held(&self, thread: u32, dir: DirSlot) -> Path {
         self.0.get(&(thread, dir.0)).cloned().unwrap_or_default()
     }
@@ -131,16 +132,16 @@ impl Dirs {
     }
 }
 
-/// When an op began at the earliest, when it came back, and whether it did.
+/// The timing of an op: its earliest start, its return, and whether it was in flight.
 #[derive(Clone, Copy)]
-pub(crate) struct When {
+pub(crate) struct Timing {
     pub(crate) start: Nanos,
     pub(crate) at: Nanos,
-    pub(crate) maybe: bool,
+    pub(crate) in_flight: bool,
 }
 
 impl Tree {
-    /// Nothing was done yet.
+    /// Creates an empty tree.
     pub fn new(names_with: Names) -> Tree {
         let (names, nodes, dirs, files) = Default::default();
         Tree { names, nodes, names_with, dirs, files }
@@ -150,47 +151,47 @@ impl Tree {
         self.dirs.path(thread, dir, name)
     }
 
-    /// What a name stands for now.
+    /// Returns the node that a name refers to now.
     pub fn now(&self, path: &[u8]) -> Option<Id> {
         self.now_held(path).map(|(id, _)| id)
     }
 
-    /// What a name stands for now, and which of that node's names it is.
+    /// Returns the node that a name refers to now, and the index of the name.
     fn now_held(&self, path: &[u8]) -> Option<(Id, usize)> {
-        let now = self.names.get(path)?.iter().rfind(|binding| !binding.maybe)?;
+        let now = self.names.get(path)?.iter().rfind(|binding| !binding.in_flight)?;
         Some((now.node?, now.held))
     }
 
-    /// Whether a directory may be absent after a power cut although names in it are durable: nothing acknowledged its
-    /// own name, and the file system makes that durable with its parent directory only.
+    /// Returns whether a directory may be absent after a power cut although names in it are durable: its own name
+    /// was not acknowledged, and becomes durable only with its parent directory.
     pub fn may_lack(&self, directory: &[u8]) -> bool {
         let maybe_gone = |history: &Vec<Binding>| history.iter().any(|it| it.node.is_none());
         self.names_with == Names::WithDirectory && self.names.get(directory).is_none_or(maybe_gone)
     }
 
-    /// A name stands for a node, or for nothing, from now on; a rename has moved what it stood for to `next`. Returns
-    /// which of the node's names it is.
-    fn bind(&mut self, path: Path, node: Option<Id>, when: When, next: Option<usize>) -> usize {
+    /// Binds a name to a node, or to nothing. `next` is the new name of its old node after a rename. Returns the
+    /// index of the name in its node.
+    fn bind(&mut self, path: Path, node: Option<Id>, when: Timing, next: Option<usize>) -> usize {
         let old = self.now_held(&path);
         let (mut held, mut end) = (0, next.map_or(End::Removed, End::Renamed));
         if let Some((id, node)) = node.and_then(|id| Some((id, self.nodes.get_mut(id)?))) {
             held = node.held.len();
             end = End::Replaced(id, held);
             node.held.push(Held { path: path.clone(), durable: false, end: None });
-            node.names += u32::from(!when.maybe);
+            node.names += u32::from(!when.in_flight);
         }
         if let Some((id, at)) = old {
             let node = &mut self.nodes[id];
             node.held[at].end = Some(end);
             let left = node.names.saturating_sub(1);
             node.droppable |= left == 0;
-            if !when.maybe {
+            if !when.in_flight {
                 node.names = left;
             }
         }
-        let never = Binding { at: Nanos(0), node: None, held: 0, maybe: false };
+        let never = Binding { at: Nanos(0), node: None, held: 0, in_flight: false };
         let history = self.names.entry(path).or_insert_with(|| vec![never]);
-        history.push(Binding { at: when.at, node, held, maybe: when.maybe });
+        history.push(Binding { at: when.at, node, held, in_flight: when.in_flight });
         held
     }
 
@@ -200,7 +201,7 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// All names whose parent is `path`, and not those below.
+    /// Returns the names whose parent is `path`.
     fn children(&self, path: &[u8]) -> Vec<Path> {
         let prefix = if path.is_empty() { Vec::new() } else { [path, b"/"].concat() };
         let below = self.names.range(prefix.clone()..).map(|(name, _)| name);
@@ -214,10 +215,10 @@ impl Tree {
         below.take_while(|name| name.starts_with(&prefix)).cloned().collect()
     }
 
-    /// A name is as durable as it was at a moment.
+    /// Makes the state of a name at a moment durable.
     fn settle(&mut self, path: &[u8], until: Nanos) {
         let Some(history) = self.names.get_mut(path) else { return };
-        let Some(last) = history.iter().rposition(|it| it.at <= until && !it.maybe) else { return };
+        let Some(last) = history.iter().rposition(|it| it.at <= until && !it.in_flight) else { return };
         history.drain(..last);
         let Some(Binding { node, held, .. }) = history.first().copied() else { return };
         let gone = history.len() == 1 && node.is_none();
@@ -229,16 +230,16 @@ impl Tree {
         }
     }
 
-    /// The names on the way to one.
+    /// Makes the parent directories of a name durable.
     fn settle_parents(&mut self, path: &[u8], until: Nanos) {
         let slashes: Vec<usize> = (0..path.len()).filter(|at| path[*at] == b'/').collect();
         slashes.into_iter().for_each(|at| self.settle(&path[..at], until));
     }
 
-    /// Everything is durable that was so at a moment.
+    /// Makes everything done until a moment durable.
     pub(crate) fn settle_all(&mut self, until: Nanos) {
         for node in &mut self.nodes {
-            // What another thread wrote while sync(2) ran may have come too late for it.
+            // Writes of other threads while sync(2) ran may be too late for it.
             if let Some(file) = node.file.as_mut().filter(|file| file.last <= until) {
                 file.sync();
             }
@@ -263,13 +264,13 @@ impl Tree {
         }
     }
 
-    /// fsync(2) of a directory: its names are durable.
+    /// Makes the names in a directory durable: fsync(2) of a directory.
     fn fsync_dir(&mut self, path: &[u8], start: Nanos) {
         if self.names_with == Names::WithFile {
             self.settle(path, start);
             self.settle_parents(path, start);
         }
-        // Where it is not certain which of two directories has this name after a cut, neither are its names.
+        // If a later directory may have this path after a cut, the names in it are not certain either.
         let history = self.names.get(path).map(Vec::as_slice).unwrap_or_default();
         let mut directories = history.iter().filter_map(|binding| binding.node);
         let first = directories.next();
@@ -281,18 +282,18 @@ impl Tree {
         }
     }
 
-    fn write(&mut self, key: (u32, u16), at: Option<u64>, payload: Payload, when: When) {
+    fn write(&mut self, key: (u32, u16), at: Option<u64>, payload: Payload, when: Timing) {
         let Some((id, position, append)) = self.files.get(&key).copied() else { return };
         let Some(file) = self.nodes[id].file.as_mut() else { return };
         let offset = at.unwrap_or(if append { file.now.size } else { position });
         let end = offset + u64::from(payload.length);
         file.change(when, (offset, end), |content| content.write(offset, payload));
-        if at.is_none() && !when.maybe {
+        if at.is_none() && !when.in_flight {
             self.files.insert(key, (id, end, append));
         }
     }
 
-    fn truncate(&mut self, id: Id, size: u64, when: When) {
+    fn truncate(&mut self, id: Id, size: u64, when: Timing) {
         let Some(file) = self.nodes[id].file.as_mut() else { return };
         let old = file.now.size;
         if size == old {
@@ -302,17 +303,17 @@ impl Tree {
         file.change(when, (size.min(old), size.max(old)), |content| content.truncate(size));
     }
 
-    fn open(&mut self, key: (u32, u16), id: Id, append: bool, truncate: bool, when: When) {
+    fn open(&mut self, key: (u32, u16), id: Id, append: bool, truncate: bool, when: Timing) {
         if truncate {
             self.truncate(id, 0, when);
         }
-        if !when.maybe {
+        if !when.in_flight {
             self.files.insert(key, (id, 0, append));
         }
     }
 
-    /// Does an op as a file system would.
-    pub(crate) fn apply(&mut self, op: &Op, promise: &Promise, when: When) {
+    /// Applies an op.
+    pub(crate) fn apply(&mut self, op: &Op, promise: &Promise, when: Timing) {
         let thread = op.thread;
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
         let key = |file: FileSlot| (thread, file.0);
@@ -351,15 +352,15 @@ impl Tree {
                 self.dirs.open(thread, slot, path);
             }
             Call::CloseDir { slot } => self.dirs.close(thread, slot),
-            Call::Close { file } if !when.maybe => drop(self.files.remove(&key(file))),
+            Call::Close { file } if !when.in_flight => drop(self.files.remove(&key(file))),
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 self.write(key(file), None, payload, when);
             }
             Call::WriteAt { file, offset, payload } => {
                 self.write(key(file), Some(offset), payload, when);
             }
-            // Reading moves the place where the next write goes.
-            Call::Read { file, length } if !when.maybe => {
+            // A read moves the file position.
+            Call::Read { file, length } if !when.in_flight => {
                 if let Some((id, position, _)) = self.files.get_mut(&key(file)) {
                     let size = self.nodes[*id].file.as_ref().map_or(0, |file| file.now.size);
                     *position += size.saturating_sub(*position).min(length.into());
@@ -372,9 +373,9 @@ impl Tree {
             }
             Call::Rename { dir, to } => {
                 let (from, to) = (self.path(thread, dir, name), self.path(thread, to, other));
-                // Of two names of one file neither is changed: rename(2).
+                // rename(2) changes nothing if both names refer to one file.
                 if let Some(id) = self.now(&from).filter(|id| self.now(&to) != Some(*id)) {
-                    // The new name first, so that it never has none.
+                    // The new name first, so that the file always has one.
                     let next = self.bind(to, Some(id), when, None);
                     self.bind(from, None, when, Some(next));
                 }
@@ -396,16 +397,16 @@ impl Tree {
                     }
                 }
             }
-            Call::Fsync { file } if !when.maybe => {
+            Call::Fsync { file } if !when.in_flight => {
                 if let Some((id, ..)) = self.files.get(&key(file)).copied() {
                     self.fsync(id, when.start);
                 }
             }
-            Call::FsyncDir { dir } if !when.maybe => {
+            Call::FsyncDir { dir } if !when.in_flight => {
                 let path = self.dirs.held(thread, dir);
                 self.fsync_dir(&path, when.start);
             }
-            Call::Sync if !when.maybe && promise.whole => self.settle_all(when.start),
+            Call::Sync if !when.in_flight && promise.whole => self.settle_all(when.start),
             _ => {}
         }
     }

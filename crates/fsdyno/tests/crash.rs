@@ -246,7 +246,7 @@ fn what_cannot_be_cut_is_refused_before_any_work() {
         ("maildir --fs tmpfs", "what 'tmpfs' promises is not written down"),
         ("maildir --disk instant", "memory without a cache"),
         ("capacity", "until its file system is full"),
-        ("source-tree --size 32G", "of which only the file system knows the parts"),
+        ("source-tree --size 32G", "whose parts only the file system knows"),
         ("--replay no-such-file", "failed to read 'no-such-file' as a finding"),
         ("maildir --misbehave lies", "drops-flushes"),
         ("maildir --cuts 0", "it is a whole number from 1 to 100,000"),

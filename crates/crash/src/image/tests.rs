@@ -26,7 +26,7 @@ fn bytes(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
     image
 }
 
-/// What a log is told to hold.
+/// An event of a test's data log.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Write(u64, u32, u8, bool),
@@ -88,10 +88,10 @@ fn tears() -> impl Strategy<Value = Tear> {
 }
 
 proptest! {
-    /// With nothing of the cache the image is the medium, and with all of it what the drive answered,
-    /// at one moment after another and whatever was written over the images in between.
+    /// With nothing of the cache the image is the medium, and with all of it the contents that the drive
+    /// answered, at every moment and whatever was written over earlier images.
     #[test]
-    fn nothing_is_the_medium_and_all_is_what_was_visible(steps in prop::collection::vec(step(), 1..20)) {
+    fn nothing_yields_the_medium_and_all_yields_the_visible_contents(steps in prop::collection::vec(step(), 1..20)) {
         let tear = Tear::LEAST;
         let mut builder = Builder::new(log(&steps), empty(), Disk::Honest, tear);
         let (mut work, mut touched) = (empty(), Vec::new());
@@ -106,7 +106,7 @@ proptest! {
             ] {
                 builder.image(&cut(after, choice), &touched, &mut work).unwrap();
                 prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut right, view), "{after} {choice:?}");
-                // What a recovering file system does to it.
+                // A write of the recovering file system.
                 let at = (after as u64 * 5000) % (CAPACITY - 9000) / SECTOR * SECTOR;
                 work.write_bytes::<()>(To::Medium, at, &[after as u8 + 1; 8704]).unwrap();
                 touched = vec![(at, 8704)];
@@ -114,9 +114,9 @@ proptest! {
         }
     }
 
-    /// Every sector of any image is one of those that were written there, or what the medium had.
+    /// Every sector of any image is one that was written there, or that of the medium.
     #[test]
-    fn a_subset_holds_only_whole_sectors_that_were_written(
+    fn a_subset_holds_only_whole_written_sectors(
         steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(), tear in tears(),
     ) {
         for choice in [Choice::Writes(seed), Choice::Sectors(seed), Choice::Torn(seed)] {
@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// A write that is flushed, and one after it.
+/// A flushed write, and one after it.
 const FLUSHED: [Step; 6] = [
     Step::Write(0, 8, 1, false),
     Step::Flush,
@@ -157,7 +157,7 @@ fn image_of(disk: Disk, after: usize, choice: Choice, draw: u64) -> Vec<u8> {
 }
 
 #[test]
-fn an_honest_disk_has_what_it_flushed_and_one_that_drops_flushes_has_not() {
+fn an_honest_disk_persists_what_it_flushed_and_one_that_drops_flushes_does_not() {
     for choice in [Choice::Nothing, Choice::All, Choice::Writes(7), Choice::Torn(8)] {
         assert_eq!(image_of(Disk::Honest, 4, choice, 0)[0], 1, "{choice:?}");
     }
@@ -169,12 +169,12 @@ fn an_honest_disk_has_what_it_flushed_and_one_that_drops_flushes_has_not() {
 fn a_disk_that_reorders_has_the_newer_write_without_the_older() {
     let images = (0..20).map(|draw| image_of(Disk::Reorders, 5, Choice::All, draw));
     let images: Vec<Vec<u8>> = images.collect();
-    assert!(images.iter().all(|image| image[64 * 512] == 9), "it came after the flush");
+    assert!(images.iter().all(|image| image[64 * 512] == 9), "it is newer than the flush");
     assert!(images.iter().any(|image| image[0] == 0) && images.iter().any(|image| image[0] == 1));
 }
 
 #[test]
-fn a_disk_that_tears_leaves_half_a_sector() {
+fn a_disk_that_tears_writes_leaves_half_a_sector() {
     let whole = image_of(Disk::Honest, 4, Choice::All, 0);
     for draw in 0..10 {
         let torn = image_of(Disk::Tears, 4, Choice::All, draw);
@@ -184,14 +184,14 @@ fn a_disk_that_tears_leaves_half_a_sector() {
     }
 }
 
-/// A write over zeros that begins and ends within physical sectors of 4 KiB: the last half of one, two whole
+/// A write over zeros with partial physical sectors of 4 KiB at both ends: the last half of one, two whole
 /// ones, and the first half of another.
 const ACROSS: Step = Step::Write(4, 24, 1, false);
 
-/// Its sectors by the physical sector that they lie in.
+/// Its sectors, grouped by physical sector.
 const PIECES: [std::ops::Range<usize>; 4] = [4..8, 8..16, 16..24, 24..28];
 
-/// Of each of the first 32 sectors whether anything was written there.
+/// Returns for each of the first 32 sectors whether it was written.
 fn written(steps: &[Step], disk: Disk, tear: u32, choice: Choice, draw: u64) -> Vec<bool> {
     let tear = Tear::try_from(tear).unwrap();
     let (mut builder, mut work) = (Builder::new(log(steps), empty(), disk, tear), empty());
@@ -201,7 +201,7 @@ fn written(steps: &[Step], disk: Disk, tear: u32, choice: Choice, draw: u64) -> 
 }
 
 #[test]
-fn a_physical_sector_is_there_whole_or_not_at_all() {
+fn a_physical_sector_survives_whole_or_not_at_all() {
     let torn = |tear: u32, choice: fn(u64) -> Choice| {
         (0..200).map(move |seed| written(&[ACROSS], Disk::Honest, tear, choice(seed), 0))
     };
@@ -216,17 +216,17 @@ fn a_physical_sector_is_there_whole_or_not_at_all() {
             });
             patterns.insert(pieces);
         }
-        // Parts of the write are there without others: it is torn between them.
+        // Parts of the write survive without others: it is torn between them.
         assert!(patterns.len() > 8, "{patterns:?}");
         let is_split = |image: Vec<bool>| {
             PIECES.iter().any(|piece| image[piece.clone()].windows(2).any(|two| two[0] != two[1]))
         };
-        assert!(torn(512, choice).any(is_split), "between sectors of 512 bytes each is on its own");
+        assert!(torn(512, choice).any(is_split), "sectors of 512 bytes are independent");
     }
 }
 
 #[test]
-fn what_landed_of_a_physical_sector_landed_with_all_of_it() {
+fn a_partly_persisted_physical_sector_is_persisted_whole() {
     let steps = [ACROSS, Step::Land(5, 4)];
     let there = |tear| written(&steps, Disk::Honest, tear, Choice::Nothing, 0);
     let sectors = |image: Vec<bool>| (0..32).filter(|at| image[*at]).collect::<Vec<_>>();
@@ -236,7 +236,7 @@ fn what_landed_of_a_physical_sector_landed_with_all_of_it() {
 }
 
 #[test]
-fn a_disk_that_tears_leaves_half_of_what_a_physical_sector_was_given() {
+fn a_disk_that_tears_writes_leaves_half_of_the_write_to_a_physical_sector() {
     for draw in 0..50 {
         let image = written(&[ACROSS], Disk::Tears, 4096, Choice::Nothing, draw);
         let lost: Vec<usize> = (4..28).filter(|at| !image[*at]).collect();
@@ -245,9 +245,9 @@ fn a_disk_that_tears_leaves_half_of_what_a_physical_sector_was_given() {
     }
 }
 
-/// What was found at 512 bytes is found again: sector by sector, as images were built before there was a choice.
+/// Images with 512-byte sectors are those of older findings, made before there was a choice.
 #[test]
-fn between_sectors_of_512_bytes_the_images_are_those_of_older_findings() {
+fn with_512_byte_sectors_the_images_are_those_of_older_findings() {
     for seed in 0..200 {
         let mut draws = stream(seed, "what survives");
         let of_four = 1 + draws.below(3);

@@ -42,7 +42,7 @@ impl Script {
         self.op(Call::Unlink { dir: ROOT }, path, "")
     }
 
-    /// What is violated where, of all names, only these are there, each with the bytes of the file of that number.
+    /// Returns the violations if only these names are found, each with the bytes of the file of that number.
     fn violations(&self, found: &[(&str, u64)]) -> u64 {
         let directories = ["tmp", "new", "cur"]
             .into_iter()
@@ -52,7 +52,7 @@ impl Script {
     }
 }
 
-/// A maildir with a message in tmp whose bytes are synced, by whose name is not.
+/// Returns a maildir with a message in tmp whose bytes are synced but whose name is not.
 fn delivered(names: Names) -> Script {
     let mut script = Script::new(names);
     script.mkdir("tmp").mkdir("new").mkdir("cur").sync();
@@ -62,7 +62,7 @@ fn delivered(names: Names) -> Script {
 
 /// fsync of `new` came back, so the message is in `new` or, if the reader's later rename persisted, in `cur`.
 #[test]
-fn a_message_that_was_delivered_is_lost_where_it_has_its_temporary_name_only() {
+fn a_delivered_message_is_lost_if_it_has_only_its_temporary_name() {
     for names in BOTH {
         let mut script = delivered(names);
         script.rename("tmp/x", "new/x").sync_dir("new");
@@ -92,18 +92,18 @@ fn a_message_that_was_delivered_is_lost_where_it_has_its_temporary_name_only() {
 }
 
 #[test]
-fn a_reader_s_rename_that_had_not_come_back_may_have_persisted() {
+fn a_rename_in_flight_may_have_persisted() {
     for names in BOTH {
         let mut script = delivered(names);
         script.rename("tmp/x", "new/x").sync_dir("new");
-        script.maybe(Call::Rename { dir: ROOT, to: ROOT }, "new/x", "cur/x");
+        script.in_flight(Call::Rename { dir: ROOT, to: ROOT }, "new/x", "cur/x");
         for (found, right) in [("new/x", 0), ("cur/x", 0), ("tmp/x", 1)] {
             assert_eq!(script.violations(&[(found, 1)]), right, "{names:?}: {found}");
         }
     }
 }
 
-/// As qmail delivers: a link and a removal in place of the rename.
+/// Delivers as qmail does: a link and a removal in place of the rename.
 #[test]
 fn a_link_that_was_durable_is_not_excused_by_another_link_of_the_file() {
     for names in BOTH {
@@ -118,9 +118,9 @@ fn a_link_that_was_durable_is_not_excused_by_another_link_of_the_file() {
     }
 }
 
-/// What is below a directory that is renamed is not followed (`refusal.rs`), but its own name is.
+/// Paths below a renamed directory are not tracked (`refusal.rs`), but its own name is.
 #[test]
-fn a_directory_that_was_renamed_is_lost_where_it_has_an_older_name_only() {
+fn a_renamed_directory_is_lost_if_it_has_only_an_older_name() {
     for names in BOTH {
         let mut script = Script::new(names);
         script.mkdir("a").sync_dir("").rename("a", "b").sync().rename("b", "c");
@@ -149,7 +149,7 @@ fn a_file_that_was_replaced_keeps_its_name() {
 }
 
 #[test]
-fn a_file_that_a_rename_took_away_is_lost_where_the_one_that_it_replaced_is_still_there() {
+fn a_renamed_file_is_lost_if_the_file_that_it_replaced_is_still_there() {
     for names in BOTH {
         let mut script = delivered(names);
         script.create("tmp/y").write(bytes(2, 700)).fsync().close().sync();
@@ -162,10 +162,10 @@ fn a_file_that_a_rename_took_away_is_lost_where_the_one_that_it_replaced_is_stil
     }
 }
 
-/// A directory whose own name nothing acknowledged takes its names with it, but only where names are durable with
-/// their directory.
+/// A directory whose own name was not acknowledged may be lost with its names, but only if names are durable
+/// with their directory.
 #[test]
-fn names_in_a_directory_that_nothing_acknowledged_may_be_gone_with_it() {
+fn names_in_an_unacknowledged_directory_may_be_lost_with_it() {
     for names in BOTH {
         let mut script = Script::new(names);
         script.mkdir("new").create("new/x").write(bytes(1, 700)).fsync().close().sync_dir("new");
@@ -177,7 +177,7 @@ fn names_in_a_directory_that_nothing_acknowledged_may_be_gone_with_it() {
     }
 }
 
-/// An op of the histories that are enumerated: its names are indices into [`PATHS`].
+/// An op of the enumerated histories: its names are indices into [`PATHS`].
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create(usize),
@@ -192,30 +192,31 @@ enum Step {
 
 /// Files in the root and in one directory.
 const PATHS: [&str; 4] = ["a", "b", "d/a", "d/b"];
-/// The place of the directory behind those of the files.
+/// Index of the directory, after those of the files.
 const DIR: usize = PATHS.len();
-/// It as a node.
+/// Node of the directory.
 const DIR_NODE: usize = usize::MAX;
 
-/// A change of what a name stands for.
+/// A change of the node that a name refers to.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     node: Option<usize>,
-    /// What it stood for until then went to this change of another name.
+    /// The change of another name to which a rename moved the old node.
     moved: Option<(usize, usize)>,
 }
 
-/// A file system as its documentation describes it: each name takes on its changes one after the other, on its own;
-/// a durable one is there, and a rename takes an acknowledged name away only once it has made the new one.
+/// A reference file system after its documentation: each name goes through its changes in order and
+/// independently; a durable one survives, and a rename removes an acknowledged name only after the new one is
+/// made.
 #[derive(Clone, Debug)]
 struct Reference {
     names_with: Names,
-    /// By name, all changes from its making on; the first is that nothing was there.
+    /// All changes of each name since it was made; the first is that it was absent.
     changes: Vec<Vec<Change>>,
-    /// By name, the change that is durable, and all that ever were.
+    /// The durable change of each name, and all that ever were.
     durable: Vec<usize>,
     ever: Vec<Vec<usize>>,
-    /// Of each file, whether it had no name at any time. Its bytes are synced as it is made.
+    /// For each file, whether it had no name at any time. Its bytes are synced when it is made.
     files: Vec<bool>,
 }
 
@@ -270,7 +271,7 @@ impl Reference {
                 self.set(path, Some(self.files.len() - 1), None);
                 self.fsync(path);
             }
-            // rename(2) does nothing to two names of one file.
+            // rename(2) changes nothing if both names refer to one file.
             Step::Rename(from, to) if self.now(from) == self.now(to) => {}
             Step::Rename(from, to) => {
                 let node = self.now(from);
@@ -310,7 +311,7 @@ impl Reference {
         }
     }
 
-    /// Whether a change that gave a name was durable, or came by renames from one that was.
+    /// Returns whether a change gave a name that was durable, or that replaced a durable one by renames.
     fn is_acknowledged(&self, path: usize, at: usize) -> bool {
         let from_another = || {
             (0..DIR)
@@ -321,20 +322,20 @@ impl Reference {
             || from_another().is_some_and(|(from, k)| self.is_acknowledged(from, k - 1))
     }
 
-    /// Whether the file by this change has a later name, by renames, that was durable.
+    /// Returns whether a later name of the file, by renames, was durable.
     fn is_replaced(&self, path: usize, at: usize) -> bool {
         let next = self.changes[path].get(at + 1).and_then(|change| change.moved);
         next.is_some_and(|(path, at)| self.ever[path].contains(&at) || self.is_replaced(path, at))
     }
 
-    /// Whether what a change gave a name is there, or what took its place, or may be gone: the names stand after these
-    /// of their changes.
+    /// Returns whether a name given by a change, or its successor, survives or may be gone, if the names are in
+    /// these states.
     fn is_kept(&self, path: usize, k: usize, at: &[usize]) -> bool {
         if at[path] < k {
             return false;
         }
         if at[path] == k {
-            // What is in a directory is there with it, and where metadata persists in order the directory is there.
+            // A directory survives with the names in it if metadata persists in order.
             return path < 2 || at[DIR] > 0 || self.names_with == Names::WithDirectory;
         }
         let next = self.changes[path][k + 1];
@@ -346,7 +347,7 @@ impl Reference {
         }
     }
 
-    /// Whether the names may stand after these of their changes.
+    /// Returns whether the names may be in these states.
     fn is_legal(&self, at: &[usize]) -> bool {
         let ordered = self.names_with == Names::WithFile;
         let mut durable = (0..DIR).flat_map(|path| self.ever[path].iter().map(move |k| (path, *k)));
@@ -360,7 +361,7 @@ impl Reference {
                 let reached = path < 2 || at[DIR] > 0 || !ordered;
                 let may_be =
                     |k: usize| self.changes[path][k].node == Some(id) && !self.is_replaced(path, k);
-                // A name in a directory that is absent may have any of its changes.
+                // A name in an absent directory may be in any state.
                 reached && may_be(at[path])
             });
             named && !was_nameless && !there
@@ -368,7 +369,7 @@ impl Reference {
         durable && !self.files.iter().enumerate().any(lost)
     }
 
-    /// All that may be found: of each name its node.
+    /// Returns all legal outcomes: the node of each name.
     fn legal(&self) -> std::collections::BTreeSet<Vec<Option<usize>>> {
         let mut all = std::collections::BTreeSet::new();
         let mut at = self.durable.clone();
@@ -412,9 +413,9 @@ impl Script {
         let path = |at: usize| PATHS[at];
         match step {
             Step::Rename(from, to) => {
-                self.maybe(Call::Rename { dir: ROOT, to: ROOT }, path(from), path(to));
+                self.in_flight(Call::Rename { dir: ROOT, to: ROOT }, path(from), path(to));
             }
-            Step::Unlink(at) => drop(self.maybe(Call::Unlink { dir: ROOT }, path(at), "")),
+            Step::Unlink(at) => drop(self.in_flight(Call::Unlink { dir: ROOT }, path(at), "")),
             _ => {}
         }
     }
@@ -434,7 +435,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Every state of the names, with what the oracle says of it, against what the reference may leave.
+/// Compares the oracle's verdict on every state of the names with the reference.
 fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestCaseError> {
     let (mut reference, mut script) = (Reference::new(names), Script::new(names));
     let mut done = Vec::new();
@@ -490,9 +491,9 @@ fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestC
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// The oracle accepts exactly what the reference may leave, of each state of the names.
+    /// The oracle accepts exactly the states that the reference may leave.
     #[test]
-    fn what_the_oracle_accepts_is_what_a_file_system_may_leave(
+    fn the_oracle_accepts_exactly_what_a_file_system_may_leave(
         steps in proptest::collection::vec(step(), 1..10),
         last in proptest::option::of(step()),
     ) {

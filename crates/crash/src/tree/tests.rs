@@ -10,7 +10,7 @@ use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::judge::{Findings, judge};
 use fsdyno_workload::Contents;
 
-/// Ops that are done one after the other, a nanosecond apart.
+/// A script of ops, one after the other, a nanosecond apart.
 pub struct Script {
     pub tree: Tree,
     pub promise: Promise,
@@ -25,14 +25,14 @@ fn name(text: &str) -> Name {
 
 pub const FILE: FileSlot = FileSlot(1);
 
-/// What files hold.
+/// File contents.
 static CONTENTS: LazyLock<Contents> = LazyLock::new(|| Contents::new(1));
 
 pub fn bytes(id: u64, length: u32) -> Payload {
     Payload { id, offset: 0, length }
 }
 
-/// What a file system promises that keeps names so.
+/// Returns a guarantee with these durable names.
 fn promise(names: Names) -> Promise {
     Promise { kind: "a test's", names, whole: true, repair: &[], last_resort: &[], source: "none" }
 }
@@ -46,14 +46,14 @@ impl Script {
         self.do_it(call, from, to, false)
     }
 
-    /// An op that had not come back.
-    pub fn maybe(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
+    /// Applies an op in flight.
+    pub fn in_flight(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
         self.do_it(call, from, to, true)
     }
 
-    fn do_it(&mut self, call: Call, from: &str, to: &str, maybe: bool) -> &mut Script {
+    fn do_it(&mut self, call: Call, from: &str, to: &str, in_flight: bool) -> &mut Script {
         let op = Op { call, name: name(from), other: name(to), ..Op::default() };
-        let when = When { start: Nanos(self.at), at: Nanos(self.at + 1), maybe };
+        let when = Timing { start: Nanos(self.at), at: Nanos(self.at + 1), in_flight };
         self.tree.apply(&op, &self.promise, when);
         self.at += 1;
         self
@@ -86,7 +86,7 @@ impl Script {
     }
 }
 
-/// A file as it would be found, with these bytes.
+/// Returns a recovered file with these bytes.
 pub fn file(path: &str, bytes: &[u8]) -> Entry {
     Entry {
         kind: Kind::File,
@@ -98,13 +98,13 @@ pub fn file(path: &str, bytes: &[u8]) -> Entry {
     }
 }
 
-/// The first bytes of a content.
+/// Returns the first bytes of a content.
 pub fn content(id: u64, length: u32) -> Vec<u8> {
     CONTENTS.slice(bytes(id, length)).to_vec()
 }
 
 #[test]
-fn a_content_that_is_written_over_has_the_newest_bytes_everywhere() {
+fn overwritten_content_has_the_newest_bytes() {
     let mut held = Content::default();
     held.write(0, bytes(1, 1000));
     held.write(400, bytes(2, 100));
@@ -120,7 +120,7 @@ fn a_content_that_is_written_over_has_the_newest_bytes_everywhere() {
 }
 
 #[test]
-fn what_was_synced_with_its_name_must_be_there_with_all_its_bytes() {
+fn a_file_synced_with_its_name_must_survive_with_all_its_bytes() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 2000)).fsync();
     let right = content(1, 2000);
@@ -131,8 +131,8 @@ fn what_was_synced_with_its_name_must_be_there_with_all_its_bytes() {
     wrong[1700] ^= 1;
     assert_eq!(script.judge(vec![file("a", &wrong)]).acknowledged_lost, 1);
     let other = vec![file("a", &right), file("b", &right)];
-    assert_eq!(script.judge(other).acknowledged_names, 1, "nobody made b");
-    // Where only the directory's own fsync makes a name durable, the file may be lost, which is told.
+    assert_eq!(script.judge(other).acknowledged_names, 1, "b was never made");
+    // If only fsync of the directory makes a name durable, the file may be lost, which is counted.
     let mut script = Script::new(Names::WithDirectory);
     script.create("a").write(bytes(1, 2000)).fsync();
     let lost = script.judge(vec![]);
@@ -143,7 +143,7 @@ fn what_was_synced_with_its_name_must_be_there_with_all_its_bytes() {
 }
 
 #[test]
-fn what_was_not_synced_may_be_gone_and_is_counted() {
+fn unsynced_files_may_be_lost_and_are_counted() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 2000)).close();
     let right = content(1, 2000);
@@ -159,7 +159,7 @@ fn what_was_not_synced_may_be_gone_and_is_counted() {
 }
 
 #[test]
-fn after_a_rename_the_old_name_or_the_new_one_is_there_and_never_neither() {
+fn a_renamed_file_has_its_old_name_or_its_new_one() {
     for promise in [Names::WithFile, Names::WithDirectory] {
         let mut script = Script::new(promise);
         script.create("tmp").write(bytes(1, 700)).fsync().close();
@@ -172,7 +172,7 @@ fn after_a_rename_the_old_name_or_the_new_one_is_there_and_never_neither() {
         assert_eq!((neither.acknowledged_lost, neither.names_lost), (1, 1));
         let both = script.judge(vec![file("tmp", &right), file("new", &right)]);
         assert_eq!(both.names_doubled, 1);
-        // The new name is durable: the old one may still be there, the new one has to be.
+        // The new name is durable: it must survive, and the old one may.
         script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "");
         assert_eq!(script.judge(vec![file("new", &right)]), Findings::default());
         assert!(script.judge(vec![file("tmp", &right)]).violations() > 0);
@@ -180,16 +180,16 @@ fn after_a_rename_the_old_name_or_the_new_one_is_there_and_never_neither() {
 }
 
 #[test]
-fn an_op_in_flight_may_be_done_or_not() {
+fn an_op_in_flight_may_have_taken_effect_or_not() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 600)).fsync().close();
-    script.maybe(Call::Unlink { dir: DirSlot::ROOT }, "a", "");
+    script.in_flight(Call::Unlink { dir: DirSlot::ROOT }, "a", "");
     let there = vec![file("a", &content(1, 600))];
     assert_eq!(script.judge(there), Findings::default());
     assert_eq!(script.judge(vec![]).violations(), 0);
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 600)).fsync();
-    script.maybe(Call::Write { file: FILE, payload: bytes(9, 600) }, "", "");
+    script.in_flight(Call::Write { file: FILE, payload: bytes(9, 600) }, "", "");
     let longer = [content(1, 600), content(9, 600)].concat();
     for found in [&longer[..600], &longer[..900], &longer[..]] {
         assert_eq!(script.judge(vec![file("a", found)]).violations(), 0);
@@ -212,14 +212,14 @@ fn appended_bytes_may_be_lost_but_not_those_synced_before() {
 }
 
 #[test]
-fn a_removal_that_did_not_last_is_told_and_no_violation() {
+fn a_removal_that_did_not_last_is_counted_and_no_violation() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 100)).fsync().close();
     script.op(Call::Unlink { dir: DirSlot::ROOT }, "a", "");
     let back = script.judge(vec![file("a", &content(1, 100))]);
     assert_eq!((back.violations(), back.names_back, back.lost_ns), (0, 1, Nanos(0)));
     assert_eq!(script.judge(vec![]), Findings::default());
-    // A sync of the whole file system settles it, but for one that the kernel does not ask to do so.
+    // A sync of the whole file system settles it, unless the kernel does not pass it on.
     script.promise.whole = false;
     script.op(Call::Sync, "", "");
     assert_eq!(script.judge(vec![file("a", &content(1, 100))]).violations(), 0);
@@ -229,11 +229,11 @@ fn a_removal_that_did_not_last_is_told_and_no_violation() {
 }
 
 #[test]
-fn what_another_thread_wrote_while_sync_ran_is_not_held_to_be_synced() {
+fn writes_of_another_thread_during_sync_need_not_be_synced() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 600)).create("b").write(bytes(2, 600));
     let (start, sync) = (Nanos(script.at - 1), Op { call: Call::Sync, ..Op::default() });
-    let when = When { start, at: Nanos(script.at + 1), maybe: false };
+    let when = Timing { start, at: Nanos(script.at + 1), in_flight: false };
     script.tree.apply(&sync, &script.promise, when);
     let (a, b) = (file("a", &content(1, 600)), file("b", &content(2, 600)));
     let zeros = |path: &str| file(path, &[0; 600]);
@@ -242,7 +242,7 @@ fn what_another_thread_wrote_while_sync_ran_is_not_held_to_be_synced() {
     assert_eq!(script.judge(vec![zeros("a"), b]).acknowledged_lost, 1);
 }
 
-/// The tree as all of it would be found.
+/// Returns the complete tree as a recovery would find it.
 fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
     let names = tree.names.keys().filter_map(|path| Some((path, &tree.nodes[tree.now(path)?])));
     let names = names.map(|(path, node)| {
@@ -266,10 +266,10 @@ fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
     names.collect()
 }
 
-/// At every op of real workloads the tree as it was done leaves nothing to find; at the end it is the
-/// tree that the workload says.
+/// The tree itself is a perfect recovery at every op of real workloads, and at the end it is the tree that the
+/// workload expects.
 #[test]
-fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
+fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
     type Run<'a> = (&'a str, &'a [(&'a str, &'a str)], u32);
     let runs: [Run<'_>; 4] = [
         (
@@ -328,12 +328,12 @@ fn what_was_done_is_exact_at_every_moment_of_real_workloads() {
         let kept = promise(Names::WithFile);
         let mut done = Done::new(work.as_ref(), threads, &kept, &acks);
         for time in (1..=clock + 2).step_by(7).chain([clock + 2]) {
-            let tree = done.until(Nanos(time));
+            let tree = done.tree_at(Nanos(time));
             let found = Found { entries: as_done(&tree, &contents), ..Found::default() };
             let findings = judge(&tree, &found, &contents, Nanos(time));
             assert_eq!(findings, Findings::default(), "{workload} at {time}");
         }
-        let tree = done.until(Nanos(clock + 2));
+        let tree = done.tree_at(Nanos(clock + 2));
         let last = work.tree(work.phases().len() - 1);
         for path in tree.names.keys() {
             assert!(last.lookup(path).is_some(), "{workload}: {}", String::from_utf8_lossy(path));

@@ -238,7 +238,7 @@ impl One<'_> {
         let promise = promised(&job.plan)?;
         let mut done = Done::new(work.as_ref(), job.plan.ranks(), promise, &acks);
         let judged = found.into_iter().map(|(cut, found)| {
-            let tree = done.until(cut.at);
+            let tree = done.tree_at(cut.at);
             let findings = judge(&tree, &found, &contents, cut.at);
             Tried::new(cut, &found, findings)
         });
