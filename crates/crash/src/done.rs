@@ -5,7 +5,7 @@ use fsdyno_record::acks::{Acks, What};
 use fsdyno_workload::{Call, Expect, Op, OpSource, Share, Workload};
 
 use crate::promise::Promise;
-use crate::tree::{Tree, Timing};
+use crate::tree::{Timing, Tree};
 
 /// A replay of the ops of a trial, one after the other as they returned.
 pub struct Done<'a> {
@@ -106,7 +106,12 @@ impl<'a> Done<'a> {
 
 /// Returns the sorted times at which durability was acknowledged: by each fsync(2) and sync(2), and by the
 /// syncfs(2) after a phase if that makes all of it durable.
-pub fn acknowledged(work: &dyn Workload, threads: u32, promise: &Promise, acks: &Acks) -> Vec<Nanos> {
+pub fn acknowledged(
+    work: &dyn Workload,
+    threads: u32,
+    promise: &Promise,
+    acks: &Acks,
+) -> Vec<Nanos> {
     let mut times = Vec::new();
     for (index, (phase, returned)) in work.phases().iter().zip(&acks.returned).enumerate() {
         let ranks = phase.threads.of(threads);

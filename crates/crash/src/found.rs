@@ -14,12 +14,12 @@ pub const SECTOR: usize = 512;
 
 const MARK: u64 = u64::from_le_bytes(*b"fsdynocu");
 
-/// How a file system was recovered.
+/// The course of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Number of the cut within its guest, from 0; in results the cut's number.
     pub index: u32,
-    /// Why the first mount was refused, if it was.
+    /// Reason for which the first mount was refused, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Virtual time of the mount on the modelled disk, recovery included.
@@ -33,7 +33,7 @@ pub struct Recovery {
     /// Outcome of the last resort, if the repair failed and there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_resort: Option<String>,
-    /// Why it could not be mounted or read even then; there is no tree.
+    /// Reason for which it could not be mounted or read even then; there is no tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
     /// Kernel messages that report damage.
@@ -73,7 +73,7 @@ pub struct Entry {
 /// A recovered tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// How it was recovered.
+    /// Course of the recovery.
     pub recovery: Recovery,
     /// Its entries, in any order.
     pub entries: Vec<Entry>,

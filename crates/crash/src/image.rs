@@ -125,7 +125,9 @@ impl<M: Memory, N: Memory> Builder<M, N> {
                         self.evict_excess()?;
                     }
                 }
-                What::Land if self.disk == Disk::Honest => self.persist(event.sector, event.end())?,
+                What::Land if self.disk == Disk::Honest => {
+                    self.persist(event.sector, event.end())?
+                }
                 What::LandAll => self.persist(0, u64::MAX)?,
                 What::Trim => self.trim(&event),
                 What::Land | What::Flush | What::Answer => {}
@@ -226,14 +228,18 @@ impl<M: Memory, N: Memory> Builder<M, N> {
                 let mut draws = draws(seed);
                 let of_four = 1 + draws.below(3);
                 let mut keep = || draws.below(4) < of_four;
-                all().map(|(event, parts)| (event, filter_sectors(&parts, self.unit, &mut keep))).collect()
+                all()
+                    .map(|(event, parts)| (event, filter_sectors(&parts, self.unit, &mut keep)))
+                    .collect()
             }
             Choice::Torn(seed) => {
                 let mut draws = draws(seed);
                 let torn = draws.below(self.cached.len().max(1) as u64) as usize;
                 let until = all().take(torn);
-                let last =
-                    self.cached.get(torn).map(|it| (it.event, tear_write(it, self.unit, &mut draws)));
+                let last = self
+                    .cached
+                    .get(torn)
+                    .map(|it| (it.event, tear_write(it, self.unit, &mut draws)));
                 until.chain(last).collect()
             }
         }
@@ -296,7 +302,11 @@ fn same_unit(unit: u64) -> impl Fn(&SectorRange, &SectorRange) -> bool {
 }
 
 /// Returns the parts in those physical sectors that `keep` accepts.
-fn filter_sectors(parts: &[SectorRange], unit: u64, mut keep: impl FnMut() -> bool) -> Vec<SectorRange> {
+fn filter_sectors(
+    parts: &[SectorRange],
+    unit: u64,
+    mut keep: impl FnMut() -> bool,
+) -> Vec<SectorRange> {
     let mut kept: Vec<SectorRange> = Vec::new();
     let pieces = pieces(parts, unit);
     for (from, to) in pieces.chunk_by(same_unit(unit)).filter(|_| keep()).flatten() {

@@ -56,7 +56,7 @@ impl Findings {
     }
 }
 
-/// How well an entry matches a node.
+/// The degree to which an entry matches a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     /// Its last state.
@@ -273,7 +273,8 @@ impl Oracle<'_> {
             let what = "was acknowledged with its bytes, and none of its names leads to them";
             self.findings.add_example(path, what);
         } else {
-            self.findings.add_example(path, "was synced, and none of its names is there (none had to be)");
+            self.findings
+                .add_example(path, "was synced, and none of its names is there (none had to be)");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Durability guarantees of file systems after fsync(2), and their repair commands.
 
-/// Which directory entries fsync(file) makes durable.
+/// The directory entries that fsync(2) of a file makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// The file's own names, and the directories on the way to them.
@@ -14,9 +14,9 @@ pub enum Names {
 pub struct Promise {
     /// Kind of file system.
     pub kind: &'static str,
-    /// Which names fsync(2) of a file makes durable.
+    /// Names that fsync(2) of a file makes durable.
     pub names: Names,
-    /// Whether sync(2) and syncfs(2) make everything durable. The kernel passes them to a process that serves a
+    /// True if sync(2) and syncfs(2) make everything durable. The kernel passes them to a process that serves a
     /// file system only if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
     pub whole: bool,
     /// Command that repairs it unattended; empty if none does so safely.

@@ -25,7 +25,7 @@ const ORACLE: u32 = 2;
 pub struct Tried {
     /// The crash point and the surviving writes.
     pub cut: Cut,
-    /// How the file system was recovered.
+    /// Course of the recovery.
     pub recovery: Recovery,
     /// The oracle's findings.
     pub findings: Findings,
@@ -86,7 +86,7 @@ pub struct Row {
     pub rate: Rate,
     /// The outcomes of all cuts.
     pub tried: Vec<Tried>,
-    /// Why it could not run; then there are no outcomes.
+    /// Reason for which it could not run; then there are no outcomes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
@@ -238,7 +238,7 @@ fn first_oracle() -> u32 {
     1
 }
 
-/// Why a text is no result of `fsdyno crash`: the error, with its line if known.
+/// The error of a text that is no result of `fsdyno crash`, with its line if known.
 pub type Unreadable = String;
 
 impl Finding {

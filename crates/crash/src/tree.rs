@@ -24,13 +24,13 @@ pub type Id = usize;
 pub struct Node {
     /// The content of a file; `None` for a directory or link.
     pub file: Option<File>,
-    /// Whether it is a directory.
+    /// True for a directory.
     pub directory: bool,
     /// Number of names now.
     pub names: u32,
     /// All names that it ever had, the oldest first.
     pub held: Vec<Held>,
-    /// Whether it may have no name after a cut.
+    /// True if it may have no name after a cut.
     pub droppable: bool,
 }
 
@@ -61,7 +61,7 @@ impl Node {
 pub struct Held {
     /// The name.
     pub path: Path,
-    /// Whether it was durable at any time.
+    /// True if it was durable at any time.
     pub durable: bool,
     /// The op that ended it, or may have; `None` while the node has the name.
     pub end: Option<End>,
@@ -87,7 +87,7 @@ pub struct Binding {
     pub node: Option<Id>,
     /// Index of the name in [`Node::held`].
     pub held: usize,
-    /// Whether the op was in flight.
+    /// True if the op was in flight.
     pub in_flight: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Tree {
     pub names: BTreeMap<Path, Vec<Binding>>,
     /// The nodes that names refer to.
     pub nodes: Vec<Node>,
-    /// Which names fsync(2) of a file makes durable.
+    /// Names that fsync(2) of a file makes durable.
     names_with: Names,
     dirs: Dirs,
     files: HashMap<(u32, u16), (Id, u64, bool)>,
@@ -218,7 +218,9 @@ impl Tree {
     /// Makes the state of a name at a moment durable.
     fn settle(&mut self, path: &[u8], until: Nanos) {
         let Some(history) = self.names.get_mut(path) else { return };
-        let Some(last) = history.iter().rposition(|it| it.at <= until && !it.in_flight) else { return };
+        let Some(last) = history.iter().rposition(|it| it.at <= until && !it.in_flight) else {
+            return;
+        };
         history.drain(..last);
         let Some(Binding { node, held, .. }) = history.first().copied() else { return };
         let gone = history.len() == 1 && node.is_none();

@@ -1,8 +1,8 @@
-//! The account of a trial's requests: each is put to its place, the structure it touches, and its cause.
+//! Attributes each request of a trial to a stage, the structure that it touches, and its cause.
 //!
-//! A request with its seek and its time counts for the structure that its first block belongs to, for
-//! that is where the head had to go; its bytes are divided block by block. Nothing is left out: what
-//! cannot be told is a row of its own, so the columns sum up to the log.
+//! A request with its seek and its time counts for the structure of its first block, where the head had to go;
+//! its bytes are divided block by block. Unattributed requests have a row of their own, so the columns sum up to
+//! the log.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::map::{Map, Structure};
 use crate::time::own_parts;
 
-/// Why a request was made.
+/// The cause of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -34,7 +34,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The name that tables have.
+    /// Returns the name used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Work => "work",
@@ -47,57 +47,57 @@ impl Cause {
     }
 }
 
-/// Where in a trial: the stage and the phase that it is in or follows, counted from 0.
+/// A position in a trial: a stage, and the phase that it belongs to or follows, counted from 0.
 pub type Place = (Stage, u16);
 
-/// What lay where when a place of the trial began.
+/// The map of the file system when a stage began.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// What began.
+    /// Position of the stage.
     pub place: Place,
-    /// The map of what was on the disk; none where it could not be read.
+    /// The map; `None` if the image could not be read.
     pub map: Option<Map>,
 }
 
-/// A file system's disks as requests name them.
+/// The disks of a file system as requests name them.
 #[derive(Clone, Debug, Default)]
 pub struct Ground {
-    /// Where the file system begins on its disk, in bytes.
+    /// Offset of the file system on its disk, in bytes.
     pub start: u64,
-    /// Its device's size; none where that is not known.
+    /// Size of its device, if known.
     pub size: Option<u64>,
-    /// The disk that holds nothing but the journal.
+    /// The disk that holds only the journal.
     pub journal_disk: Option<u8>,
 }
 
-/// What a row is about.
+/// The key of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// Where in the trial.
+    /// Position in the trial.
     pub place: Place,
-    /// What was touched; none where it cannot be told.
+    /// Structure touched; `None` if unattributed.
     pub structure: Option<Structure>,
-    /// Why.
+    /// Cause.
     pub cause: Cause,
 }
 
-/// What a row sums up.
+/// The sums of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Requests that do not begin where the one answered before them on the same disk ended.
+    /// Requests that do not begin where the previously answered one on the same disk ended.
     pub seeks: u64,
-    /// Their own parts of the disk's busy time.
+    /// Their own share of the disk's busy time.
     pub time_ns: Nanos,
-    /// The part of that of the requests that were seeks.
+    /// The part of that which belongs to requests that were seeks.
     pub seek_ns: Nanos,
 }
 
 impl Sum {
-    /// Adds another.
+    /// Adds another sum.
     pub fn add(&mut self, other: &Sum) {
         self.requests += other.requests;
         self.bytes = self.bytes + other.bytes;
@@ -107,18 +107,18 @@ impl Sum {
     }
 }
 
-/// One request as a picture shows it.
+/// One request, as drawn in a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dot {
-    /// Which disk.
+    /// Disk number.
     pub disk: u8,
-    /// When it arrived.
+    /// Arrival time.
     pub arrived: Nanos,
-    /// Its first byte on the disk.
+    /// First byte on the disk.
     pub byte: u64,
-    /// What it touched first.
+    /// Structure of its first block.
     pub structure: Option<Structure>,
-    /// Where in the trial.
+    /// Position in the trial.
     pub place: Place,
 }
 
@@ -133,7 +133,7 @@ pub struct Account {
     pub dots: Vec<Dot>,
 }
 
-/// A map as a list of its rows: a key of JSON is a word.
+/// Serialization of the rows as a list, for keys of JSON objects are strings.
 mod listed {
     use std::collections::BTreeMap;
 
@@ -151,8 +151,8 @@ mod listed {
 }
 
 impl Account {
-    /// Makes the account of a log, whose entries are in order of arrival. `moments` are in the order in
-    /// which their places began.
+    /// Attributes a log, whose entries are in order of arrival. `moments` are in the order in which their stages
+    /// began.
     pub fn of(entries: &[Entry], moments: &[Moment], ground: &Ground) -> Account {
         let journaled = ground.journal_disk.is_some()
             || moments
@@ -162,9 +162,9 @@ impl Account {
         let parts = own_parts(entries);
         let seeks = seeks(entries);
         let mut account = Account::default();
-        let mut around = Around { moments, at: 0 };
+        let mut around = MapsAround { moments, at: 0 };
         for (index, entry) in entries.iter().enumerate() {
-            around.go_to((entry.stage, entry.phase));
+            around.advance_to((entry.stage, entry.phase));
             let place = around.place(entry);
             let row = |structure, cause| Key { place, structure, cause };
             let mut pieces = pieces(entry, &around, ground);
@@ -193,14 +193,14 @@ impl Account {
         account
     }
 
-    /// The sum over the rows that are wanted.
+    /// Returns the sum of the selected rows.
     pub fn sum(&self, wanted: impl Fn(&Key) -> bool) -> Sum {
         let mut sum = Sum::default();
         self.rows.iter().filter(|(key, _)| wanted(key)).for_each(|(_, row)| sum.add(row));
         sum
     }
 
-    /// How much of what is timed could be told: shares of requests and of time; 1 where there is none.
+    /// Returns the attributed shares of timed requests and of their time; 1 if there are none.
     pub fn attributed(&self) -> (f64, f64) {
         let timed = |key: &Key| key.cause != Cause::Untimed;
         let all = self.sum(timed);
@@ -212,15 +212,15 @@ impl Account {
     }
 }
 
-/// The maps before and after where the account is.
-struct Around<'a> {
+/// The maps before and after the present position.
+struct MapsAround<'a> {
     moments: &'a [Moment],
     at: usize,
 }
 
-impl Around<'_> {
-    /// Goes on to where a place began; one that never did leaves it where it is.
-    fn go_to(&mut self, place: Place) {
+impl MapsAround<'_> {
+    /// Advances to the start of a stage; a stage without a map changes nothing.
+    fn advance_to(&mut self, place: Place) {
         if self.moments.get(self.at).is_some_and(|moment| moment.place == place) {
             return;
         }
@@ -230,8 +230,8 @@ impl Around<'_> {
         }
     }
 
-    /// Where an entry counts: what lies before the first phase is told from what follows it, though both
-    /// bear its number.
+    /// Returns the position of an entry. Requests before the first phase are distinguished from those after it,
+    /// although both have its number.
     fn place(&self, entry: &Entry) -> Place {
         let begun = &self.moments[..self.moments.len().min(self.at + 1)];
         let ran = begun.iter().any(|moment| moment.place.0 == Stage::Running);
@@ -241,9 +241,9 @@ impl Around<'_> {
         }
     }
 
-    /// What lies at a byte of the file system, and up to where that holds. Free before means that what
-    /// lies there after was put there meanwhile, and the other way round; what was one thing before and
-    /// is another after cannot be told.
+    /// Returns the structure at a byte of the file system, and the end of the range for which it holds. A block
+    /// that is free in one map has the structure that the other gives it; a block with two different structures
+    /// is unattributed.
     fn at(&self, byte: u64) -> (Option<Structure>, u64) {
         let before = self.moments[..self.moments.len().min(self.at + 1)].iter().rev();
         let before = before.filter_map(|moment| moment.map.as_ref()).next();
@@ -252,7 +252,7 @@ impl Around<'_> {
         let ((was, until), (is, holds)) = (look(before), look(after));
         let known = match (was, is) {
             (Some(was), Some(is)) if was == is => Some(was),
-            // A freed block of a tree is what it was when it was one.
+            // A freed tree block counts as the tree that it belonged to.
             (Some(Structure::FreedTree), Some(is)) => Some(is),
             (Some(was), Some(Structure::FreedTree)) => Some(was),
             (Some(_), Some(_)) | (None, None) => None,
@@ -262,8 +262,12 @@ impl Around<'_> {
     }
 }
 
-/// The structures that a request touches, in order, with the bytes of each.
-fn pieces(entry: &Entry, around: &Around<'_>, ground: &Ground) -> Vec<(Option<Structure>, u64)> {
+/// Splits a request by structure, in order, with the bytes of each part.
+fn pieces(
+    entry: &Entry,
+    around: &MapsAround<'_>,
+    ground: &Ground,
+) -> Vec<(Option<Structure>, u64)> {
     if entry.action == Action::Flush {
         return vec![(Some(Structure::Flush), 0)];
     }
@@ -291,8 +295,8 @@ fn pieces(entry: &Entry, around: &Around<'_>, ground: &Ground) -> Vec<(Option<St
     pieces
 }
 
-/// Whether it is a mount's look at the end of the device: a read of the last 4 KiB, outside of phases, where
-/// nothing lies.
+/// Returns whether a mount probes the device size: a read of the last 4 KiB, outside of phases, where nothing is
+/// stored.
 fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], ground: &Ground) -> bool {
     let Some(size) = ground.size else { return false };
     let last = ground.start + size.saturating_sub(4096);
@@ -315,7 +319,7 @@ fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause 
     }
 }
 
-/// Of each entry, whether it is a seek: in the order in which its disk answered.
+/// Returns for each entry whether it is a seek, in the order in which its disk answered.
 fn seeks(entries: &[Entry]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|at| entries[*at].arrived.0.saturating_add(entries[*at].response.0));
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_what_it_was_before_or_is_after_and_both_at_once_is_not_guessed() {
+    fn a_block_has_the_structure_of_either_map_and_none_if_they_contradict() {
         use Structure::*;
         let before = map(&[(0, 1, Superblock), (5, 6, Directory), (7, 8, Data)]);
         let after = map(&[(0, 1, Superblock), (6, 7, Extents), (7, 8, Directory)]);
@@ -382,13 +386,13 @@ mod tests {
         // Data before, a directory after; free before and after.
         assert_eq!(structures(&[write(7, 1)], &moments), [(None, 1, 1)]);
         assert_eq!(structures(&[write(9, 1)], &moments), [(None, 1, 1)]);
-        // A map that could not be read: the one before it counts.
+        // The map could not be read: the one before it counts.
         let moments = [moment(PHASE, Some(map(&[(5, 6, Directory)]))), moment(GAP, None)];
         assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
     }
 
     #[test]
-    fn a_request_counts_where_it_begins_and_its_bytes_where_they_go() {
+    fn a_request_counts_for_its_first_block_and_its_bytes_for_each() {
         use Structure::*;
         let all = map(&[(0, 2, Bitmap), (2, 6, InodeTable)]);
         let moments = [moment(PHASE, Some(all))];
@@ -397,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_looks_at_the_end_of_the_device() {
+    fn a_mount_probes_the_end_of_the_device() {
         let read =
             |block, stage| Entry { action: Action::Read, stage, sectors: 1, ..write(block, 1) };
         let is = |entry| structures(&[entry], &[])[0].0;
@@ -408,13 +412,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_outside_the_partition_is_nobodys() {
+    fn a_request_outside_the_partition_is_unattributed() {
         let entry = Entry { sector: 0, ..write(0, 1) };
         assert_eq!(structures(&[entry], &[]), [(None, 1, 1)]);
     }
 
     #[test]
-    fn a_seek_is_what_does_not_follow_on() {
+    fn a_seek_does_not_continue_the_request_before() {
         let entries = [write(0, 2), write(2, 1), write(1, 1)];
         assert_eq!(seeks(&entries), [true, false, true]);
     }

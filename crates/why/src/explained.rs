@@ -1,5 +1,4 @@
-//! What is known of one trial, in rows: requests by phase, structure and cause; instructions by phase and
-//! function.
+//! The explanation of one trial: requests by phase, structure and cause; instructions by phase and function.
 
 use std::collections::BTreeMap;
 
@@ -15,45 +14,45 @@ use crate::map::Structure;
 /// A phase of the trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Ops done in it.
+    /// Number of ops.
     pub ops: u64,
-    /// Until the device's cache was empty, or until the last call returned where nobody can say that.
+    /// Time until the device's cache was empty, or until the last call returned if that is unknown.
     pub took_ns: Nanos,
-    /// CPU time of the threads that issue ops, as the trial measured it.
+    /// CPU time of the threads that issue ops, as measured by the trial.
     pub cpu_ns: Nanos,
-    /// Where it asked several disks: time in which any of them had a request of it to answer.
+    /// If it used several disks: time during which any of them had one of its requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_busy_ns: Option<Nanos>,
-    /// Its timed requests as a picture shows them.
+    /// Timed requests, as drawn in a picture.
     pub requests: Option<Grid>,
-    /// Each function, exactly.
+    /// Exact counts of each function.
     pub functions: Vec<Flat>,
-    /// What was executed in it, by whose work it was, as trees of calls without their smallest twigs.
+    /// Call trees of the instructions executed, by kind of task, without the smallest branches.
     pub executed: BTreeMap<Task, Frame>,
 }
 
-/// What was executed in a function, wherever it was called from.
+/// The instructions of a function over all its callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flat {
-    /// Whose work it was.
+    /// Kind of task.
     pub task: Task,
-    /// The function.
+    /// Name of the function.
     pub function: String,
-    /// Its module, or the layer of the kernel that its name tells.
+    /// Its module, or the kernel layer derived from its name.
     pub layer: String,
-    /// Instructions in it, without those of what it calls.
+    /// Instructions in it, without its callees.
     pub instructions: u64,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
 }
 
-/// A frame that has less than one in so many of the instructions of its tree is kept with others like it.
+/// A frame with a smaller part of its tree's instructions than 1 / this is merged with others like it.
 const SMALLEST: u64 = 5000;
 
 impl Phase {
-    /// Takes over what was executed: every function, and the trees as far as a graph can show them.
+    /// Takes over the trees: the counts of every function, and as much of the trees as a graph can show.
     pub fn take(&mut self, executed: &BTreeMap<Task, Frame>) {
         self.functions.clear();
         for (task, tree) in executed {
@@ -64,51 +63,51 @@ impl Phase {
             }
             self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
         }
-        let kept = |(task, tree): (&Task, &Frame)| {
+        let prune = |(task, tree): (&Task, &Frame)| {
             let whole = tree.whole();
-            // Of other tasks nothing but the whole is shown.
+            // Only the total of other tasks is shown.
             let least = if *task == Task::Ops { whole / SMALLEST } else { whole + 1 };
             (*task, tree.pruned(least))
         };
-        self.executed = executed.iter().map(kept).collect();
+        self.executed = executed.iter().map(prune).collect();
     }
 }
 
-/// What the log holds, by itself: what the rows have to sum up to.
+/// Totals of the log, which the rows must add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Log {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Time in which a disk had a request to answer, summed over the disks.
+    /// Time during which a disk had a request to answer, summed over the disks.
     pub busy_ns: Nanos,
-    /// Requests that found no room in the guest's memory.
+    /// Requests lost because the guest's memory for the log was full.
     pub lost: u64,
 }
 
-/// One trial, explained.
+/// The explanation of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// The row's name in tables.
+    /// Label of the row in tables.
     pub label: String,
-    /// The label of its plan, which the identity leaves out.
+    /// Label of the plan, which is not part of the identity.
     pub plan_label: String,
-    /// What was run.
+    /// Workload.
     pub workload: String,
-    /// Which trial.
+    /// Identity of the trial.
     pub trial_id: String,
-    /// The lab that it ran in.
+    /// Identity of the lab.
     pub lab_id: Option<String>,
-    /// Its seed.
+    /// Seed.
     pub seed: u64,
-    /// The phases.
+    /// Phases.
     pub phases: Vec<Phase>,
-    /// The account of its requests; none where no disk was served.
+    /// The attributed requests; `None` if no disk was served.
     pub account: Option<Account>,
-    /// What the log holds.
+    /// Totals of the log.
     pub log: Log,
-    /// What a reader must know, in sentences.
+    /// Notes for the reader, as sentences.
     pub notes: Vec<String>,
     /// Host time of the first pass and of the second.
     pub host_ns: (Nanos, Nanos),
@@ -117,11 +116,11 @@ pub struct Explained {
 /// A row of the table of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Phase, or what lies between phases.
+    /// Phase, or the gap between phases.
     pub place: String,
-    /// What was touched; none where it cannot be told.
+    /// Structure touched; `None` if unattributed.
     pub structure: Option<Structure>,
-    /// Why.
+    /// Cause.
     pub cause: Cause,
     /// Sums.
     #[serde(flatten)]
@@ -131,24 +130,24 @@ pub struct Row {
 /// A row of the table of functions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionRow {
-    /// The phase.
+    /// Phase.
     pub phase: String,
-    /// Whose work it was.
+    /// Kind of task.
     pub task: Task,
-    /// The function.
+    /// Name of the function.
     pub function: String,
-    /// Its module, or the layer of the kernel that its name tells.
+    /// Its module, or the kernel layer derived from its name.
     pub layer: String,
-    /// Instructions in it, without those of what it calls.
+    /// Instructions in it, without its callees.
     pub instructions: u64,
-    /// The same for each op of the phase.
+    /// Instructions per op of the phase.
     pub per_op: f64,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
 }
 
 impl Explained {
-    /// What a place of the trial is called.
+    /// Returns the name of a position in the trial.
     pub fn place(&self, (stage, phase): Place) -> String {
         let name = self.phases.get(usize::from(phase)).map_or("?", |phase| phase.name.as_str());
         match stage {
@@ -160,7 +159,7 @@ impl Explained {
         }
     }
 
-    /// The rows of the table of requests, in the trial's order, and within a place by their time.
+    /// Returns the rows of the table of requests, in the trial's order, and within a position by their time.
     pub fn rows(&self) -> Vec<Row> {
         let order = |(stage, phase): Place| match stage {
             Stage::Running => (u32::from(phase) * 2 + 1, 0),
@@ -168,7 +167,7 @@ impl Explained {
             Stage::Starting | Stage::Ready | Stage::Preparing => (0, 0),
             _ => (u32::MAX, stage as u64),
         };
-        // Several verifications are one place.
+        // Several verifications share one row.
         let mut sums: BTreeMap<_, (String, Sum)> = BTreeMap::new();
         for (key, sum) in self.account.iter().flat_map(|account| &account.rows) {
             let place = (order(key.place), key.structure, key.cause);
@@ -184,7 +183,7 @@ impl Explained {
         rows.into_iter().map(row).collect()
     }
 
-    /// The rows of the table of functions, phase by phase, those with the most instructions first.
+    /// Returns the rows of the table of functions by phase, those with the most instructions first.
     pub fn functions(&self) -> Vec<FunctionRow> {
         let of = |phase: &Phase| -> Vec<FunctionRow> {
             let row = |it: &Flat| FunctionRow {
@@ -201,16 +200,16 @@ impl Explained {
         self.phases.iter().flat_map(of).collect()
     }
 
-    /// The same trial with one phase alone. What the log holds is then what of it belongs to that phase: a log
-    /// as a whole has no phases, so this is summed up from the rows.
+    /// Returns the same trial with one phase only. The totals of the log are then summed up from the rows of that
+    /// phase.
     pub fn only(mut self, name: &str) -> Explained {
-        let kept: Vec<u16> = (0u16..)
+        let selected: Vec<u16> = (0u16..)
             .zip(&self.phases)
             .filter(|(_, phase)| phase.name == name)
             .map(|(at, _)| at)
             .collect();
         let belongs = |(stage, phase): Place| {
-            matches!(stage, Stage::Running | Stage::Gap) && kept.contains(&phase)
+            matches!(stage, Stage::Running | Stage::Gap) && selected.contains(&phase)
         };
         if let Some(account) = &mut self.account {
             account.rows.retain(|key, _| belongs(key.place));
@@ -219,7 +218,7 @@ impl Explained {
             self.log = Log { requests, bytes, busy_ns: time_ns, ..self.log };
         }
         for phase in self.phases.iter_mut().filter(|phase| phase.name != name) {
-            // Its place among the phases stays.
+            // Its index among the phases stays.
             let (name, ops) = (std::mem::take(&mut phase.name), phase.ops);
             *phase = Phase { name, ops, ..Phase::default() };
         }
@@ -227,7 +226,7 @@ impl Explained {
     }
 }
 
-/// A tree summed up by function.
+/// Returns the sums of a tree by function.
 pub fn flat(tree: &Frame) -> BTreeMap<Function, (u64, u64)> {
     let mut flat = BTreeMap::new();
     tree.below.iter().for_each(|(name, frame)| frame.flat(name, &mut flat));

@@ -1,8 +1,8 @@
-//! Which functions two runs of a phase differ in, and where most of the difference comes from.
+//! Compares the functions of two runs of a phase, and finds the source of most of the difference.
 //!
-//! Two kernels may have the same code under two names, or inlined in its caller. What vanished in one and appeared in
-//! the other is one function if their names say so ([`is_renamed`]), and no function is named as the source of a
-//! difference that its own caller does not have.
+//! Two kernels may have the same code under two names, or inlined in its caller. A function that vanished and one
+//! that appeared are the same if their names match ([`is_renamed`]), and no function is named as the source of a
+//! difference that its own caller does not show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,42 +10,42 @@ use crate::explained::Phase;
 use crate::kernel::tree::SMALLER;
 use crate::kernel::{Frame, Task};
 
-/// A function's instructions an op here less those there.
+/// The difference in instructions per op of one function between two results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The function.
+    /// Name of the function.
     pub function: String,
-    /// Its name in the other result, where that is another.
-    pub was: Option<String>,
-    /// Its layer here, or there.
+    /// Its name in the other result, if different.
+    pub old_name: Option<String>,
+    /// Its layer.
     pub layer: String,
-    /// Instructions an op.
+    /// Instructions per op.
     pub here: f64,
-    /// The same in the other result.
+    /// Instructions per op in the other result.
     pub there: f64,
 }
 
 impl Difference {
-    /// How many more.
-    pub fn more(&self) -> f64 {
+    /// Returns the difference.
+    pub fn delta(&self) -> f64 {
         self.here - self.there
     }
 
-    /// `find_get_block_common (__find_get_block)`: its name, and the one that it has in the other result.
-    pub fn called(&self) -> String {
-        match &self.was {
+    /// Returns its names, as in `find_get_block_common (__find_get_block)`.
+    pub fn names(&self) -> String {
+        match &self.old_name {
             Some(was) => format!("{} ({was})", self.function),
             None => self.function.clone(),
         }
     }
 }
 
-/// A function is gone where it has less than this part of what it has on the other side: some lines of it may be left, which
-/// call what it became.
+/// A function is gone if it has less than this part of what it has on the other side: some of its instructions
+/// may remain, which call its successor.
 const GONE: f64 = 0.1;
 
-/// What the threads that issue ops executed in a phase, function by function, against another's; the
-/// largest difference first. Functions that differ by nothing are left out, and a function under two names is one.
+/// Compares the instructions of the threads that issue ops by function, the largest difference first. Equal
+/// functions are left out, and a renamed function is one.
 pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
     let of = |phase: &Phase| {
         let ops = phase.ops.max(1) as f64;
@@ -62,34 +62,36 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
         let (one, other) = (here.get(name), there.get(name));
         Difference {
             function: name.clone(),
-            was: None,
+            old_name: None,
             layer: one.or(other).map(|(layer, _)| layer.clone()).unwrap_or_default(),
             here: one.map_or(0.0, |(_, own)| *own),
             there: other.map_or(0.0, |(_, own)| *own),
         }
     });
-    let mut differences = renamed(all.collect());
-    differences.retain(|it| it.more() != 0.0);
-    differences.sort_by(|a, b| b.more().abs().total_cmp(&a.more().abs()));
+    let mut differences = merge_renamed(all.collect());
+    differences.retain(|it| it.delta() != 0.0);
+    differences.sort_by(|a, b| b.delta().abs().total_cmp(&a.delta().abs()));
     differences
 }
 
-/// The same with each function that is gone put together with the one that it became.
-fn renamed(all: Vec<Difference>) -> Vec<Difference> {
+/// Merges each function that is gone with its successor.
+fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     let (mut gone, mut all): (Vec<Difference>, Vec<Difference>) =
         all.into_iter().partition(|it| it.here < GONE * it.there);
-    // The largest first, so that it finds its partner before a small namesake does.
+    // The largest first, so that it finds its successor before a smaller namesake does.
     gone.sort_by(|a, b| b.there.total_cmp(&a.there));
     for old in gone {
         let appeared = |it: &&mut Difference| {
-            it.was.is_none() && it.there < GONE * it.here && is_renamed(&it.function, &old.function)
+            it.old_name.is_none()
+                && it.there < GONE * it.here
+                && is_renamed(&it.function, &old.function)
         };
         let far = |it: &Difference| (it.here - old.there).abs();
         let nearest = all.iter_mut().filter(appeared).min_by(|a, b| far(a).total_cmp(&far(b)));
         match nearest {
             Some(new) => {
                 (new.here, new.there) = (new.here + old.here, new.there + old.there);
-                new.was = Some(old.function);
+                new.old_name = Some(old.function);
             }
             None => all.push(old),
         }
@@ -97,9 +99,9 @@ fn renamed(all: Vec<Difference>) -> Vec<Difference> {
     all
 }
 
-/// Whether two names are those of one function: alike but for leading underscores and what a compiler adds behind a
-/// dot (`.isra.0`, `.constprop.0`, `.part.0`), or one of them the other with more words behind it, of which
-/// two have to agree.
+/// Returns whether two names are of one function: equal but for leading underscores and compiler suffixes
+/// (`.isra.0`, `.constprop.0`, `.part.0`), or one is the other with more words appended, of which two have to
+/// agree.
 fn is_renamed(one: &str, other: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         let stem = name.split('.').next().unwrap_or_default().trim_matches('_');
@@ -110,27 +112,27 @@ fn is_renamed(one: &str, other: &str) -> bool {
     one == other || (short.len() > 1 && long.starts_with(short))
 }
 
-/// What functions of a module are called that could not be placed: who calls them says more.
+/// Name of functions of modules whose address is unknown: their callers say more.
 const UNNAMED: &str = "?";
 
-/// Where a difference comes from is named if at least this part of it does.
+/// Least part of a difference for which a source is named.
 const MOST: f64 = 0.5;
 
-/// Where most of a difference comes from: one function by itself, or the deepest one with all that it calls.
+/// Returns the source of most of a difference: a single function, or the deepest one including its callees.
 pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<String> {
     let (one, other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
     let pair = Pair { one, other, ops: (here.ops, there.ops) };
-    // What its caller has no more of was only moved: inlined, or called by another name.
+    // A difference that the caller does not show was only moved: inlined, or called by another name.
     let named = |it: &Difference| {
-        it.function != UNNAMED && it.more() / more >= MOST && pair.around(it) / more >= MOST
+        it.function != UNNAMED && it.delta() / more >= MOST && pair.callers_delta(it) / more >= MOST
     };
     if let Some(it) = differences(here, there).into_iter().find(named) {
-        return Some(format!(", {:+.0} of them in {}", it.more(), it.called()));
+        return Some(format!(", {:+.0} of them in {}", it.delta(), it.names()));
     }
     pair.deepest(more)
 }
 
-/// A frame of both results, with the ops of each.
+/// A frame in both results, with the ops of each.
 #[derive(Clone, Copy)]
 struct Pair<'a> {
     one: &'a Frame,
@@ -139,13 +141,13 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// How many instructions an op more it has, with all that it calls.
-    fn more(self) -> f64 {
+    /// Returns the difference in instructions per op, including callees.
+    fn delta(self) -> f64 {
         let of = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
         of(self.one, self.ops.0) - of(self.other, self.ops.1)
     }
 
-    /// What both call, by the name that it has here; what has two names stands under both together.
+    /// Returns the callees of both, by their name here; a renamed function appears under both names.
     fn below(self) -> Vec<(&'a String, Pair<'a>)> {
         static NONE: Frame =
             Frame { own: 0, calls: 0, layer: String::new(), below: BTreeMap::new() };
@@ -166,42 +168,42 @@ impl<'a> Pair<'a> {
         below
     }
 
-    /// How many instructions an op more the callers of a function have, with all that they call.
-    fn around(self, of: &Difference) -> f64 {
-        let is_it = |name: &String| *name == of.function || Some(name) == of.was.as_ref();
+    /// Returns the difference in instructions per op of the callers of a function, including their callees.
+    fn callers_delta(self, of: &Difference) -> f64 {
+        let is_it = |name: &String| *name == of.function || Some(name) == of.old_name.as_ref();
         let below = self.below();
         match self.one.below.keys().chain(self.other.below.keys()).any(is_it) {
-            true => self.more(),
-            false => below.into_iter().map(|(_, pair)| pair.around(of)).sum(),
+            true => self.delta(),
+            false => below.into_iter().map(|(_, pair)| pair.callers_delta(of)).sum(),
         }
     }
 
-    /// The deepest function that has most of a difference with all that it calls.
+    /// Returns the deepest function that has most of a difference including its callees.
     fn deepest(mut self, more: f64) -> Option<String> {
         let mut found = None;
         loop {
             let below = self.below();
-            // What is only here may be what is only there, under a name that does not say so.
+            // A function found only here may be one found only there, under an unrelated name.
             let only_there = |pair: &Pair<'_>| pair.one.calls == 0 && pair.one.whole() == 0;
             let only_here = |pair: &Pair<'_>| pair.other.calls == 0 && pair.other.whole() == 0;
             let moved: f64 = below
                 .iter()
                 .filter(|(_, pair)| only_here(pair) || only_there(pair))
-                .map(|(_, pair)| pair.more())
+                .map(|(_, pair)| pair.delta())
                 .sum();
             let part = |pair: &Pair<'_>| match only_here(pair) || only_there(pair) {
-                true if moved / more < pair.more() / more => moved,
-                _ => pair.more(),
+                true if moved / more < pair.delta() / more => moved,
+                _ => pair.delta(),
             };
             let next = below.into_iter().filter(|(name, _)| *name != SMALLER);
             let next = next.max_by(|a, b| (part(&a.1) / more).total_cmp(&(part(&b.1) / more)));
             let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MOST) else {
                 break;
             };
-            // The way into the kernel explains nothing.
+            // The entry path into the kernel explains nothing.
             let layer = if pair.one.layer.is_empty() { &pair.other.layer } else { &pair.one.layer };
             if name != UNNAMED && !matches!(layer.as_str(), "entry" | "user") {
-                found = Some(format!(", {:+.0} of them in {name} and what it calls", pair.more()));
+                found = Some(format!(", {:+.0} of them in {name} and what it calls", pair.delta()));
             }
             self = pair;
         }
@@ -224,14 +226,14 @@ mod tests {
         phase
     }
 
-    /// Who is blamed for the instructions that one has more.
-    fn blamed(here: &Phase, there: &Phase) -> Option<String> {
+    /// Returns the function named for the additional instructions.
+    fn named_source(here: &Phase, there: &Phase) -> Option<String> {
         let all = |phase: &Phase| phase.executed[&Task::Ops].whole() as f64;
         source(here, there, all(here) - all(there))
     }
 
     #[test]
-    fn a_function_under_another_name_is_told_by_its_net() {
+    fn a_renamed_function_counts_by_its_net_difference() {
         let other = |own| ("vfs_unlink", leaf(own, &[]));
         let old =
             phase(&[("bread", leaf(5, &[("__find_get_block", leaf(1385, &[]))])), other(500)]);
@@ -239,26 +241,26 @@ mod tests {
         let new = phase(&[("bread", leaf(5, &[("__find_get_block", wrapper)])), other(2000)]);
         let all = differences(&new, &old);
         assert_eq!(all[0].function, "vfs_unlink");
-        assert_eq!(all[1].called(), "find_get_block_common (__find_get_block)");
+        assert_eq!(all[1].names(), "find_get_block_common (__find_get_block)");
         assert_eq!((all[1].here, all[1].there), (1560.0, 1385.0));
-        assert_eq!(blamed(&new, &old).unwrap(), ", +1500 of them in vfs_unlink");
-        assert_eq!(blamed(&old, &new).unwrap(), ", -1500 of them in vfs_unlink");
+        assert_eq!(named_source(&new, &old).unwrap(), ", +1500 of them in vfs_unlink");
+        assert_eq!(named_source(&old, &new).unwrap(), ", -1500 of them in vfs_unlink");
     }
 
     #[test]
-    fn what_was_inlined_into_its_caller_is_not_blamed_on_the_caller() {
+    fn an_inlined_function_is_not_blamed_on_its_caller() {
         let old = phase(&[("path", leaf(0, &[("iput", leaf(100, &[("evict", leaf(900, &[]))]))]))]);
         let new = phase(&[
             ("path", leaf(0, &[("iput", leaf(1050, &[]))])),
             ("a", leaf(40, &[])),
             ("b", leaf(40, &[])),
         ]);
-        // +950 in iput and -900 in evict: what is more comes from none of them alone.
-        assert_eq!(blamed(&new, &old), None);
+        // +950 in iput and -900 in evict: neither alone is the source.
+        assert_eq!(named_source(&new, &old), None);
     }
 
     #[test]
-    fn names_of_one_function_are_known_and_others_are_not() {
+    fn names_of_one_function_are_recognized_and_others_are_not() {
         for (one, other) in [
             ("__find_get_block", "find_get_block_common"),
             ("ext4_map_blocks.isra.0", "ext4_map_blocks.constprop.0"),

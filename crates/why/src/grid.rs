@@ -1,7 +1,7 @@
-//! The requests of a phase as a picture shows them: cells of time and address, disk by disk.
+//! The requests of a phase as a grid of time and address for pictures, one for each disk.
 //!
-//! A cell stands for all requests that fall into it and has the structure that most of them touch, so that a
-//! million requests are shown as honestly as ten; how many that hides is counted.
+//! A cell stands for all requests in it and has the structure that most of them touch, so that a million requests
+//! are shown as faithfully as ten; the number of hidden ones is counted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,63 +12,62 @@ use serde::{Deserialize, Serialize};
 use crate::account::Dot;
 use crate::map::Structure;
 
-/// Cells from left to right.
+/// Number of columns.
 pub const COLUMNS: u16 = 300;
 
-/// Cells from bottom to top, of each disk.
+/// Number of rows of each disk.
 pub const ROWS: u16 = 100;
 
 /// The requests of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
-    /// When the first arrived, and the last.
+    /// First and last arrival.
     pub time: (Nanos, Nanos),
-    /// How many there are.
+    /// Number of requests.
     pub requests: u64,
-    /// How many of them lie under others of another structure in their cell.
+    /// Number of requests whose cell shows another structure.
     pub hidden: u64,
-    /// The disks, rising, each with an axis of its own.
+    /// The disks in ascending order, each with an axis of its own.
     pub disks: Vec<DiskGrid>,
 }
 
-/// Those of one disk.
+/// The requests of one disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskGrid {
-    /// Which disk.
+    /// Disk number.
     pub disk: u8,
-    /// The lowest byte that a request begins at, and the highest.
+    /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
-    /// The parts of it in which requests lie, rising; what lies between them is in no row. Empty of a grid that
-    /// is one part.
+    /// The parts that contain requests, ascending; the space between them has no rows. Empty if the disk is one part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<Band>,
-    /// The cells by structure (none: it cannot be told), column and row, from the left and from below.
+    /// The cells by structure (`None`: unattributed) as column and row, from the left and from below.
     pub cells: Vec<(Option<Structure>, Vec<Place>)>,
 }
 
 /// A cell's column and row.
 pub type Place = (u16, u16);
 
-/// A part of a disk with a scale of its own.
+/// A part of a disk with its own scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Band {
-    /// The lowest byte that a request begins at, and the highest.
+    /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
     /// The rows of those two.
     pub rows: (u16, u16),
 }
 
-/// What is empty of a disk is left out if it is more than one in so many of its bytes, and so many at least.
+/// An empty part of a disk is left out if it is larger than 1 / this of its bytes, and at least this large.
 const EMPTY: u64 = 10;
 const LEAST_EMPTY: u64 = 16 << 20;
-/// And only the largest ones.
+/// Most empty parts that are left out, the largest first.
 const MOST_BANDS: usize = 5;
-/// Rows that a band has at least, and rows between two.
+/// Least rows of a band, and rows between two bands.
 const LEAST: u16 = 10;
 const BETWEEN: u16 = 3;
 
 impl DiskGrid {
-    /// Its parts, of one that is whole too.
+    /// Returns its parts; the whole disk if it is one part.
     pub fn parts(&self) -> Vec<Band> {
         match self.bands.is_empty() {
             true => vec![Band { bytes: self.bytes, rows: (0, ROWS - 1) }],
@@ -77,7 +76,7 @@ impl DiskGrid {
     }
 }
 
-/// The parts in which bytes lie, where large ones without any are between them.
+/// Returns the parts that contain requests, separated by large empty parts.
 fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
     let (Some(&low), Some(&high)) = (bytes.first(), bytes.last()) else { return Vec::new() };
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
@@ -108,7 +107,7 @@ fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
 }
 
 impl Grid {
-    /// The grid of a phase's requests; none where there are none.
+    /// Builds the grid of a phase's requests; `None` if there are none.
     pub fn of(dots: &[Dot]) -> Option<Grid> {
         let first = dots.iter().map(|dot| dot.arrived).min()?;
         let last = dots.iter().map(|dot| dot.arrived).max()?;
@@ -148,7 +147,7 @@ impl Grid {
     }
 }
 
-/// Which of so many cells a value between two ends falls into.
+/// Returns the index of the cell, out of `cells` between two ends, that a value falls into.
 fn cell(value: u64, (from, to): (u64, u64), cells: u16) -> u16 {
     let span = u128::from((to - from).max(1));
     (u128::from(value - from) * u128::from(cells - 1) / span) as u16
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_disk_has_an_axis_of_its_own_and_all_have_one_time() {
+    fn each_disk_has_its_own_address_axis_and_all_share_the_time_axis() {
         let dots = [dot(0, 0, 1 << 40, None), dot(1, 10, 0, None), dot(1, 20, 4096, None)];
         let grid = Grid::of(&dots).unwrap();
         let bytes: Vec<_> = grid.disks.iter().map(|disk| (disk.disk, disk.bytes)).collect();
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_left_out_and_each_part_has_rows_of_its_own() {
+    fn large_empty_parts_are_left_out_and_each_other_part_has_its_own_rows() {
         const GIB: u64 = 1 << 30;
         let bytes = [GIB, GIB + 4096, 9 * GIB, 9 * GIB + GIB / 2, 10 * GIB];
         let dots: Vec<Dot> = bytes.into_iter().map(|byte| dot(0, 0, byte, None)).collect();
@@ -203,7 +202,7 @@ mod tests {
         let rows: Vec<u16> = disk.cells[0].1.iter().map(|(_, row)| *row).collect();
         assert_eq!(rows, [below.0, below.1, above.0, (above.0 + above.1) / 2, above.1]);
         assert_eq!(grid.hidden, 0);
-        // Bytes that lie evenly are one part, and as many parts as there may be find room.
+        // Evenly spread bytes are one part, and the largest possible number of parts fits.
         let even: BTreeSet<u64> = (0..50).collect();
         assert_eq!(bands(&even), []);
         let far: BTreeSet<u64> = (0..9).map(|at| at * at * GIB).collect();

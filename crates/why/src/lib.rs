@@ -1,10 +1,9 @@
-//! Why a trial took its time.
+//! Explains where the time of a trial went.
 //!
-//! The disk's side: every request of a trial's log is put to the structure of the file system that it
-//! touches ([`account`]), by maps that the file system's own tools make ([`map`]). The processor's side:
-//! what a second pass counted, instruction by instruction, is put to the kernel's functions
-//! ([`kernel`]). Nothing here runs a guest; what does hands over the log, the images and the counts. Nor is
-//! anything shown here: that is the report's.
+//! The disk's side: every request of a trial's log is attributed to the file-system structure that it touches
+//! ([`account`]), with maps made by the file system's own tools ([`map`]). The processor's side: the instructions
+//! counted by a second pass are attributed to the kernel's functions ([`kernel`]). Nothing here runs a guest,
+//! which provides the log, the images and the counts, and nothing is shown here: that is the report's part.
 
 pub mod account;
 pub mod explained;

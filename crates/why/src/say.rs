@@ -1,4 +1,4 @@
-//! What a trial comes to, in sentences that are computed from its rows.
+//! Explains a trial in sentences computed from its rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::functions::source;
 use crate::kernel::Task;
 use crate::map::Structure;
 
-/// The sentences of a trial, against another of the same workload where there is one.
+/// Returns the sentences of a trial, compared with another of the same workload if there is one.
 pub fn sentences(it: &Explained, other: Option<&Explained>) -> Vec<String> {
     let mut out = Vec::new();
     for (at, phase) in (0u16..).zip(&it.phases) {
@@ -23,7 +23,7 @@ pub fn sentences(it: &Explained, other: Option<&Explained>) -> Vec<String> {
         });
         match there {
             Some(there) => out.extend(against(&here, &there)),
-            None => out.extend([disk(&here, None), ran(phase)].into_iter().flatten()),
+            None => out.extend([disk(&here, None), processor_time(phase)].into_iter().flatten()),
         }
     }
     out
@@ -36,7 +36,7 @@ struct Side<'a> {
     phase: &'a Phase,
 }
 
-/// Requests of a phase by structure.
+/// Sums of the requests of a phase by structure.
 type Sums = BTreeMap<Option<Structure>, Sum>;
 
 impl Side<'_> {
@@ -50,7 +50,7 @@ impl Side<'_> {
         sums
     }
 
-    /// What is busy: of several disks the times are added.
+    /// Returns the subject of a sentence on busy time: the times of several disks are added.
     fn disks(&self) -> &'static str {
         if self.phase.any_busy_ns.is_some() { "the disks together are" } else { "the disk is" }
     }
@@ -65,15 +65,15 @@ fn percent(part: Nanos, whole: Nanos) -> String {
 }
 
 fn name(structure: Option<Structure>) -> &'static str {
-    structure.map_or("blocks that cannot be told", Structure::plural)
+    structure.map_or("unattributed blocks", Structure::plural)
 }
 
-/// Whether a structure's time is that of its seeks.
+/// Returns whether a structure's time is mostly that of its seeks.
 fn is_seeks(structure: Option<Structure>, sum: &Sum) -> bool {
     structure != Some(Structure::Flush) && sum.seek_ns.0 * 2 > sum.time_ns.0
 }
 
-/// What the disk is at for most of its time, and how much that matters.
+/// Names the structure that takes most of the disk's time, and the disk's share of the phase.
 fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     let sums = here.sums();
     let all = busy(&sums);
@@ -87,7 +87,7 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
         true => format!(
             "{} of the disk's time is seeks to {called} ({})",
             percent(most.seek_ns, all),
-            many(most.seeks, "seek")
+            counted(most.seeks, "seek")
         ),
         false if *structure == Some(Structure::Flush) => {
             format!(
@@ -99,7 +99,7 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
         false => format!(
             "{} of the disk's time is requests to {called} ({})",
             percent(most.time_ns, all),
-            many(most.requests, "request")
+            counted(most.requests, "request")
         ),
     };
     let number = |sum: &Sum| if seeks { sum.seeks } else { sum.requests };
@@ -130,19 +130,19 @@ fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     Some(format!("{}: {what}{}{part}.", here.phase.name, against.unwrap_or_default()))
 }
 
-/// A phase against the other's: how much longer it takes, and then what made the larger part of that, the processor or the
-/// disk, before the other of them.
+/// Compares a phase with the other's: how much longer it takes, and then the share of the processor and of the
+/// disk, the larger first.
 fn against(here: &Side<'_>, there: &Side<'_>) -> Vec<String> {
     let label = if here.it.label == there.it.label { "the other" } else { &there.it.label };
     let more = |of: &dyn Fn(&Side<'_>) -> Nanos| of(here).0 as f64 - of(there).0 as f64;
     let took = more(&|side| side.phase.took_ns);
     let (cpu, disks) = (more(&|side| side.phase.cpu_ns), more(&|side| busy(&side.sums())));
-    let (cpu_told, disk_told) = (
+    let (cpu_text, disk_text) = (
         format!("the processor runs for {}", signed(cpu)),
         format!("the disk is busy for {}", signed(disks)),
     );
     let by_cpu = cpu.abs() > disks.abs();
-    let (first, then) = if by_cpu { (cpu_told, disk_told) } else { (disk_told, cpu_told) };
+    let (first, then) = if by_cpu { (cpu_text, disk_text) } else { (disk_text, cpu_text) };
     let lead = format!(
         "{}: the phase takes {}, with {label} {} ({}); {first}, {then}.",
         here.phase.name,
@@ -159,14 +159,14 @@ fn against(here: &Side<'_>, there: &Side<'_>) -> Vec<String> {
     std::iter::once(lead).chain(details.into_iter().flatten()).collect()
 }
 
-/// What differs by less is called alike.
+/// Relative difference below which two times count as equal.
 const ALIKE: f64 = 0.01;
 
-/// A structure is named for a difference if it makes up so much of it.
+/// Least part of a difference for which a structure is named.
 const WORTH_NAMING: f64 = 0.2;
 const NAMED: usize = 2;
 
-/// Which structures make the disk busy for longer here than there, or for less long.
+/// Names the structures that keep the disk busy for longer here than there, or for less long.
 fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
     let (ours, theirs) = (here.sums(), there.sums());
     let (one, other) = (busy(&ours), busy(&theirs));
@@ -188,7 +188,7 @@ fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
                 (ours.get(structure).unwrap_or(&none), theirs.get(structure).unwrap_or(&none));
             let part = ours.time_ns.0 as f64 - theirs.time_ns.0 as f64;
             let larger = if part > 0.0 { ours } else { theirs };
-            // The time is that of all requests, whatever most of it goes into.
+            // The time is that of all requests of the structure.
             let counts = match (is_seeks(*structure, larger), structure) {
                 (true, _) => format!("{} seeks against {}", ours.seeks, theirs.seeks),
                 (_, Some(Structure::Flush)) => {
@@ -210,13 +210,13 @@ fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
     Some(format!("{begin}: {are} busy for {one} against {other} ({}){of_it}.", signed(more)))
 }
 
-/// A time with its sign.
+/// Returns a time with its sign.
 fn signed(ns: f64) -> String {
     let sign = if ns < 0.0 { '-' } else { '+' };
     format!("{sign}{}", Nanos(ns.abs() as u64))
 }
 
-fn many(count: u64, what: &str) -> String {
+fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
@@ -228,7 +228,7 @@ fn times(more: u64, less: u64) -> String {
     }
 }
 
-/// Instructions an op of the threads that issue ops.
+/// Returns the instructions per op of the threads that issue ops.
 fn per_op(phase: &Phase) -> Option<f64> {
     let tree = phase.executed.get(&Task::Ops)?;
     Some(tree.whole() as f64 / phase.ops.max(1) as f64)
@@ -246,8 +246,8 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
     ))
 }
 
-/// How much of a phase its ops were on the processor, and in which function of the kernel for longest.
-fn ran(phase: &Phase) -> Option<String> {
+/// Returns the processor time of a phase's ops, and the kernel function with the most instructions.
+fn processor_time(phase: &Phase) -> Option<String> {
     let each = per_op(phase)?;
     let of_ops = phase.functions.iter().filter(|it| it.task == Task::Ops);
     let (all, longest) = of_ops.fold((0, None), |(all, longest): (u64, Option<&Flat>), it| {
@@ -269,7 +269,7 @@ fn ran(phase: &Phase) -> Option<String> {
 }
 
 impl Structure {
-    /// The name of several.
+    /// Returns the plural name.
     pub fn plural(self) -> &'static str {
         match self {
             Structure::Superblock => "superblocks",
@@ -291,7 +291,7 @@ impl Structure {
             Structure::ExtentTree => "the extent tree",
             Structure::ChecksumTree => "the checksum tree",
             Structure::LogTree => "the log tree",
-            Structure::FreedTree => "blocks of trees, freed since",
+            Structure::FreedTree => "freed tree blocks",
             Structure::DeviceEnd => "the end of the device",
             Structure::Flush => "flushes of the drive's cache",
         }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_said_in_a_sentence_and_against_another_in_three() {
+    fn a_phase_takes_a_sentence_and_a_comparison_three() {
         let ext3 = explained("ext3", (600, 710_000), 2800);
         let ext4 = explained("ext4", (100, 110_000), 1000);
         let alone = "unlink: 71 % of the disk's time is seeks to inode tables (600 seeks)";
@@ -381,27 +381,27 @@ mod tests {
         let (mut one, other) =
             (explained("new", (110, 715_000), 9000), explained("old", (100, 710_000), 0));
         (one.phases[0].took_ns, one.phases[0].cpu_ns) = (Nanos(2_021_000), Nanos(916_000));
-        let said = sentences(&one, Some(&other));
+        let text = sentences(&one, Some(&other));
         assert_eq!(
-            said[0],
+            text[0],
             "unlink: the phase takes 2.02 ms, with old 2.00 ms (+21.0 us); the processor runs for +16.0 us, the \
              disk is busy for +5.00 us."
         );
-        assert!(said[1].contains("% instructions against old"), "{said:?}");
-        assert!(said[2].contains("the disk is busy"), "{said:?}");
+        assert!(text[1].contains("% instructions against old"), "{text:?}");
+        assert!(text[2].contains("the disk is busy"), "{text:?}");
     }
 
     #[test]
-    fn what_only_the_other_does_is_named() {
+    fn a_structure_that_only_the_other_touches_is_named() {
         let (mut ext4, ext3) = (explained("ext4", (1, 5), 0), explained("ext3", (1, 5), 0));
         let account = ext4.account.as_mut().unwrap();
         account.rows.retain(|key, _| key.structure != Some(Structure::Data));
-        let said = sentences(&ext4, Some(&ext3));
-        assert!(said[1].ends_with("-290 us for data (0 seeks against 3)."), "{said:?}");
+        let text = sentences(&ext4, Some(&ext3));
+        assert!(text[1].ends_with("-290 us for data (0 seeks against 3)."), "{text:?}");
     }
 
     #[test]
-    fn a_difference_that_no_function_has_alone_is_that_of_the_deepest_that_has_most_of_it() {
+    fn a_spread_difference_is_attributed_to_the_deepest_common_caller() {
         let tree = |each: u64| {
             let twigs: Vec<(String, Frame)> =
                 (0..4).map(|at| (format!("part_{at}"), leaf(each, "ext4", &[]))).collect();
@@ -415,14 +415,14 @@ mod tests {
             phase.take(&BTreeMap::from([(Task::Ops, tree(each))]));
             phase
         };
-        let said = processor(&phase(200), &phase(100), "old").unwrap();
-        assert!(said.ends_with("+400 of them in evict and what it calls."), "{said}");
-        let said = processor(&phase(100), &phase(200), "old").unwrap();
-        assert!(said.ends_with("-400 of them in evict and what it calls."), "{said}");
+        let text = processor(&phase(200), &phase(100), "old").unwrap();
+        assert!(text.ends_with("+400 of them in evict and what it calls."), "{text}");
+        let text = processor(&phase(100), &phase(200), "old").unwrap();
+        assert!(text.ends_with("-400 of them in evict and what it calls."), "{text}");
     }
 
     #[test]
-    fn a_function_without_a_name_is_that_of_its_caller() {
+    fn a_nameless_function_counts_for_its_caller() {
         let phase = |own| {
             let none = leaf(own, "module", &[]);
             let update = leaf(50, "kernel", &[("?", none)]);
@@ -431,17 +431,17 @@ mod tests {
             phase.take(&BTreeMap::from([(Task::Ops, tree)]));
             phase
         };
-        let said = processor(&phase(100), &phase(900), "old").unwrap();
-        assert!(said.ends_with("-800 of them in crypto_shash_update and what it calls."), "{said}");
+        let text = processor(&phase(100), &phase(900), "old").unwrap();
+        assert!(text.ends_with("-800 of them in crypto_shash_update and what it calls."), "{text}");
     }
 
     #[test]
     fn equal_results_differ_in_nothing() {
         let one = explained("ext4", (100, 710_000), 1000);
         assert_eq!(differences(&one.phases[0], &one.phases[0]), []);
-        let said = sentences(&one, Some(&one));
-        assert!(said[1].contains("busy about as long (1.00 ms against 1.00 ms)"), "{said:?}");
-        assert!(said[2].contains("makes just as many as the other result"), "{said:?}");
-        assert!(said[3].contains("+0.0 % instructions"), "{said:?}");
+        let text = sentences(&one, Some(&one));
+        assert!(text[1].contains("busy about as long (1.00 ms against 1.00 ms)"), "{text:?}");
+        assert!(text[2].contains("makes just as many as the other result"), "{text:?}");
+        assert!(text[3].contains("+0.0 % instructions"), "{text:?}");
     }
 }

@@ -1,10 +1,10 @@
-//! Whose time it was: the busy time of a disk, divided among its requests.
+//! Divides the busy time of a disk among its requests.
 //!
-//! A disk is busy while at least one request is unanswered. Each moment of that goes to the request,
-//! of those that have arrived, that is answered first: a disk that serves one at a time is at work on
-//! it (a request that it has begun is answered before those that wait). A disk that serves several at
-//! once gives each what it adds to the whole. So the parts of all requests of a disk sum up to its
-//! busy time, to the nanosecond; what a request waited for others is not in its own part.
+//! A disk is busy while at least one request is unanswered. Each moment of that is charged to the request, among
+//! those that have arrived, that is answered first: a disk that serves one at a time works on it (a request in
+//! service is answered before those that wait). A disk that serves several at once charges each with what it adds
+//! to the total. So the shares of all requests of a disk sum up to its busy time, to the nanosecond; the time
+//! that a request waited for others is not in its own share.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use fsdyno_disk::log::Entry;
 use fsdyno_record::Nanos;
 
-/// Each entry's own part of its disk's busy time, in the order of the entries.
+/// Returns each entry's own share of its disk's busy time, in the order of the entries.
 pub fn own_parts(entries: &[Entry]) -> Vec<Nanos> {
     let mut parts = vec![Nanos(0); entries.len()];
     for disk in 0..=u8::MAX {
@@ -27,10 +27,10 @@ pub fn own_parts(entries: &[Entry]) -> Vec<Nanos> {
     parts
 }
 
-/// `order`: the disk's entries by arrival.
+/// Fills in the shares of one disk; `order` lists its entries by arrival.
 fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
     let end = |at: usize| entries[at].arrived.0.saturating_add(entries[at].response.0);
-    // Unanswered, the one that is answered first on top; of several the one that came first.
+    // The unanswered requests, the first to be answered on top; among equals the first to arrive.
     let mut open: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
     let mut now = 0;
     let mut next = 0;
@@ -57,13 +57,13 @@ fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
     }
 }
 
-/// Time in which a disk had a request to answer, by the plain definition: the length of the union of all
-/// intervals from arrival to answer. What [`own_parts`] sums up to.
+/// Returns the time during which a disk had a request to answer, by definition: the length of the union of all
+/// intervals from arrival to answer. The sum of [`own_parts`].
 pub fn busy(entries: &[Entry], disk: u8) -> Nanos {
     union(entries.iter().filter(|entry| entry.disk == disk))
 }
 
-/// Time in which any disk had one of these requests to answer: the length of the union of their intervals.
+/// Returns the time during which any disk had one of these requests: the length of the union of their intervals.
 pub fn union<'a>(entries: impl Iterator<Item = &'a Entry>) -> Nanos {
     let mut spans: Vec<(u64, u64)> = entries
         .map(|entry| (entry.arrived.0, entry.arrived.0.saturating_add(entry.response.0)))
@@ -85,7 +85,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A read of disk 0 in phase 0.
+    /// Returns a read of disk 0 in phase 0.
     pub fn request(arrived: u64, response: u64) -> Entry {
         Entry {
             arrived: Nanos(arrived),
@@ -108,14 +108,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn waiting_behind_others_is_not_a_requests_own() {
+    fn waiting_for_others_is_not_a_requests_own_time() {
         // One after the other; the second waits for the first.
         assert_eq!(parts(&[(0, 10), (2, 18)]), [10, 10]);
-        // Answered out of the cache while another is served.
+        // Answered from the cache while another is served.
         assert_eq!(parts(&[(0, 100), (50, 1)]), [99, 1]);
         // The drive takes the third before the second.
         assert_eq!(parts(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
-        // Nothing in between, and nothing for what took none.
+        // A gap in between, and a request that took no time.
         assert_eq!(parts(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
     }
 

@@ -1,5 +1,5 @@
-//! Maps of hand-made images, block by block, against what the blocks themselves say: data bears a
-//! pattern, and blocks of metadata their magic numbers.
+//! Compares maps of hand-made images with the contents of each block: data has a pattern, and metadata its magic
+//! numbers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where something is wrong")]
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::process::Command;
 
 use fsdyno_why::{Map, Structure};
 
-/// What each block of data begins with.
+/// First bytes of each block of data.
 const PATTERN: &[u8] = b"data of the test";
 
-/// A folder with a large file, small ones, and a directory of several blocks.
+/// Creates a folder with a large file, small ones, and a directory of several blocks.
 fn tree(folder: &Path) -> PathBuf {
     let root = folder.join("root");
     fs::create_dir_all(root.join("many")).unwrap();
@@ -27,7 +27,7 @@ fn tree(folder: &Path) -> PathBuf {
     root
 }
 
-/// Runs a tool; whether it is there and did what it was told.
+/// Runs a tool and returns whether it is installed; panics if it fails.
 fn made(program: &str, arguments: &[&str]) -> bool {
     let path = "/usr/sbin:/sbin:/usr/bin:/bin";
     let output = Command::new(program).args(arguments).env("PATH", path).output();
@@ -46,8 +46,8 @@ fn blank(path: &Path, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
 
-/// Compares a map with what `oracle` says of each block: `Ok` has to be met exactly, `Err` lists what
-/// a block that bears no mark may be.
+/// Compares a map with what `oracle` returns for each block: `Ok` must match exactly, `Err` lists the structures
+/// possible for a block without a mark.
 fn compare(
     image: &Path,
     map: &Map,
@@ -65,7 +65,7 @@ fn compare(
             Ok(is) => assert_eq!(found, Some(is), "block {at}"),
             Err(may) => assert!(
                 found.is_none_or(|found| may.contains(&found)),
-                "block {at} is {found:?} and bears no mark of that"
+                "block {at} is {found:?} and has no mark of that"
             ),
         }
     }
@@ -106,7 +106,7 @@ fn ext(kind: &str, options: &[&str], block: usize) {
         // Everything else: no pattern, no name, no magic number.
         Err(&[GroupDescriptors, Bitmap, InodeTable, Journal, Extents, Directory])
     });
-    // What bears no mark is counted: two bitmaps a group, tables as the superblock says.
+    // Structures without a mark are counted: two bitmaps a group, tables as the superblock says.
     let bytes = |structure| -> u64 {
         let of = map.ranges().filter(|(_, held)| *held == structure);
         of.map(|(range, _)| range.end - range.start).sum()
@@ -145,7 +145,7 @@ fn of_xfs() {
     let folder = tempfile::tempdir().unwrap();
     let (root, image) = (tree(folder.path()), folder.path().join("image"));
     blank(&image, 400 << 20);
-    // A prototype file is how mkfs.xfs fills what it makes.
+    // mkfs.xfs fills the file system from a prototype file.
     let mut proto = String::from("/none\n0 0\nd--755 0 0\n");
     proto += &format!("big ---644 0 0 {}\n", root.join("big").display());
     proto += "many d--755 0 0\n";
@@ -174,7 +174,7 @@ fn of_xfs() {
             // A block of a directory's leaf or free index has its magic number at byte 8.
             _ if matches!(&bytes[8..10], [0x3d, 0xf1] | [0x3d, 0xff]) => Ok(Directory),
             [b'I', b'N', ..] => Ok(InodeChunk),
-            // A record of the log, and what of it was never written; blocks kept for the free list.
+            // A record of the log and its unused rest; blocks kept for the free list.
             _ => Err(&[Journal, FreeSpaceTree, Directory]),
         }
     });
@@ -187,7 +187,7 @@ fn of_xfs() {
     open.read_exact_at(&mut raw, 0).unwrap();
     // sb_logblocks (xfs_format.h).
     assert_eq!(log, 4096 * u64::from(u32::from_be_bytes(raw[96..100].try_into().unwrap())));
-    // Of what nobody asked for there is no map.
+    // Ranges not requested have no map.
     let some = Map::read("xfs", &open, &[0..4096, 8192..8193]).unwrap();
     assert_eq!(some.ranges().map(|(range, _)| range.end - range.start).sum::<u64>(), 2 * 4096);
 }
@@ -218,16 +218,16 @@ fn of_btrfs() {
             false => Err(&[FreedTree, RootTree, FsTree, ExtentTree, ChecksumTree, Data]),
         }
     });
-    // Each block of a tree bears the file system's id and whose it is (struct btrfs_header).
+    // Each tree block has the file system's id and its owner (struct btrfs_header).
     let mut seen = BTreeMap::new();
     for (range, is) in map.ranges().filter(|(_, is)| *is != Structure::FreedTree) {
         if matches!(is, Structure::Data | Structure::Superblock) {
             continue;
         }
-        // Blocks of one tree that lie side by side are one range or several.
+        // Adjacent blocks of one tree may be one range or several.
         for at in range.step_by(NODE) {
             open.read_exact_at(&mut raw, at).unwrap();
-            // A system chunk holds nothing but the chunk tree, and mostly room for it.
+            // A system chunk holds only the chunk tree, and is mostly free.
             if is == Structure::RootTree && raw[32..48] == [0; 16] {
                 continue;
             }
@@ -271,7 +271,7 @@ fn of_an_empty_reiserfs() {
 }
 
 #[test]
-fn an_image_of_nothing_is_unreadable_and_an_unknown_kind_is_said() {
+fn an_empty_image_is_unreadable_and_an_unknown_kind_is_reported() {
     let image = tempfile::tempfile().unwrap();
     image.set_len(16 << 20).unwrap();
     for kind in ["ext4", "xfs", "btrfs", "reiserfs"] {

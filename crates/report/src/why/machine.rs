@@ -61,7 +61,7 @@ pub fn json(it: &Explained, other: Option<&Explained>) -> String {
     });
     if let Some(other) = other {
         let row = |phase: &Phase, it: Difference| {
-            json!({"phase": phase.name, "function": it.function, "was": it.was, "layer": it.layer,
+            json!({"phase": phase.name, "function": it.function, "was": it.old_name, "layer": it.layer,
                    "here_per_op": it.here, "there_per_op": it.there})
         };
         let mut rows = Vec::new();

@@ -174,6 +174,6 @@ fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
         column("layer", 3, true, &|it| it.layer.clone()),
         column("instructions an op", 1, false, &|it| format!("{:.1}", it.here)),
         column("of the other", 2, false, &|it| format!("{:.1}", it.there)),
-        column("difference", 0, false, &|it| format!("{:+.1}", it.more())),
+        column("difference", 0, false, &|it| format!("{:+.1}", it.delta())),
     ]
 }

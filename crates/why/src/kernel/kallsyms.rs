@@ -1,25 +1,25 @@
-//! The kernel's own table of symbols (CONFIG_KALLSYMS), read out of a vmlinux.
+//! Reads the kernel's own symbol table (CONFIG_KALLSYMS) from a vmlinux.
 //!
-//! A distribution's vmlinux has no ELF symbols, but the running kernel has names for its traces, packed
-//! as scripts/kallsyms.c of Linux writes them: names as strings of tokens, 256 tokens, addresses as
-//! offsets to a base. Their places are found by what they are: the tokens' table has the digits in a row,
-//! the names before it have to fill the room between their count and what follows.
+//! A distribution's vmlinux has no ELF symbols, but the running kernel has names for its traces, packed as
+//! scripts/kallsyms.c of Linux writes them: names as strings of tokens, 256 tokens, addresses as offsets to a
+//! base. The parts are found by their contents: the token table has the digits in sequence, and the names before
+//! it must exactly fill the space between their count and the next part.
 
-/// A function: where it begins, and its name.
+/// A symbol: its address, name and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its first byte.
+    /// Address of its first byte.
     pub address: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The kind that nm(1) gives it, `t` and `T` for code.
+    /// Kind as nm(1) reports it, `t` and `T` for code.
     pub kind: char,
 }
 
-/// Ten digits in a row, as in the table of tokens of any kernel: single characters stand for themselves.
+/// Ten digits in sequence, as in the token table of any kernel: single characters are their own tokens.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
 
-/// All symbols of a vmlinux, rising; none where it has no such table, or one of a form that is not known.
+/// Returns all symbols of a vmlinux in ascending order; `None` if it has no such table, or one of an unknown form.
 pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
     let tokens_at = token_table(image)?;
     let (tokens, tokens_end) = tokens(image, tokens_at)?;
@@ -43,7 +43,7 @@ pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
 
 fn find(image: &[u8], what: &[u8], from: usize) -> Option<usize> {
     let rest = image.get(from..)?;
-    // By the first byte, which is what a plain search is slow at.
+    // Search for the first byte, where a plain search is slow.
     let mut at = 0;
     while let Some(step) = rest.get(at..)?.iter().position(|byte| *byte == what[0]) {
         at += step;
@@ -55,11 +55,11 @@ fn find(image: &[u8], what: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Where the 256 tokens begin: the digits are those of the codes from `0` on.
+/// Returns the start of the 256 tokens: the digits are tokens `0` and following.
 fn token_table(image: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(digits) = find(image, DIGITS, from) {
-        // Back over the tokens before `0`, each ended by a NUL; the one before the first ends too.
+        // Back over the tokens before `0`, each terminated by a NUL.
         let mut at = digits;
         let mut before = usize::from(b'0');
         while before > 0 && at > 1 {
@@ -82,7 +82,7 @@ fn token_table(image: &[u8]) -> Option<usize> {
 
 type Tokens<'a> = Vec<&'a [u8]>;
 
-/// The tokens and where they end; there have to be 256, and an index of their places after them.
+/// Returns the tokens and their end; there must be 256, followed by an index of their offsets.
 fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
     let mut tokens = Vec::with_capacity(256);
     let mut end = at;
@@ -103,8 +103,8 @@ fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
     Some((tokens, end))
 }
 
-/// Where the names begin and how many there are: a count, then names that end before the tokens, with
-/// a table of markers between, one for every 256 names.
+/// Returns the start and number of the names: a count, then names that end before the tokens, with a table of
+/// markers between, one for every 256 names.
 fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, usize)> {
     const FARTHEST: usize = 16 << 20;
     let mut at = tokens_at & !7;
@@ -125,7 +125,7 @@ fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, 
     None
 }
 
-/// The markers' first words: places of the names 0 and 256.
+/// Returns whether the first markers hold the offsets of names 0 and 256.
 fn is_markers(
     image: &[u8],
     names: usize,
@@ -137,7 +137,7 @@ fn is_markers(
     word(image, markers) == Some(0) && (count <= 256 || word(image, markers + 4) == second)
 }
 
-/// Where so many names end.
+/// Returns the end of a number of names.
 fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<usize> {
     let mut at = from;
     for _ in 0..count {
@@ -145,7 +145,7 @@ fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<
         if length == 0 || length > 1024 {
             return None;
         }
-        // The first letter is a kind of nm(1).
+        // The first letter is the kind of nm(1).
         if at == from {
             let first = tokens.get(usize::from(*image.get(start)?))?.first()?;
             if !first.is_ascii_alphabetic() {
@@ -157,7 +157,7 @@ fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<
     (at <= image.len()).then_some(at)
 }
 
-/// One byte, or two where its highest bit is set (since 6.1).
+/// Reads a length: one byte, or two if the highest bit is set (since 6.1).
 fn length(image: &[u8], at: usize) -> Option<(usize, usize)> {
     let low = usize::from(*image.get(at)?);
     if low & 0x80 == 0 {
@@ -175,14 +175,14 @@ fn name(image: &[u8], at: usize, tokens: &Tokens<'_>) -> Option<(String, usize)>
     Some((String::from_utf8_lossy(&bytes).into_owned(), start + length))
 }
 
-/// Addresses as kernels up to 6.3 have them: offsets, the base, the count, the names.
+/// Reads addresses as kernels up to 6.3 store them: offsets, the base, the count, the names.
 fn addresses_before(image: &[u8], names_at: usize, count: usize) -> Option<Vec<u64>> {
     let base_at = names_at.checked_sub(16)?;
     let offsets_at = base_at.checked_sub((count * 4).next_multiple_of(8))?;
     addresses(image, offsets_at, base_at, count)
 }
 
-/// And as later ones do: after the tokens' index the offsets and the base.
+/// Reads addresses as later kernels store them: the offsets and the base after the token index.
 fn addresses_from(image: &[u8], offsets_at: usize, count: usize) -> Option<Vec<u64>> {
     addresses(image, offsets_at, (offsets_at + count * 4).next_multiple_of(8), count)
 }
@@ -194,7 +194,7 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
     }
     let address = |at: usize| {
         let offset = word(image, offsets + 4 * at)? as i32;
-        // Not below zero: absolute, as of what each processor has; else counted from the base.
+        // Non-negative offsets are absolute, as for per-CPU data; others count from the base.
         Some(match offset {
             0.. => offset as u64,
             _ => base.wrapping_sub(1).wrapping_sub(offset as i64 as u64),
@@ -216,7 +216,7 @@ fn half(image: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A table as scripts/kallsyms.c writes it, with one token a letter.
+    /// Builds a table as scripts/kallsyms.c writes it, with one token a letter.
     fn image(later: bool) -> Vec<u8> {
         let count = 2000usize;
         let base = 0xffff_ffff_8100_0000_u64;
@@ -255,7 +255,7 @@ mod tests {
         let mut length = 0u16;
         for code in 0..=255u8 {
             index.extend(length.to_le_bytes());
-            // Codes that no name uses are tokens of several letters.
+            // Unused codes are tokens of several letters.
             match code.is_ascii_graphic() {
                 true => out.push(code),
                 false => out.extend(b"ab"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_table_has_no_symbols() {
+    fn an_image_without_a_table_has_no_symbols() {
         assert_eq!(read(b""), None);
         assert_eq!(read(&[0; 4096]), None);
         let mut cut = image(false);

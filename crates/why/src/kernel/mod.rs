@@ -1,4 +1,4 @@
-//! The kernel's functions: where they lie, which layer they belong to, and what was executed in them.
+//! The kernel's functions: their addresses, their layers, and the instructions executed in them.
 
 pub mod kallsyms;
 pub mod module;

@@ -1,31 +1,33 @@
-//! Modules: their functions and their code out of their own files.
+//! Reads functions and code of kernel modules from their files.
 //!
-//! A module's code is laid out as kernel/module/main.c of Linux does it: its sections of code in the
-//! order of the file, each aligned, those of its start and end apart. Only the address of the first is
-//! not known; [`super::place`] finds it.
+//! A module's code is laid out as kernel/module/main.c of Linux does it: its code sections in file order, each
+//! aligned, those of its init and exit apart. Only the address of the first is unknown; [`super::place`] finds
+//! it.
 
 use std::collections::BTreeMap;
 
-/// A module's functions, by their places from its start.
+/// A module's functions, by offset from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its functions: place and name, rising.
+    /// Its functions as offset and name, ascending.
     pub functions: Vec<(u64, String)>,
-    /// Bytes of its code.
+    /// Size of its code in bytes.
     pub size: u64,
-    /// Its code; none for a byte that is another in memory, for the loader puts an address there.
+    /// Its code; `None` for a byte that the loader changes, because an address is stored there.
     pub code: Vec<Option<u8>>,
 }
 
 impl Module {
-    /// How many bytes at a place are those that were seen there; none where one of them is another.
-    pub fn alike(&self, place: u64, seen: &[u8]) -> Option<usize> {
-        let from = usize::try_from(place).ok()?;
+    /// Returns the number of bytes compared at an offset; `None` if one of them differs.
+    pub fn matching_bytes(&self, offset: u64, observed: &[u8]) -> Option<usize> {
+        let from = usize::try_from(offset).ok()?;
         let own = self.code.get(from..).unwrap_or_default().iter();
-        let known = own.zip(seen).filter_map(|(own, seen)| Some(((*own)?, *seen)));
-        known.map(|(own, seen)| own == seen).try_fold(0, |count, same| same.then_some(count + 1))
+        let known = own.zip(observed).filter_map(|(own, observed)| Some(((*own)?, *observed)));
+        known
+            .map(|(own, observed)| own == observed)
+            .try_fold(0, |count, same| same.then_some(count + 1))
     }
 }
 
@@ -35,12 +37,12 @@ const SHT_RELA: u32 = 4;
 const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
 const STT_FUNC: u8 = 2;
-/// The one relocation of eight bytes that code has (x86-64 psABI, table 4.9); the others have four.
+/// The only 8-byte relocation in code (x86-64 psABI, table 4.9); the others have four bytes.
 const R_X86_64_64: u64 = 1;
-/// Near calls and jumps: the kernel puts others, or nothing, in their place (ftrace, returns).
+/// Near calls and jumps, which the kernel replaces or removes (ftrace, returns).
 const CALL_AND_JUMP: [Option<u8>; 2] = [Some(0xe8), Some(0xe9)];
 
-/// Reads a module's file; none where it is no such file.
+/// Parses a module's file; `None` if it is not one.
 pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -118,16 +120,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_alike_but_for_what_the_loader_changes() {
+    fn code_matches_except_for_bytes_that_the_loader_changes() {
         let code = [Some(0x0f), None, None, Some(0x55), Some(0xc3)].into();
         let module = Module { code, ..Module::default() };
-        assert_eq!(module.alike(0, &[0x0f, 1, 2, 0x55]), Some(2));
-        assert_eq!(module.alike(0, &[0x0f, 1, 2, 0x56]), None);
-        assert_eq!((module.alike(3, &[0x55, 0xc3, 9]), module.alike(9, &[1])), (Some(2), Some(0)));
+        assert_eq!(module.matching_bytes(0, &[0x0f, 1, 2, 0x55]), Some(2));
+        assert_eq!(module.matching_bytes(0, &[0x0f, 1, 2, 0x56]), None);
+        assert_eq!(
+            (module.matching_bytes(3, &[0x55, 0xc3, 9]), module.matching_bytes(9, &[1])),
+            (Some(2), Some(0))
+        );
     }
 
     #[test]
-    fn what_is_no_module_is_refused() {
+    fn a_file_that_is_no_module_is_refused() {
         assert_eq!(read("x", b""), None);
         assert_eq!(read("x", b"\x7fELF\x02\x01 and no more"), None);
         let mut cut = b"\x7fELF\x02\x01".to_vec();

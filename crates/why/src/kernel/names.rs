@@ -1,4 +1,4 @@
-//! Names for addresses: the kernel's functions, its modules', and the layer that each belongs to.
+//! Names addresses: functions of the kernel and its modules, and the layer of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,26 +7,26 @@ use super::kallsyms::Symbol;
 use super::module::Module;
 use super::place::{self, Calls};
 
-/// What a second pass has to know of a kernel's code before it runs. All rise.
+/// The addresses of a kernel's code that a second pass needs before it starts. All ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entrances {
-    /// Where functions begin, and last where the code ends.
+    /// Starts of functions, and at the end the end of the code.
     pub functions: Vec<u64>,
-    /// Where what runs enters the kernel: system calls, faults.
+    /// Entry points of system calls and faults.
     pub entries: Vec<u64>,
-    /// Where interrupts enter it, whatever runs.
+    /// Entry points of interrupts.
     pub interrupts: Vec<u64>,
-    /// The code that changes stacks.
+    /// The code that switches stacks.
     pub switch: Range<u64>,
-    /// Where a new task begins.
+    /// Start of a new task.
     pub fork: u64,
 }
 
-/// Stubs of interrupts lie in a row, so many bytes apart.
+/// Interrupt stubs are this many bytes apart.
 const STUB: u64 = 8;
 const MOST_STUBS: usize = 512;
 
-/// Finds the entrances of a kernel by the names of x86-64's entry code, 5.8 and later.
+/// Finds the entry points of a kernel by the names of x86-64's entry code, 5.8 and later.
 pub fn entrances(symbols: &[Symbol]) -> Option<Entrances> {
     let at = |name: &str| symbols.iter().find(|it| it.name == name).map(|it| it.address);
     let after = |address: u64| symbols.iter().map(|it| it.address).find(|next| *next > address);
@@ -52,7 +52,7 @@ pub fn entrances(symbols: &[Symbol]) -> Option<Entrances> {
     Some(Entrances { functions, entries, interrupts, switch, fork })
 }
 
-/// The kernel's functions by address; of several names for one the shortest that is a plain word.
+/// Returns the kernel's functions by address; among aliases the shortest plain word.
 fn functions(symbols: &[Symbol]) -> BTreeMap<u64, String> {
     let text = symbols.iter().find(|it| it.name == "_stext").map_or(0, |it| it.address);
     let mut functions: BTreeMap<u64, String> = BTreeMap::new();
@@ -69,26 +69,26 @@ fn functions(symbols: &[Symbol]) -> BTreeMap<u64, String> {
     functions
 }
 
-/// A function's name and its layer.
+/// The name and layer of a function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
-    /// As the kernel calls it.
+    /// Its symbol in the kernel.
     pub name: String,
-    /// The module that it is in, or the layer of the kernel that its name tells.
+    /// Its module, or the kernel layer derived from its name.
     pub layer: String,
 }
 
-/// The names of a guest's functions.
+/// The names of a guest's functions by address.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     functions: BTreeMap<u64, Function>,
-    /// Modules that could not be placed.
+    /// Modules whose address is unknown.
     pub unplaced: Vec<String>,
     end: u64,
 }
 
 impl Names {
-    /// Puts names together; calls of the kernel proper may be among those that were seen.
+    /// Builds the table of names; observed calls may include those of the kernel proper.
     pub fn new(symbols: &[Symbol], modules: &[Module], mut calls: Calls) -> Names {
         let kernel = functions(symbols);
         let end = entrances(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
@@ -114,11 +114,11 @@ impl Names {
         Names { functions, unplaced, end }
     }
 
-    /// The function that an address lies in. What lies outside all that is known has no name.
+    /// Returns the function at an address; one outside all known code has no name.
     pub fn of(&self, address: u64) -> Function {
         let unknown = || Function { name: "?".into(), layer: "module".into() };
         match self.functions.range(..=address).next_back() {
-            // After the kernel's own code nothing is its last function.
+            // The kernel's last function does not extend past its code.
             Some((at, _)) if address >= self.end && *at <= self.end => unknown(),
             Some((_, function)) => function.clone(),
             None => unknown(),
@@ -126,7 +126,7 @@ impl Names {
     }
 }
 
-/// Layers of the kernel proper, by how names of functions begin. The first that fits counts.
+/// Layers of the kernel proper, by prefixes of function names. The first match counts.
 const LAYERS: &[(&str, &str)] = &[
     (
         "entry",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_into_a_kernel_are_found() {
+    fn the_entry_points_of_a_kernel_are_found() {
         let found = entrances(&symbols()).unwrap();
         assert_eq!(found.entries, [0x1200, 0x1280]);
         assert_eq!(found.interrupts, [0x1300, 0x1308, 0x1310, 0x1318]);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_named_by_the_function_that_it_lies_in() {
+    fn an_address_has_the_name_of_its_function() {
         let module = Module {
             name: "ext4".into(),
             functions: vec![(0, "ext4_one".into()), (0x40, "ext4_two".into())],

@@ -1,7 +1,7 @@
-//! Where modules were loaded, out of the calls that were seen.
+//! Locates loaded modules from observed calls.
 //!
-//! A module's address is a multiple of a page; it is the one at which calls that were seen go to where
-//! functions begin, and at which the first bytes of what was called are the module's own.
+//! A module's address is a multiple of a page: the one at which observed calls go to starts of its functions, and
+//! at which the first bytes of the called code are the module's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,32 @@ use super::module::Module;
 
 const PAGE: u64 = 4096;
 
-/// So many bytes that are alike are no chance: a function begins with a few that many have (pushes).
+/// Number of equal bytes that excludes chance: many functions begin with the same few (pushes).
 const SURE: usize = 8;
 
-/// What was called outside the kernel proper.
+/// Observed calls to code outside the kernel proper.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// All addresses.
+    /// All called addresses.
     pub all: BTreeSet<u64>,
-    /// Those that were called after all modules had started; each lies in one of them.
+    /// Addresses called after all modules had started; each lies in one of them.
     pub late: BTreeSet<u64>,
-    /// The first bytes of what was called, where they are known.
+    /// First bytes of the called code, where known.
     pub codes: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Calls {
-    /// How many bytes say that a call goes to this place of a module; none where one speaks against it.
-    fn alike(&self, call: u64, module: &Module, place: u64) -> Option<usize> {
-        self.codes.get(&call).map_or(Some(0), |code| module.alike(place, code))
+    /// Returns the number of bytes which confirm that a call goes to this offset of a module; `None` if one differs.
+    fn matching_bytes(&self, call: u64, module: &Module, place: u64) -> Option<usize> {
+        self.codes.get(&call).map_or(Some(0), |code| module.matching_bytes(place, code))
     }
 }
 
-/// Where modules were loaded: for each that can be told, its index and its address.
+/// Returns the index and address of each module that can be located.
 pub fn place(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
     let mut left = calls.all.clone();
     let mut found = BTreeMap::new();
-    // The larger a module is, the surer it is.
+    // The larger a module, the more certain its address.
     let mut order: Vec<usize> = (0..modules.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(modules[*at].functions.len()));
     for at in order {
@@ -47,35 +47,33 @@ pub fn place(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
     found
 }
 
-/// One call alone places a module, where it fits one function of one module alone: of a late one that is
-/// enough, for it goes into one of these modules; its bytes settle which of several.
+/// Locates modules with a single call each, which suffices if it is late and fits one function of one module
+/// only; its bytes decide between several.
 fn place_the_rest(
     modules: &[Module],
     left: &BTreeSet<u64>,
     calls: &Calls,
     found: &mut BTreeMap<usize, u64>,
 ) {
-    let mut told: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    let mut candidates: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     for call in calls.late.intersection(left) {
         let mut fits: Vec<(usize, u64, usize)> = Vec::new();
         for (at, module) in modules.iter().enumerate().filter(|(at, _)| !found.contains_key(at)) {
             let places = module.functions.iter().map(|(place, _)| *place);
             let places = places.filter(|place| place % PAGE == call % PAGE && place <= call);
-            fits.extend(
-                places.filter_map(|place| {
-                    Some((at, call - place, calls.alike(*call, module, place)?))
-                }),
-            );
+            fits.extend(places.filter_map(|place| {
+                Some((at, call - place, calls.matching_bytes(*call, module, place)?))
+            }));
         }
         let sure = fits.iter().filter(|(.., alike)| *alike >= SURE).count();
         if sure == 1 {
             fits.retain(|(.., alike)| *alike >= SURE);
         }
         if let [(at, address, _)] = fits[..] {
-            told.entry(at).or_default().insert(address);
+            candidates.entry(at).or_default().insert(address);
         }
     }
-    for (at, addresses) in told {
+    for (at, addresses) in candidates {
         if let (Some(address), 1) = (addresses.first(), addresses.len()) {
             found.insert(at, *address);
         }
@@ -91,7 +89,8 @@ fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64
     for call in left {
         for place in by_offset.get(&(call % PAGE)).into_iter().flatten() {
             let address = call.checked_sub(*place);
-            if let Some(address) = address.filter(|_| calls.alike(*call, module, *place).is_some())
+            if let Some(address) =
+                address.filter(|_| calls.matching_bytes(*call, module, *place).is_some())
             {
                 *votes.entry(address).or_default() += 1;
             }
@@ -99,8 +98,7 @@ fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64
     }
     let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
     let as_good = votes.values().filter(|votes| **votes == best).count();
-    // All that was called within it has to be the start of a function, but for what is reached by a
-    // jump from elsewhere.
+    // Every call within it must go to the start of a function, except for jumps from elsewhere.
     let within = left.range(address..address + module.size).count() as u64;
     (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
 }
@@ -120,37 +118,36 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_placed_by_the_calls_into_them() {
+    fn modules_are_located_by_calls_to_their_functions() {
         let one = module("one", &[0, 0x40, 0x123, 0x1050, 0x2220], 0x3000);
         let two = module("two", &[0, 0x10, 0x777], 0x1000);
         let none = module("never", &[0, 0x8, 0x999], 0x1000);
-        let seen = [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777];
+        let observed = [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777];
         let modules = [two, one, none];
-        let found = place(&modules, &calls(&seen, &[]));
+        let found = place(&modules, &calls(&observed, &[]));
         assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
-        // One call alone places a module if it was made when nothing but these modules ran, and fits no
-        // other.
-        let seen = [&seen[..], &[0xe6999, 0xe7008]].concat();
-        assert_eq!(place(&modules, &calls(&seen, &[0xe6999]))[&2], 0xe6000);
-        assert_eq!(place(&modules, &calls(&seen, &[])).get(&2), None);
+        // A single call locates a module if it was made when only these modules ran, and fits no other.
+        let observed = [&observed[..], &[0xe6999, 0xe7008]].concat();
+        assert_eq!(place(&modules, &calls(&observed, &[0xe6999]))[&2], 0xe6000);
+        assert_eq!(place(&modules, &calls(&observed, &[])).get(&2), None);
     }
 
     #[test]
-    fn what_calls_alone_leave_open_the_code_settles() {
+    fn code_decides_where_calls_alone_are_ambiguous() {
         let code = |bytes: &[u8]| bytes.iter().copied().map(Some).collect::<Vec<_>>();
         let crc = Module { code: code(b"crc of 16 bits"), ..module("crc16", &[0], 14) };
         let other = Module { code: code(b"something else"), ..module("other", &[0], 14) };
         let modules = [crc, other];
-        let mut seen = calls(&[0xc0000], &[0xc0000]);
-        assert!(place(&modules, &seen).is_empty(), "it may be either");
-        seen.codes.insert(0xc0000, b"crc of 16".to_vec());
-        assert_eq!(place(&modules, &seen), BTreeMap::from([(0, 0xc0000)]));
-        // A module at two addresses, by calls alone.
+        let mut observed = calls(&[0xc0000], &[0xc0000]);
+        assert!(place(&modules, &observed).is_empty(), "either is possible");
+        observed.codes.insert(0xc0000, b"crc of 16".to_vec());
+        assert_eq!(place(&modules, &observed), BTreeMap::from([(0, 0xc0000)]));
+        // Calls alone fit a module at two addresses.
         let twice =
             [Module { code: code(b"a long begin......another"), ..module("m", &[0, 18], 25) }];
-        let mut seen = calls(&[0xc0000, 0xc0012, 0xd0000, 0xd0012], &[]);
-        assert!(place(&twice, &seen).is_empty());
-        seen.codes.insert(0xd0000, b"a long xegin".to_vec());
-        assert_eq!(place(&twice, &seen), BTreeMap::from([(0, 0xc0000)]));
+        let mut observed = calls(&[0xc0000, 0xc0012, 0xd0000, 0xd0012], &[]);
+        assert!(place(&twice, &observed).is_empty());
+        observed.codes.insert(0xd0000, b"a long xegin".to_vec());
+        assert_eq!(place(&twice, &observed), BTreeMap::from([(0, 0xc0000)]));
     }
 }

@@ -1,4 +1,4 @@
-//! What was executed, as trees of calls by name: one for each phase and kind of task.
+//! Call trees of executed instructions, one for each phase and kind of task.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 
 use super::names::{Function, Names};
 
-/// A node of the tree of calls as it was counted.
+/// A counted node of a call tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Where its function begins; 1 for all that is no kernel, 2 for interrupts; of a root its stack's number.
+    /// Address of its function; 1 for user code, 2 for interrupts; the stack's number for a root.
     pub function: u64,
-    /// Instructions in it, without those of what it calls.
+    /// Instructions in it, without its callees.
     pub instructions: u64,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// Which node called it.
+    /// Index of its caller.
     pub parent: Option<u32>,
 }
 
-/// The function of all that is no kernel.
+/// The function of all user code.
 pub const USER: u64 = 1;
-/// The function of all interrupts, below which each begins.
+/// The function of all interrupts, whose handlers are below it.
 const INTERRUPT: u64 = 2;
 
-/// Whose work it is.
+/// A kind of task.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// The threads that issue ops. One alone is the agent's own, and syncs after the phase too.
+    /// The threads that issue ops. If there is one, it is the agent's own, and syncs after the phase too.
     #[default]
     Ops,
-    /// The agent around them: what it reads of /proc for its books, and of several threads that of the agent.
+    /// The agent around them: its reads of /proc, and with several threads all else of the agent.
     Agent,
-    /// Kernel threads: journal, write-back, and what else works for the file system.
+    /// Kernel threads: journal, write-back, and others that work for the file system.
     Kernel,
-    /// Interrupts and their aftermath, whoever was interrupted.
+    /// Interrupts and their deferred work, whoever was interrupted.
     Interrupts,
-    /// The modelled disk's server and the driver's thread that feeds it.
+    /// The modelled disk's server and the driver thread that feeds it.
     Instrument,
-    /// The processor has nothing to do.
+    /// The idle processor.
     Idle,
 }
 
 impl Task {
-    /// The name that tables have.
+    /// Returns the name used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Task::Ops => "ops",
@@ -59,50 +59,49 @@ impl Task {
     }
 }
 
-/// A function with what it calls.
+/// A function with its callees.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// Instructions in it alone.
     pub own: u64,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// The layer that it belongs to.
+    /// Its layer.
     pub layer: String,
-    /// What it calls, by name.
+    /// Callees by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub below: BTreeMap<String, Frame>,
 }
 
-/// What stands for all that is too small to be kept by its own name.
+/// Name of the frame that merges all small ones.
 pub const SMALLER: &str = "(smaller)";
 
 impl Frame {
-    /// Instructions in it and in all that it calls.
+    /// Returns the instructions in it and in all its callees.
     pub fn whole(&self) -> u64 {
         self.own + self.below.values().map(Frame::whole).sum::<u64>()
     }
 
-    /// The same tree without what has fewer instructions than so many, itself and all below it; what they
-    /// had is kept as one.
+    /// Returns the tree with all frames below `least` instructions, callees included, merged into one.
     pub fn pruned(&self, least: u64) -> Frame {
-        let (mut kept, mut smaller) = (BTreeMap::new(), Frame::default());
+        let (mut large, mut smaller) = (BTreeMap::new(), Frame::default());
         for (name, below) in &self.below {
             match below.whole() {
                 whole if whole < least => {
                     smaller.own += whole;
                     smaller.calls += below.calls;
                 }
-                _ => drop(kept.insert(name.clone(), below.pruned(least))),
+                _ => drop(large.insert(name.clone(), below.pruned(least))),
             }
         }
         if smaller.own > 0 {
             smaller.layer = SMALLER.into();
-            kept.insert(SMALLER.into(), smaller);
+            large.insert(SMALLER.into(), smaller);
         }
-        Frame { own: self.own, calls: self.calls, layer: self.layer.clone(), below: kept }
+        Frame { own: self.own, calls: self.calls, layer: self.layer.clone(), below: large }
     }
 
-    /// Sums up by function: instructions in it alone, and calls.
+    /// Adds its instructions and calls to the sums by function.
     pub fn flat(&self, name: &str, out: &mut BTreeMap<Function, (u64, u64)>) {
         if self.own > 0 || self.calls > 0 {
             let function = Function { name: name.to_string(), layer: self.layer.clone() };
@@ -114,7 +113,7 @@ impl Frame {
     }
 }
 
-/// The trees of one stretch of a trial: what was counted at its end less what was counted at its start.
+/// Returns the trees of an interval of a trial: the counts at its end minus those at its start.
 pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task, Frame> {
     let functions: Vec<Function> = end.iter().map(|node| named(names, node)).collect();
     let less = |(index, node): (usize, &Counted)| {
@@ -130,7 +129,7 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
         if own == 0 && calls == 0 {
             continue;
         }
-        // From the root down; roots themselves are nameless.
+        // From the root down; roots have no name.
         let mut chain = Vec::new();
         let mut at = index;
         while let Some(parent) = end[at].parent {
@@ -160,57 +159,59 @@ fn named(names: &Names, node: &Counted) -> Function {
     }
 }
 
-/// Functions by which a kernel thread's work is known to be the instrument's: nbd's receiver.
+/// Functions by which a kernel thread is recognized as the instrument's: nbd's receiver.
 const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"];
-/// Functions that the disk's server lives by: it reads requests from its end of a socket as from a file.
-/// (The driver's end is used by the kernel itself, by other ways, whoever's request it is.) The sampler of
-/// dirty pages waits at a socket too; the agent calls them a few times a phase, to speak with the sampler.
+/// Functions in which the disk's server spends its time: it reads requests from its end of a socket as from a
+/// file. (The kernel uses the driver's end in other ways, for any request.) The sampler of dirty pages waits at a
+/// socket too; the agent calls it a few times per phase.
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
-/// Where every system call comes in.
+/// Entry point of all system calls.
 const SYSTEM_CALL: &str = "do_syscall_64";
-/// Of a server's system calls at least one in so many is at its socket: it reads, answers, and asks the time.
+/// A server makes at least one in this many of its system calls at its socket: it reads, answers, and reads the time.
 const AT_SOCKET: u64 = 10;
-/// How functions begin that only somebody calls who reads /proc or /sys. No workload does.
-const BOOKS: &[&str] = &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
-/// Where idling begins.
+/// Prefixes of functions that only readers of /proc or /sys call. No workload does.
+const PROC_READERS: &[&str] =
+    &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
+/// Entry points of the idle loop.
 const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
 
-/// What was seen of a task.
+/// Evidence of the kind of a task.
 #[derive(Default)]
-struct Seen {
+struct Evidence {
     user: bool,
     at_socket: u64,
     system_calls: u64,
 }
 
-impl Seen {
+impl Evidence {
     fn is_server(&self) -> bool {
         self.at_socket > 0 && self.at_socket.saturating_mul(AT_SOCKET) >= self.system_calls
     }
 }
 
-/// Whose each node is, by what was executed in the stretch.
+/// Returns the kind of task of each node, judged by the functions executed in the interval.
 fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> {
     let has = |list: &[&str], name: &str| list.contains(&name);
-    // Parents come before their children, so one way down is enough; roots are told by what is below.
+    // Parents precede their children, so one pass down suffices; a root is judged by the nodes below it.
     let mut root = vec![0usize; nodes.len()];
-    let mut roots: BTreeMap<usize, Seen> = BTreeMap::new();
+    let mut roots: BTreeMap<usize, Evidence> = BTreeMap::new();
     for (index, node) in nodes.iter().enumerate() {
         root[index] = node.parent.map_or(index, |parent| root[parent as usize]);
-        let seen = roots.entry(root[index]).or_default();
+        let evidence = roots.entry(root[index]).or_default();
         let name = functions[index].name.as_str();
-        seen.user |= node.parent.is_some() && node.function == USER && node.instructions > 0;
-        seen.at_socket += if has(SERVER, name) { node.calls } else { 0 };
-        seen.system_calls += if name == SYSTEM_CALL { node.calls } else { 0 };
+        evidence.user |= node.parent.is_some() && node.function == USER && node.instructions > 0;
+        evidence.at_socket += if has(SERVER, name) { node.calls } else { 0 };
+        evidence.system_calls += if name == SYSTEM_CALL { node.calls } else { 0 };
     }
-    // Several threads begin with their phase; one alone is there before it.
-    let several = roots.iter().any(|(at, seen)| *at >= before && seen.user && !seen.is_server());
+    // Several threads start with their phase; a single one exists before it.
+    let several =
+        roots.iter().any(|(at, evidence)| *at >= before && evidence.user && !evidence.is_server());
     let mut tasks = vec![Task::Kernel; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
         let name = functions[index].name.as_str();
         tasks[index] = match node.parent {
-            None => match roots.get(&index).filter(|seen| seen.user) {
-                Some(seen) if seen.is_server() => Task::Instrument,
+            None => match roots.get(&index).filter(|evidence| evidence.user) {
+                Some(evidence) if evidence.is_server() => Task::Instrument,
                 Some(_) if several && index < before => Task::Agent,
                 Some(_) => Task::Ops,
                 None => Task::Kernel,
@@ -220,7 +221,7 @@ fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> 
             Some(_) if has(IDLE, name) => Task::Idle,
             Some(parent)
                 if tasks[parent as usize] == Task::Ops
-                    && BOOKS.iter().any(|begin| name.starts_with(begin)) =>
+                    && PROC_READERS.iter().any(|begin| name.starts_with(begin)) =>
             {
                 Task::Agent
             }
@@ -260,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn work_is_told_apart_and_what_came_before_is_taken_off() {
+    fn kinds_of_tasks_are_distinguished_and_earlier_counts_subtracted() {
         let end = [
             node(0, None, 0),
             node(77, None, 0),
             node(USER, Some(1), 50),
             node(0x40, Some(1), 5),
             node(0x10, Some(3), 100),
-            // What goes back from an interrupt is no entry, and one of its own all the same.
+            // A return from an interrupt is no entry, but has a node.
             node(INTERRUPT, Some(1), 0),
             node(0x60, Some(5), 7),
             node(0xa0, Some(5), 2),
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_with_the_sampler_now_and_then_is_no_server() {
+    fn a_task_that_calls_the_sampler_now_and_then_is_no_server() {
         let of = |system_calls: u64| {
             let end = [
                 node(0, None, 0),
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_begin_with_the_phase_issue_its_ops_and_who_reads_proc_keeps_books() {
+    fn threads_that_start_with_the_phase_issue_its_ops_and_readers_of_proc_are_the_agent() {
         let end = [
             node(0, None, 0),
             node(77, None, 0),

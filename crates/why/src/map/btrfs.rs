@@ -1,5 +1,5 @@
-//! btrfs: `btrfs inspect-internal dump-tree` prints every tree; the chunk tree says where on the device
-//! the addresses lie that all others speak of.
+//! btrfs: `btrfs inspect-internal dump-tree` prints every tree; the chunk tree maps their logical addresses to
+//! the device.
 
 use std::fs::File;
 
@@ -8,11 +8,11 @@ use super::{Map, Range, Structure, number};
 
 const BTRFS: Tool = Tool::new("btrfs", "btrfs-progs");
 
-/// Where superblocks lie, and their size (btrfs's on-disk format).
+/// Offsets of the superblocks, and their size (btrfs's on-disk format).
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK: u64 = 4096;
 
-/// A chunk: the addresses it is for, and where on the device its copies begin.
+/// A chunk: its logical addresses, and the start of its copies on the device.
 struct Chunk {
     logical: Range,
     copies: Vec<u64>,
@@ -20,23 +20,23 @@ struct Chunk {
     metadata: bool,
 }
 
-/// The map of an image.
+/// Reads the map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
     let size = image.metadata().map_err(|source| MapError::Host { tool: "btrfs", source })?.len();
-    let dump = BTRFS.ask(&["inspect-internal", "dump-tree", "{image}"], image, "")?;
+    let dump = BTRFS.run(&["inspect-internal", "dump-tree", "{image}"], image, "")?;
     let node = dump.text.lines().find_map(|line| line.strip_prefix("nodesize "));
     let node = node.and_then(number).or_else(|| node_size(image)).unwrap_or(16 << 10);
     of(&dump.text, node, size).ok_or_else(|| BTRFS.unreadable(&dump))
 }
 
-/// The map that a dump tells, of blocks of trees of a size on a device of a size; none where it has no chunk.
+/// Parses a dump with a given tree block size and device size; `None` if it has no chunk.
 fn of(text: &str, node: u64, size: u64) -> Option<Map> {
     let chunks = chunks(text);
     if chunks.is_empty() {
         return None;
     }
     let mut map = Map::default();
-    // A block of a tree that was freed still lies in a chunk that holds nothing else.
+    // A freed tree block lies in a chunk that holds only tree blocks.
     for chunk in chunks.iter().filter(|chunk| chunk.metadata) {
         let kind = if chunk.system { Structure::RootTree } else { Structure::FreedTree };
         paint(&mut map, &chunks, &chunk.logical, Some(kind));
@@ -65,7 +65,7 @@ fn of(text: &str, node: u64, size: u64) -> Option<Map> {
     Some(map)
 }
 
-/// The size of a tree's block, from the superblock (offset 0x94 of struct btrfs_super_block).
+/// Returns the size of a tree block, from the superblock (offset 0x94 of struct btrfs_super_block).
 fn node_size(image: &File) -> Option<u64> {
     use std::os::unix::fs::FileExt;
     let mut bytes = [0; 4];
@@ -74,7 +74,7 @@ fn node_size(image: &File) -> Option<u64> {
     (4096..=65536).contains(&size).then_some(size)
 }
 
-/// What a tree is for; none of one that is not known here, which is not guessed.
+/// Returns the structure of a tree; `None` for an unknown tree, whose blocks stay unattributed.
 fn tree(owner: &str) -> Option<Structure> {
     Some(match owner {
         "ROOT_TREE" | "CHUNK_TREE" | "DEV_TREE" | "UUID_TREE" => Structure::RootTree,
@@ -88,7 +88,7 @@ fn tree(owner: &str) -> Option<Structure> {
     })
 }
 
-/// Paints addresses where they lie on the device, each copy; none takes back what was said of them.
+/// Marks logical addresses on the device, in each copy; `None` never clears an earlier mark.
 fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Structure>) {
     for chunk in chunks {
         let (start, end) =
@@ -106,7 +106,7 @@ fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Str
     }
 }
 
-/// The chunks of one device whose stripes are whole copies (single and DUP).
+/// Parses the chunks of one device whose stripes are whole copies (single and DUP).
 fn chunks(text: &str) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut open = false;
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_that_is_not_known_is_not_guessed_and_a_block_of_none_was_freed() {
+    fn unknown_trees_stay_unattributed_and_blocks_of_no_tree_were_freed() {
         let text = "\
 \titem 0 key (FIRST_CHUNK_TREE CHUNK_ITEM 1048576) itemoff 16105 itemsize 80
 \t\tlength 65536 owner 2 stripe_len 65536 type METADATA|single

@@ -1,54 +1,54 @@
-//! ext2, ext3, ext4: dumpe2fs says what every group holds, debugfs what every inode does.
+//! ext2, ext3, ext4: dumpe2fs prints the layout of every group, debugfs the blocks of every inode.
 
 use std::fs::File;
 
-use super::tool::{Answer, MapError, Tool};
+use super::tool::{MapError, Tool, ToolOutput};
 use super::{Map, Range, Structure, blocks, number};
 
 const DUMPE2FS: Tool = Tool::new("dumpe2fs", "e2fsprogs");
 const DEBUGFS: Tool = Tool::new("debugfs", "e2fsprogs");
 const E2FSCK: Tool = Tool::new("e2fsck", "e2fsprogs");
 
-/// Inodes with a meaning of their own (ext2_fs.h).
+/// Reserved inodes (ext2_fs.h).
 const RESIZE_INODE: u64 = 7;
 
-/// The map of an image.
+/// Reads the map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
-    let mut dump = DUMPE2FS.ask(&["{image}"], image, "")?;
-    // What is only in the journal is not where it belongs yet; the image is ours to change.
+    let mut dump = DUMPE2FS.run(&["{image}"], image, "")?;
+    // Blocks still in the journal are not in their places yet; the image is a private copy.
     if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
-        let said = E2FSCK.ask(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
-        dump = DUMPE2FS.ask(&["{image}"], image, "")?;
-        // A journal on another disk is not there: what this one says may be of before.
+        let output = E2FSCK.run(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
+        dump = DUMPE2FS.run(&["{image}"], image, "")?;
+        // If the journal is on another disk, this image may be out of date.
         if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
-            return Err(E2FSCK.unreadable(&said));
+            return Err(E2FSCK.unreadable(&output));
         }
     }
     let layout = Layout::of(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
     let mut map = Map::default();
     let groups = groups(&dump.text, &layout, &mut map);
     let questions: String = groups.used.iter().map(|inode| format!("stat <{inode}>\n")).collect();
-    let said = DEBUGFS.ask(&["-f", "-", "{image}"], image, &questions)?;
-    if said.text.matches("Type: ").count() == 0 {
-        return Err(DEBUGFS.unreadable(&said));
+    let output = DEBUGFS.run(&["-f", "-", "{image}"], image, &questions)?;
+    if output.text.matches("Type: ").count() == 0 {
+        return Err(DEBUGFS.unreadable(&output));
     }
-    for about in said.text.split("debugfs: ").skip(1) {
+    for about in output.text.split("debugfs: ").skip(1) {
         inode(about, &layout, &mut map);
     }
     Ok(map)
 }
 
-/// What the superblock says.
+/// Geometry from the superblock.
 struct Layout {
     block: u64,
     inodes_per_group: u64,
     journal: Option<u64>,
-    /// The inode that lists orphans, of newer file systems.
+    /// The orphan file inode of newer file systems.
     orphans: Option<u64>,
 }
 
 impl Layout {
-    fn of(dump: &Answer) -> Option<Layout> {
+    fn of(dump: &ToolOutput) -> Option<Layout> {
         Some(Layout {
             block: field(dump, "Block size").and_then(number)?,
             inodes_per_group: field(dump, "Inodes per group").and_then(number)?,
@@ -62,7 +62,7 @@ impl Layout {
     }
 }
 
-fn field<'a>(dump: &'a Answer, name: &str) -> Option<&'a str> {
+fn field<'a>(dump: &'a ToolOutput, name: &str) -> Option<&'a str> {
     let line = dump.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.map(str::trim)
 }
@@ -72,14 +72,14 @@ struct Groups {
     used: Vec<u64>,
 }
 
-/// Paints what the groups' lines say; which inodes are in use.
+/// Marks the metadata of the groups and returns the inodes in use.
 fn groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
     let mut used = Vec::new();
     let mut group = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Group ") {
             group = number(rest);
-            // A kernel starts the boot sector's block with it; a copy begins where its line says.
+            // The kernel counts the boot sector's block to it; a copy begins where its line says.
         }
         let line = line.trim();
         for (name, structure) in [
@@ -111,7 +111,7 @@ fn groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
     Groups { used }
 }
 
-/// Paints what debugfs says of one inode.
+/// Marks the blocks of one inode in the output of debugfs.
 fn inode(about: &str, layout: &Layout, map: &mut Map) {
     let Some((_, rest)) = about.split_once("Inode: ") else { return };
     let Some(inode) = number(rest) else { return };
@@ -123,7 +123,7 @@ fn inode(about: &str, layout: &Layout, map: &mut Map) {
         () if kind.starts_with("directory") => Some(Structure::Directory),
         () if kind.starts_with("symlink") => Some(Structure::Attribute),
         () if kind.starts_with("regular") => Some(Structure::Data),
-        // Bad blocks, and what a later debugfs may say: not guessed.
+        // Bad blocks, and types of later versions of debugfs, stay unattributed.
         () => None,
     };
     let attributes = rest.split_once("File ACL: ").and_then(|(_, acl)| number(acl));
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_inode_of_no_known_type_is_not_guessed() {
+    fn an_inode_of_unknown_type_stays_unattributed() {
         let layout = Layout { block: 4096, inodes_per_group: 100, journal: Some(8), orphans: None };
         let about = |kind: &str, inode: u64| {
             let text = format!(

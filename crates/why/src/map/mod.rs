@@ -1,4 +1,4 @@
-//! What lies where on an image of a file system, as its own tools say.
+//! Maps of the structures on an image of a file system, read by its own tools.
 
 mod btrfs;
 mod ext;
@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 
 pub use tool::MapError;
 
-/// What a part of a file system is for.
+/// A kind of structure of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structure {
     /// The superblock and its copies.
     Superblock,
-    /// Group descriptors, and what is kept free for more of them (ext).
+    /// Group descriptors, and space reserved for more of them (ext).
     GroupDescriptors,
     /// Bitmaps of blocks and inodes (ext, reiserfs).
     Bitmap,
     /// Tables of inodes (ext).
     InodeTable,
-    /// The heads of an allocation group (xfs): superblock, agf, agi, agfl.
+    /// Allocation group headers (xfs): superblock, agf, agi, agfl.
     AgHeader,
     /// Trees of free space (xfs).
     FreeSpaceTree,
@@ -36,17 +36,17 @@ pub enum Structure {
     OwnerTree,
     /// Chunks of inodes (xfs).
     InodeChunk,
-    /// Blocks of directories.
+    /// Directory blocks.
     Directory,
     /// Extended attributes and long symbolic links.
     Attribute,
-    /// Extent blocks, indirect blocks, trees of extents: where a file's blocks lie.
+    /// Extent blocks, indirect blocks, extent trees: the mapping of a file's blocks.
     Extents,
     /// The journal or log.
     Journal,
-    /// Data of files.
+    /// File data.
     Data,
-    /// The tree of trees, of chunks and of devices (btrfs).
+    /// The root, chunk and device trees (btrfs).
     RootTree,
     /// The tree of files and directories (btrfs, reiserfs).
     FsTree,
@@ -54,19 +54,19 @@ pub enum Structure {
     ExtentTree,
     /// The tree of checksums (btrfs).
     ChecksumTree,
-    /// The tree of what fsync made durable (btrfs).
+    /// The tree log, written by fsync (btrfs).
     LogTree,
-    /// A tree's block that was freed again before the map was made (btrfs); of which tree is not known.
+    /// A tree block that was freed before the map was made (btrfs); its tree is unknown.
     FreedTree,
-    /// The last block of the device, in which nothing lies: a mount reads it to see that the device is as large
-    /// as the superblock says (xfs, reiserfs).
+    /// The last block of the device, unused: a mount reads it to check that the device is as large as the
+    /// superblock says (xfs, reiserfs).
     DeviceEnd,
-    /// What is no block at all: a flush of the drive's cache.
+    /// No block: a flush of the drive's cache.
     Flush,
 }
 
 impl Structure {
-    /// All, with the name that tables have.
+    /// All structures with their names in tables.
     pub const ALL: &[(Structure, &str)] = &[
         (Structure::Superblock, "superblock"),
         (Structure::GroupDescriptors, "group descriptors"),
@@ -92,7 +92,7 @@ impl Structure {
         (Structure::Flush, "flush of the drive's cache"),
     ];
 
-    /// The name that tables have.
+    /// Returns the name used in tables.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(structure, _)| *structure == self).map_or("", |(_, name)| name)
     }
@@ -107,16 +107,16 @@ impl fmt::Display for Structure {
 /// A range of bytes.
 pub type Range = std::ops::Range<u64>;
 
-/// What lies where, in bytes from the start of the file system; ranges that are in no row are free.
+/// The structures by range, in bytes from the start of the file system; ranges not listed are free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
-    /// Start → end and structure; no two overlap.
+    /// Start → end and structure; ranges do not overlap.
     ranges: BTreeMap<u64, (u64, Structure)>,
 }
 
 impl Map {
-    /// Reads the map of the file system of a kind (as the catalog names it) on an image. Of a file
-    /// system whose tools answer block by block only `wanted` is asked for; it must rise.
+    /// Reads the map of a file system, named as in the catalog, from an image. If its tools answer block by
+    /// block, only the ranges of `wanted`, which must ascend, are queried.
     ///
     /// # Errors
     /// [`MapError`].
@@ -130,7 +130,7 @@ impl Map {
         }
     }
 
-    /// Says what lies in a range, over what was said of it before.
+    /// Marks a range, over earlier marks.
     pub fn paint(&mut self, range: Range, structure: Structure) {
         if range.is_empty() {
             return;
@@ -139,13 +139,13 @@ impl Map {
         self.ranges.insert(range.start, (range.end, structure));
     }
 
-    /// Takes back what was said of a range: nobody can tell what lies there.
+    /// Clears a range: its structure is unknown.
     pub fn forget(&mut self, range: Range) {
         let Range { start, end } = range;
         if start >= end {
             return;
         }
-        // What begins before and reaches into it is cut.
+        // A range that begins earlier and overlaps is cut.
         if let Some((&before, &(until, held))) = self.ranges.range(..start).next_back()
             && until > start
         {
@@ -167,7 +167,7 @@ impl Map {
         }
     }
 
-    /// What lies at a byte, and up to where the answer holds.
+    /// Returns the structure at a byte, and the end of the range for which it holds.
     pub fn at(&self, byte: u64) -> (Option<Structure>, u64) {
         if let Some((_, &(end, structure))) = self.ranges.range(..=byte).next_back()
             && byte < end
@@ -178,20 +178,20 @@ impl Map {
         (None, next)
     }
 
-    /// All ranges, rising.
+    /// Returns all ranges in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = (Range, Structure)> + '_ {
         self.ranges.iter().map(|(&start, &(end, structure))| (start..end, structure))
     }
 }
 
-/// The first number in a text, wherever it begins.
+/// Returns the first number in a text.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
 }
 
-/// `12-34` or `12`, both ends included, as blocks from..to.
+/// Parses `12-34` or `12`, both ends inclusive, as blocks from..to.
 fn blocks(text: &str) -> Option<Range> {
     let mut ends = text.trim().splitn(2, '-');
     let first = ends.next()?.trim().parse().ok()?;
@@ -209,15 +209,15 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a table with one row a byte.
+        /// Compared with a table of one row per byte.
         #[test]
-        fn what_was_painted_last_is_what_lies_there(
+        fn the_last_mark_of_a_byte_counts(
             strokes in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
         ) {
             let mut map = Map::default();
             let mut table = [None; 100];
             for (start, length, which) in strokes {
-                // One in so many strokes takes back what was said.
+                // One stroke in this many clears a range.
                 let structure = (which < 20).then(|| Structure::ALL[which].0);
                 match structure {
                     Some(structure) => map.paint(start..start + length, structure),

@@ -1,5 +1,5 @@
-//! reiserfs: debugreiserfs prints the superblock and, leaf by leaf, the tree with the blocks that
-//! indirect items point to.
+//! reiserfs: debugreiserfs prints the superblock and, leaf by leaf, the tree with the blocks that indirect items
+//! point to.
 
 use std::fs::File;
 
@@ -8,19 +8,19 @@ use super::{Map, Structure, number};
 
 const DEBUGREISERFS: Tool = Tool::new("debugreiserfs", "reiserfsprogs");
 
-/// Bytes before the superblock's block.
+/// Offset of the superblock's block.
 const SUPERBLOCK_AT: u64 = 64 << 10;
-/// And before that of the first format, where every mount looks first (Linux, fs/reiserfs/super.c). Nothing else
-/// lies there: all below the superblock is kept for boot loaders.
+/// Offset of the superblock of the first format, where every mount looks first (Linux, fs/reiserfs/super.c). It
+/// is otherwise unused: everything below the superblock is reserved for boot loaders.
 const OLD_SUPERBLOCK_AT: u64 = 8 << 10;
 
-/// The map of an image.
+/// Reads the map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
-    let dump = DEBUGREISERFS.ask(&["-d", "{image}"], image, "")?;
+    let dump = DEBUGREISERFS.run(&["-d", "{image}"], image, "")?;
     of(&dump.text).ok_or_else(|| DEBUGREISERFS.unreadable(&dump))
 }
 
-/// The map that a dump tells; none where it is none.
+/// Parses a dump; `None` if it has no superblock.
 fn of(text: &str) -> Option<Map> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -34,7 +34,7 @@ fn of(text: &str) -> Option<Map> {
     };
     paint(OLD_SUPERBLOCK_AT / block, 1, Structure::Superblock);
     paint(first, 1, Structure::Superblock);
-    // One bitmap after the superblock, the others at the start of each stretch that one is for.
+    // The first bitmap follows the superblock; each other one is at the start of the blocks that it describes.
     let covers = block * 8;
     paint(first + 1, 1, Structure::Bitmap);
     (1..blocks.div_ceil(covers)).for_each(|at| paint(at * covers, 1, Structure::Bitmap));
@@ -61,7 +61,7 @@ fn of(text: &str) -> Option<Map> {
             && let Some((_, list)) = line.split_once('[')
             && let Some((list, _)) = list.split_once(']')
         {
-            // `8215(3) 9000`: a block, and how many follow one another.
+            // `8215(3) 9000`: a block, and the number of consecutive ones.
             for run in list.split_whitespace() {
                 let Some(at) = number(run).filter(|at| *at > 0) else { continue };
                 let count = run.split_once('(').and_then(|(_, count)| number(count)).unwrap_or(1);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_files_and_holes_of_a_filled_one_are_told_apart() {
+    fn nodes_files_and_holes_are_distinguished() {
         let text = "\
 Reiserfs super block in block 16 on 0x0 of format 3.6 with standard journal
 Count of blocks on the device: 65536

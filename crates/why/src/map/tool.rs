@@ -1,4 +1,4 @@
-//! A file system's own tool, asked about an image: read-only, with a deadline, ended with us.
+//! Runs a file system's own tool on an image: read-only, with a deadline, killed with this process.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -9,74 +9,79 @@ use std::time::{Duration, Instant};
 
 use fsdyno_child::{Process, memory_file};
 
-/// Why there is no map of an image.
+/// The error of reading a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// A tool is not installed.
     #[error("'{tool}' is not installed; install it with: apt-get install {package}")]
     Missing {
-        /// Its name.
+        /// Its program.
         tool: &'static str,
-        /// The package that brings it, as Debian names it.
+        /// Its Debian package.
         package: &'static str,
     },
-    /// A tool did not end.
-    #[error("{tool} was not done with the image after {} s of host time; it was ended", .after.as_secs())]
+    /// A tool did not finish in time.
+    #[error("{tool} did not finish within {} s of host time and was ended", .after.as_secs())]
     Hangs {
-        /// Its name.
+        /// Its program.
         tool: &'static str,
-        /// How long it was waited for.
+        /// Its deadline.
         after: Duration,
     },
     /// A tool could not read the image.
-    #[error("{tool} could not read the image: {said}")]
+    #[error("{tool} could not read the image: {output}")]
     Unreadable {
-        /// Its name.
+        /// Its program.
         tool: &'static str,
-        /// What it said.
-        said: String,
+        /// Its error output.
+        output: String,
     },
-    /// There is no map of this kind of file system.
+    /// The kind of file system is not supported.
     #[error("there is no map of {0}; there is one of ext2, ext3, ext4, xfs, btrfs and reiserfs")]
     Unknown(String),
-    /// This host refused something.
-    #[error("failed to ask {tool}: {source}")]
+    /// The tool could not be run.
+    #[error("failed to run {tool}: {source}")]
     Host {
-        /// Its name.
+        /// Its program.
         tool: &'static str,
-        /// What the kernel said.
+        /// The error of the system call.
         source: std::io::Error,
     },
 }
 
-/// How long a tool may look at one image, in host time.
+/// Longest time for one image, in host time.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
 const PERIOD: Duration = Duration::from_millis(3);
 
-/// A tool and the package that brings it.
+/// A tool and its package.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// Its program.
+    /// Program.
     pub name: &'static str,
-    /// Debian's package.
+    /// Debian package.
     pub package: &'static str,
-    /// How long it may take.
+    /// Longest run time.
     pub deadline: Duration,
 }
 
 impl Tool {
-    /// A tool with the usual deadline.
+    /// Creates a tool with the usual deadline.
     pub const fn new(name: &'static str, package: &'static str) -> Tool {
         Tool { name, package, deadline: DEADLINE }
     }
 
-    /// What it writes to stdout about an image: its arguments, of which `{image}` stands for the image,
-    /// and what it reads on stdin. Its exit code is left to who reads the answer.
+    /// Runs it on an image and returns its output. In the arguments `{image}` stands for the image; `input` is
+    /// its stdin. The caller checks the exit code.
     ///
     /// # Errors
     /// It is missing, hangs, or cannot be started.
-    pub fn ask(&self, arguments: &[&str], image: &File, input: &str) -> Result<Answer, MapError> {
+    pub fn run(
+        &self,
+        arguments: &[&str],
+        image: &File,
+        input: &str,
+    ) -> Result<ToolOutput, MapError> {
         let host = |source| MapError::Host { tool: self.name, source };
         let program = self.find()?;
         let path = format!("/dev/fd/{}", image.as_raw_fd());
@@ -103,20 +108,20 @@ impl Tool {
         };
         let mut text = Vec::new();
         output.rewind().and_then(|()| output.read_to_end(&mut text)).map_err(host)?;
-        let words = process.last_words(5).join(" / ");
-        Ok(Answer { text: String::from_utf8_lossy(&text).into_owned(), words, code })
+        let stderr = process.last_words(5).join(" / ");
+        Ok(ToolOutput { text: String::from_utf8_lossy(&text).into_owned(), stderr, code })
     }
 
-    /// The error of an answer that is none.
-    pub fn unreadable(&self, answer: &Answer) -> MapError {
-        let said = match answer.words.is_empty() {
+    /// Returns the error of a failed answer.
+    pub fn unreadable(&self, answer: &ToolOutput) -> MapError {
+        let output = match answer.stderr.is_empty() {
             true => answer.text.lines().last().unwrap_or("nothing").to_string(),
-            false => answer.words.clone(),
+            false => answer.stderr.clone(),
         };
-        MapError::Unreadable { tool: self.name, said }
+        MapError::Unreadable { tool: self.name, output }
     }
 
-    /// Where it lies: in the folders of PATH, then in those of the administrator.
+    /// Finds it in the folders of PATH, then in those of the administrator.
     fn find(&self) -> Result<PathBuf, MapError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let more = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -128,14 +133,14 @@ impl Tool {
     }
 }
 
-/// What a tool said.
+/// The output of a tool.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// What it wrote to stdout.
+pub struct ToolOutput {
+    /// Its stdout.
     pub text: String,
     /// The last lines of its stderr.
-    pub words: String,
-    /// Its exit code; none if it was killed.
+    pub stderr: String,
+    /// Exit code; `None` if it was killed.
     pub code: Option<i32>,
 }
 
@@ -144,22 +149,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_hangs_is_ended_and_one_that_is_missing_named_with_its_package() {
+    fn a_hanging_tool_is_ended_and_a_missing_one_is_reported_with_its_package() {
         let image = tempfile::tempfile().unwrap();
         let slow = Tool { name: "sleep", package: "coreutils", deadline: Duration::ZERO };
-        let error = slow.ask(&["100"], &image, "").unwrap_err().to_string();
-        assert!(error.contains("sleep was not done"), "{error}");
+        let error = slow.run(&["100"], &image, "").unwrap_err().to_string();
+        assert!(error.contains("sleep did not finish"), "{error}");
         let none = Tool::new("no-such-tool", "some-package");
-        let error = none.ask(&[], &image, "").unwrap_err().to_string();
+        let error = none.run(&[], &image, "").unwrap_err().to_string();
         assert!(error.contains("apt-get install some-package"), "{error}");
     }
 
     #[test]
-    fn a_tool_reads_its_questions_and_sees_the_image() {
+    fn a_tool_reads_its_input_and_the_image() {
         let mut image = tempfile::tempfile().unwrap();
         image.write_all(b"of the image").unwrap();
         let answer =
-            Tool::new("cat", "coreutils").ask(&["-", "{image}"], &image, "first ").unwrap();
+            Tool::new("cat", "coreutils").run(&["-", "{image}"], &image, "first ").unwrap();
         assert_eq!((answer.text.as_str(), answer.code), ("first of the image", Some(0)));
     }
 }

@@ -1,4 +1,4 @@
-//! xfs: xfs_db builds its own table of blocks (`blockget`) and is asked for the blocks that matter.
+//! xfs: xfs_db builds its own table of blocks (`blockget`) and prints the wanted ones.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -8,13 +8,13 @@ use super::{Map, Range, Structure, number};
 
 const XFS_DB: Tool = Tool::new("xfs_db", "xfsprogs");
 
-/// A sector as xfs_db counts them (`daddr`).
+/// Sector size of xfs_db (`daddr`).
 const SECTOR: u64 = 512;
 
-/// The map of an image, of the blocks that lie in `wanted`. An image whose log has to be replayed has
-/// none: xfs_db does not look into the log.
+/// Reads the map of the blocks in `wanted`. An image whose log has to be replayed has none: xfs_db does not read
+/// the log.
 pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
-    let about = XFS_DB.ask(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
+    let about = XFS_DB.run(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
     let field = |name: &str| {
         let line = about.text.lines().find_map(|line| line.trim().strip_prefix(name));
         line.and_then(number)
@@ -25,7 +25,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
     };
     let mut questions = String::from("blockget -n\n");
     for range in together(wanted, block, blocks) {
-        // A count that passes the end of a group would be refused.
+        // xfs_db refuses a count that passes the end of a group.
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min((at / group + 1) * group);
@@ -35,10 +35,10 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
             at = end;
         }
     }
-    let said = XFS_DB.ask(&["-r", "{image}"], image, &questions)?;
+    let output = XFS_DB.run(&["-r", "{image}"], image, &questions)?;
     let mut map = Map::default();
     let mut seen = false;
-    for line in said.text.lines() {
+    for line in output.text.lines() {
         // `block 16 (0/16) type inode`, or with the prompt before it
         let Some((place, kind)) = line.split_once(" type ") else { continue };
         let Some((_, place)) = place.rsplit_once('(') else { continue };
@@ -52,12 +52,12 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
         }
     }
     if !seen && !wanted.is_empty() {
-        return Err(XFS_DB.unreadable(&said));
+        return Err(XFS_DB.unreadable(&output));
     }
     Ok(map)
 }
 
-/// The names of xfs_db's db/check.c.
+/// Maps the names in xfs_db's db/check.c.
 fn structure(kind: &str) -> Option<Structure> {
     Some(match kind {
         // The block of a group's superblock holds its agf, agi and agfl too.
@@ -72,12 +72,12 @@ fn structure(kind: &str) -> Option<Structure> {
         "log" => Structure::Journal,
         "data" | "rtdata" => Structure::Data,
         "quota" | "rtbitmap" | "rtsum" => Structure::Bitmap,
-        // free1, free2, unknown, missing, and what a later xfs_db may say.
+        // free1, free2, unknown, missing, and types of later versions of xfs_db.
         _ => return None,
     })
 }
 
-/// Ranges of bytes as ranges of blocks, those that touch put together.
+/// Converts ranges of bytes to ranges of blocks and merges adjacent ones.
 fn together(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
     let mut out: Vec<Range> = Vec::new();
     for range in wanted {
@@ -98,13 +98,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_that_touch_are_asked_for_at_once() {
+    fn adjacent_blocks_are_queried_at_once() {
         let wanted = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
         assert_eq!(together(&wanted, 4096, 100), [0..2, 4..5]);
     }
 
     #[test]
-    fn a_block_of_no_known_kind_is_not_guessed() {
+    fn a_block_of_unknown_kind_stays_unattributed() {
         assert_eq!(structure("btcnt"), Some(Structure::FreeSpaceTree));
         for kind in ["free1", "unknown", "missing", "of_tomorrow", ""] {
             assert_eq!(structure(kind), None, "{kind}");

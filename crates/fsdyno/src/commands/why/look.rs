@@ -324,7 +324,7 @@ mod tests {
             asked.set(asked.get() + 1);
             match asked.get() {
                 1 => Ok(Map::default()),
-                2 => Err(MapError::Unreadable { tool: "xfs_db", said: "dirty".into() }),
+                2 => Err(MapError::Unreadable { tool: "xfs_db", output: "dirty".into() }),
                 _ => {
                     Err(MapError::Hangs { tool: "xfs_db", after: fsdyno_why::map::tool::DEADLINE })
                 }
@@ -334,10 +334,7 @@ mod tests {
         assert_eq!((moments.len(), asked.get()), (6, 3));
         assert_eq!(moments.iter().filter(|moment| moment.map.is_some()).count(), 1);
         let notes = told(&unread, moments.len());
-        assert!(
-            notes[0].starts_with("xfs_db was not done with the image after 300 s"),
-            "{notes:?}"
-        );
+        assert!(notes[0].starts_with("xfs_db did not finish within 300 s"), "{notes:?}");
         assert!(notes[1].starts_with("1 of 6 images could not be read"), "{notes:?}");
         assert!(told(&[], 6).is_empty());
     }
