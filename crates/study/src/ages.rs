@@ -1,4 +1,4 @@
-//! Young against aged: each age that was asked for is a row of its own.
+//! Expands ages: each requested age is a row of its own.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::AgePlan;
@@ -7,13 +7,13 @@ use fsdyno_workload::sizes::Sizes;
 use crate::matrix::Row;
 use crate::question::MatrixError;
 
-/// Whether the ages that were typed can be meant.
+/// Checks the requested ages.
 pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     let wrong = |text| Err(MatrixError::Wrong(text));
     for (at, age) in ages.iter().enumerate() {
         let typed = age.as_ref().map_or("none".to_string(), ToString::to_string);
         if ages[..at].contains(age) {
-            return wrong(format!("--age {typed} is there twice"));
+            return wrong(format!("--age {typed} is given twice"));
         }
         let Some(age) = age else { continue };
         if age.files.parse::<Sizes>().is_err() {
@@ -27,7 +27,7 @@ pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// A row for each age; its room is what ageing leaves.
+/// Returns a row for each age, with the space that ageing leaves.
 pub fn rows(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError> {
     let age = |age: &Option<AgePlan>| {
         let mut aged = row.clone();

@@ -1,4 +1,4 @@
-//! `--set config=FILE`: the original program's own configuration file in place of parameters.
+//! Expands `--set config=FILE`: the original program's own configuration file instead of parameters.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::settings::Settings;
 /// The key that names the file.
 pub const KEY: &str = "config";
 
-/// The settings with the file's in them: what is set beside the file wins, and of the file itself
-/// nothing is left, so that equal work has an equal plan however it was asked for.
+/// Returns the settings with those of the file added. Other settings override the file, and the file itself is
+/// removed, so that equal work has an equal plan whichever way it was specified.
 ///
 /// # Errors
-/// What is wrong with the file, in one line with its name and the line's number.
+/// The error in the file, in one line with its name and line number.
 pub fn expand(kind: &Kind, settings: &Settings) -> Result<Settings, String> {
     let (Some(read), Some(file)) = (kind.config, settings.get(KEY)) else {
         return Ok(settings.clone());
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_beside_the_file_wins_and_the_file_leaves_no_trace() {
+    fn other_settings_override_the_file_and_the_file_leaves_no_trace() {
         let text = "set number 70\nset transactions 90\nload more\nrun\n";
         let settings = expanded(text, &[("number", "80"), ("gap", "sync")]).unwrap();
         let value = |key: &str| settings.get(key).map(String::as_str);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_file_and_line() {
+    fn a_mistake_is_reported_with_file_and_line() {
         assert_eq!(
             expanded("run\nset number\n", &[]).unwrap_err(),
             "config 'DIR/pm.conf' line 2: 'set number' takes a whole number from 1 to 2147483647, \

@@ -1,4 +1,4 @@
-//! The rows of devices of this host: a file system each, all that was typed of them checked.
+//! Builds and checks the rows of devices of this host: one per file system.
 
 use fsdyno_filesystem::{Context, Ground, catalog, check_on_host};
 use fsdyno_record::Bytes;
@@ -9,7 +9,7 @@ use crate::lab_rows::{lacks, made, specs};
 use crate::matrix::Row;
 use crate::question::{DevicePlace, MatrixError, Question, USUAL_JOURNAL};
 
-/// A row for each file system, in the order in which they were given.
+/// Returns a row for each file system, in the given order.
 pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>, MatrixError> {
     if !question.sysctls.is_empty() {
         return Err(MatrixError::Wrong(
@@ -49,7 +49,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
             spec: text.clone(),
             error: error.to_string(),
         };
-        // That of the spec's own kind, and of the one below where it lies over another.
+        // Both the spec's own kind and, for a stacked file system, the one below.
         let top = catalog::get(&spec.kind).map_err(unknown)?;
         let filesystem = made(spec).map_err(unknown)?;
         if filesystem.lies_on == Ground::Memory {
@@ -117,7 +117,7 @@ mod tests {
             cells.iter().map(|cell| cell.plan.device().unwrap().journal_size).collect();
         assert_eq!(journals, [Some(USUAL_JOURNAL), None, None]);
         assert_eq!(cells[0].plan.label, "far");
-        // Nobody has zeroed the blocks of a host's device beforehand.
+        // The blocks of a host's device are not zeroed beforehand.
         let mkfs = cells[1].plan.filesystem.as_ref().unwrap().mkfs.join(" ");
         assert!(!mkfs.contains("assume_storage_prezeroed"), "{mkfs}");
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_on_a_host_is_refused_with_what_to_do() {
+    fn requests_impossible_on_a_host_are_refused_with_a_remedy() {
         let refused = |question: &Question, place: DevicePlace| {
             matrix(question, &Place::Device(place)).unwrap_err().to_string()
         };

@@ -1,6 +1,6 @@
-//! What became of claims at full scale, shown next to verdicts at a scale: another regime may turn them round.
+//! Verdicts of claims at full scale, shown next to verdicts at a reduced scale, which another regime may reverse.
 //!
-//! The table is made from the archives in `results/` (`make docs`), and a test holds it against them.
+//! The table is made from the archives in `results/` (`make docs`), and a test compares it with them.
 
 use fsdyno_report::study::{FullScale, Judged};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// The table.
 const TABLE: &str = include_str!("../../../catalog/full-scale.json");
 
-/// A claim of a study in a variant, and what became of it.
+/// The verdict of a study's claim under one set of conditions.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Known {
     /// The study's title.
@@ -17,19 +17,19 @@ pub struct Known {
     pub conditions: String,
     /// The claim's short name.
     pub id: String,
-    /// What is claimed: another claim of that name is another claim.
+    /// The claim's text: the same name with another text is another claim.
     pub text: String,
-    /// What became of it.
+    /// The verdict.
     pub full_scale: FullScale,
 }
 
-/// The table, in the order of the archives; of two of one study the later one counts.
+/// Returns the table, in the order of the archives; of two archives of one study the later one counts.
 pub fn known() -> Vec<Known> {
-    // The file is part of the program and a test reads it.
+    // The file is part of the program and a test parses it.
     serde_json::from_str(TABLE).unwrap_or_default()
 }
 
-/// Puts what is known at full scale next to the verdicts at a scale.
+/// Adds the known verdicts at full scale to those at a reduced scale.
 pub fn put_next_to(judged: &mut Judged) {
     let known = known();
     for variant in judged.variants.iter_mut().filter(|variant| variant.scale != 1) {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_that_is_shipped_can_be_read() {
+    fn the_shipped_table_can_be_parsed() {
         let known = known();
         assert!(known.iter().any(|it| it.study == "ext4 unlinks more slowly than ext3"));
         assert!(known.iter().all(|it| it.full_scale.result.starts_with("20")));

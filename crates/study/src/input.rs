@@ -1,8 +1,8 @@
-//! Reads the files of the user's that workloads work on: an archive, or a folder that becomes one.
+//! Reads the user's input files of workloads: an archive, or a folder, which becomes one.
 //!
-//! Whatever it is, agents get an uncompressed tar archive in a nameless file, and the plan says its
-//! size and SHA-256. A folder becomes an archive of its regular files sorted by path, with their modes
-//! and times and without owners, so that equal folders are equal archives.
+//! Agents always receive an uncompressed tar archive in an anonymous file, and the plan records its size and
+//! SHA-256. A folder becomes an archive of its regular files sorted by path, with their modes and times and
+//! without owners, so that equal folders yield equal archives.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -18,13 +18,13 @@ use fsdyno_workload::{Domain, Headers, workloads};
 use crate::question::{MatrixError, Question};
 use crate::settings::settings;
 
-/// How much is copied at a time, in bytes.
+/// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// How much memory unpacking by xz may take: eight times as much as after `xz -9`. (zstd has such a bound by itself.)
+/// Most memory for decompression by xz: eight times that of `xz -9`. (zstd has such a limit by itself.)
 const XZ_MEMORY: u64 = 512 << 20;
 
-/// What compressed files begin with, and what is to be said where it cannot be unpacked.
+/// First bytes of compressed formats that are not supported, with their names.
 const OTHERS: &[(&[u8], &str)] = &[
     (b"BZh", "bzip2"),
     (b"\x04\x22\x4d\x18", "lz4"),
@@ -35,10 +35,10 @@ const OTHERS: &[(&[u8], &str)] = &[
     (b"7z\xbc\xaf\x27\x1c", "7z"),
 ];
 
-/// Reads every file that a workload of the question works on, each once.
+/// Reads each input file of a request's workloads once.
 ///
 /// # Errors
-/// What cannot be read, with the setting that names it.
+/// The file that cannot be read, with the setting that names it.
 pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
     let mut kinds = Vec::new();
     for name in &question.workloads {
@@ -62,7 +62,7 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
     Ok(inputs)
 }
 
-/// The path that a value is; none for another kind of parameter, or its word for "no file".
+/// Returns the path in a value; `None` for another kind of parameter, or its word for "no file".
 pub fn path_of<'a>(domain: &Domain, value: &'a str) -> Option<&'a str> {
     match domain {
         Domain::File => Some(value),
@@ -71,7 +71,7 @@ pub fn path_of<'a>(domain: &Domain, value: &'a str) -> Option<&'a str> {
     }
 }
 
-/// The path that a plan says: one that is right in every folder.
+/// Returns the absolute path that a plan records.
 pub fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).ok();
     absolute.and_then(|path| path.to_str().map(String::from)).unwrap_or_else(|| path.to_string())
@@ -96,7 +96,7 @@ fn read_to(path: &str, most: Bytes) -> Result<InputFile, String> {
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
 }
 
-/// Reads as much as there is of the first bytes; how many there are. (A pipe cannot be read from its start again.)
+/// Reads up to as many bytes as `start` holds and returns their number. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut there = 0;
     while there < start.len() {
@@ -108,7 +108,7 @@ fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     Ok(there)
 }
 
-/// The nameless file that takes an archive, with its hash.
+/// An anonymous file that receives an archive, with its hash.
 struct Out {
     file: File,
     hash: Hash,
@@ -117,7 +117,7 @@ struct Out {
 }
 
 impl Out {
-    /// Takes at most `most` bytes, and no more than leaves others a tenth of what is free.
+    /// Limits the size to `most` bytes and nine tenths of the free space.
     fn new(file: File, most: Bytes) -> Result<Out, String> {
         let disk = rustix::fs::fstatvfs(&file).map_err(|error| no_room(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -149,7 +149,7 @@ fn no_room(error: io::Error) -> String {
     format!("cannot be kept in '{}': {error}; TMPDIR names another folder", folder.display())
 }
 
-/// What reads a file without its compression, which its first bytes tell.
+/// Returns a decompressing reader, chosen by the first bytes.
 fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, String> {
     if let Some((_, name)) = OTHERS.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(format!(
@@ -171,7 +171,7 @@ fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, St
     })
 }
 
-/// Unpacks an archive, and looks at its headers as they come.
+/// Unpacks an archive and checks its headers on the way.
 fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
     let mut chunk = vec![0; CHUNK];
     let mut headers = Headers::new(to.most);
@@ -189,20 +189,20 @@ fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
     }
 }
 
-/// Packs the regular files of a folder, each as it is read.
+/// Packs the regular files of a folder.
 fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     let mut paths = Vec::new();
     walk(folder, Path::new(""), &mut paths)?;
     if paths.is_empty() {
         return Err("is a folder without a single regular file".to_string());
     }
-    // Before any of it is copied.
+    // The total is checked before anything is copied.
     let sizes = paths.iter().map(|path| fs::metadata(folder.join(path)).map_or(0, |it| it.len()));
     let all = Bytes(sizes.sum());
     if all.0 > out.most {
         return Err(format!("is a folder of {all}, and {} is the most here", Bytes(out.most)));
     }
-    // By their bytes, so that the order is the same everywhere.
+    // Sorted by bytes, so that the order is the same everywhere.
     paths.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
     let mut builder = tar::Builder::new(BufWriter::with_capacity(CHUNK, out));
     for path in &paths {
@@ -227,7 +227,7 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     buffer.into_inner().map_err(|error| no_room(error.into_error()))
 }
 
-/// So many bytes of a source, and how many of them are still to come.
+/// A reader of an exact number of bytes, and those still to come.
 struct Exactly<R> {
     source: R,
     left: u64,
@@ -241,7 +241,7 @@ impl<R: Read> Read for Exactly<R> {
     }
 }
 
-/// All regular files below a folder; links are not followed.
+/// Collects all regular files below a folder; links are not followed.
 fn walk(folder: &Path, below: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
     let here = folder.join(below);
     let failed = |error: io::Error| format!("'{}' cannot be read: {error}", here.display());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_it_is_compressed_by_the_archive_and_its_hash_are_the_same() {
+    fn every_compression_yields_the_same_archive_and_hash() {
         let folder = tempfile::tempdir().unwrap();
         let plain = read(&write(folder.path(), "x", &tar())).unwrap();
         assert_eq!(plain.input().bytes(), tar());
@@ -309,9 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_archive_or_too_large_is_found_while_it_is_unpacked() {
+    fn a_non_archive_or_a_too_large_one_is_refused_while_it_is_unpacked() {
         let folder = tempfile::tempdir().unwrap();
-        // A GiB in some 30 KB, of which the first block says that it is none.
+        // A GiB in some 30 KB, whose first block shows that it is no archive.
         let bomb = zstd::encode_all(io::repeat(b'x').take(1 << 30), 1).unwrap();
         let begin = std::time::Instant::now();
         let error = read(&write(folder.path(), "bomb", &bomb)).unwrap_err();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_unpacked_is_said_with_what_would_be_right() {
+    fn unsupported_files_are_refused_with_what_would_be_right() {
         let folder = tempfile::tempdir().unwrap();
         for by in ["gz", "xz", "zst"] {
             let cut = compressed(by);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_what_is_no_word() {
+    fn any_value_but_a_reserved_word_is_a_path() {
         let domain = Domain::Or("none", &Domain::File);
         assert_eq!(path_of(&domain, "none"), None);
         assert_eq!(path_of(&domain, "./none"), Some("./none"));

@@ -1,4 +1,4 @@
-//! The rows of a lab: kernels x disks x file systems, all that was typed of them checked.
+//! Builds and checks the rows of a lab: kernels x disks x file systems.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::ages;
 use crate::matrix::Row;
 use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
 
-/// A row for each kernel, disk and file system, in the order in which they were given.
+/// Returns a row for each kernel, disk and file system, in the given order.
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
     ages::check(&question.ages)?;
@@ -37,7 +37,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     for kernel in &lab.kernels {
         for (at, disk) in disks.iter().enumerate() {
             for known in &specs {
-                // What lies on no disk is the same work beside each of them.
+                // A file system on no disk is the same work for each disk.
                 if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Ground::Memory) {
                     continue;
                 }
@@ -52,7 +52,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     Ok(rows)
 }
 
-/// Every period that is asked for, today among them.
+/// Returns the requested periods, the present among them.
 fn periods(question: &Question) -> Vec<Option<&str>> {
     match question.periods.is_empty() {
         true => vec![None],
@@ -73,10 +73,10 @@ fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// What is typed for no period.
+/// Name of the present among periods.
 pub const TODAY: &str = "today";
 
-/// Where a kind that the lab has not can be had.
+/// Returns a hint for a kind that only a model has.
 fn in_model(spec: &Spec) -> &'static str {
     match fsdyno_ext2dir::find::named(&spec.kind) {
         Some(_) => "; it is a model: use --on model",
@@ -84,7 +84,7 @@ fn in_model(spec: &Spec) -> &'static str {
     }
 }
 
-/// The file systems that were typed, in their order.
+/// Parses the requested file systems, in their order.
 pub fn specs(typed: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
@@ -98,7 +98,7 @@ pub fn specs(typed: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
     Ok(specs)
 }
 
-/// A disk that was typed.
+/// A requested disk.
 pub(crate) struct Disk {
     pub name: String,
     pub spec: DiskSpec,
@@ -108,7 +108,7 @@ impl Disk {
     pub fn plan(&self, then: Option<&Then<'_>>) -> Result<DiskPlan, MatrixError> {
         let mut spec = self.spec.clone();
         if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
-            // A device that answers at once has no cache that could be turned off.
+            // A device that answers at once has no cache to turn off.
             let known = [WriteCache::WriteBack, WriteCache::WriteThrough];
             let named = known.into_iter().find(|known| known.name() == cache);
             spec.queue.write_cache = named.unwrap_or(spec.queue.write_cache);
@@ -119,14 +119,14 @@ impl Disk {
     }
 }
 
-/// A disk of the catalog, or of a file of the user's.
+/// Returns a disk of the catalog, or of a user's file.
 pub(crate) fn disk(typed: &str) -> Result<Disk, MatrixError> {
     let (name, spec) = fsdyno_disk::catalog::find(typed)
         .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
     Ok(Disk { name, spec })
 }
 
-/// The size of the journal's partition on its disk.
+/// Returns the size of the journal's partition on its disk.
 fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
     let largest = largest(disk, None);
     match lab.journal_size {
@@ -140,7 +140,7 @@ fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
     }
 }
 
-/// The largest file system that a disk, or an array of such disks, has room for.
+/// Returns the size of the largest file system that fits a disk, or an array of such disks.
 pub(crate) fn largest(disk: &Disk, raid: Option<RaidPlan>) -> Bytes {
     let one = match disk.spec.attach {
         Attach::Nbd => partition::largest(&disk.spec),
@@ -160,7 +160,7 @@ fn lab_row(
         spec: text.clone(),
         error: error.to_string() + in_model(spec),
     };
-    // That of the spec's own kind, and of the one below where it lies over another.
+    // Both the spec's own kind and, for a stacked file system, the one below.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
     let filesystem = made(spec).map_err(unknown)?;
     let (release, _) = kernel_names(kernel);
@@ -246,7 +246,7 @@ fn lab_row(
     })
 }
 
-/// What a period says of a file system; nothing of today.
+/// Returns the settings of a period for a file system; `None` for the present.
 fn then(
     name: Option<&str>,
     spec: &Spec,
@@ -265,27 +265,27 @@ fn then(
     Ok(Some(then))
 }
 
-/// The file system that a spec has made.
+/// Returns the file system that a spec creates.
 pub fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
     catalog::get(&spec.made().kind)
 }
 
-/// What neither of two that lie over each other can do.
+/// Returns the operations that either of two stacked file systems lacks.
 pub fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
     top.lacks.iter().chain(&below.lacks).map(|(what, why)| (what.clone(), why.clone())).collect()
 }
 
-/// The plan of a file system in memory with the size that --size says, where its own options say
-/// none; and that size, where it is known.
+/// Returns the plan of a file system in memory with the size of --size, unless its own options give one; and that
+/// size, if known.
 fn in_memory(
     mut plan: FilesystemPlan,
     spec: &Spec,
     lab: &LabPlace,
 ) -> (FilesystemPlan, Option<Bytes>) {
     let size = match (memory::stated(spec), lab.size) {
-        // A share of the RAM, for one, is the kernel's to work out.
+        // A share of the RAM, for example, is computed by the kernel.
         (Some(stated), _) => stated.to_uppercase().parse().ok(),
-        // A size for the disks of its neighbours may be more than there is memory.
+        // A size meant for the disks of other rows may exceed the memory.
         (None, Size::Exactly(size)) if size < lab.ram => Some(size),
         (None, _) => None,
     };
@@ -293,14 +293,14 @@ fn in_memory(
     (plan, size)
 }
 
-/// Less RAM than this does not hold the guest's initramfs beside its kernel.
+/// Least RAM that holds the guest's initramfs next to its kernel.
 const LEAST_RAM: Bytes = Bytes(96 << 20);
 
-/// What kernel, initramfs and agent take of a guest's RAM at the very least: 91 MiB of 256 MiB were
-/// seen, and 120 MiB of 1 GiB (Linux 6.1, ext4).
+/// Least RAM used by kernel, initramfs and agent of a guest: measured 91 MiB of 256 MiB, and 120 MiB of 1 GiB
+/// (Linux 6.1, ext4).
 const GUEST_TAKES: Bytes = Bytes(64 << 20);
 
-/// Less than this does not let a file system write.
+/// Least memory with which a file system can write.
 pub(crate) const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
 
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {

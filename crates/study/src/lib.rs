@@ -1,4 +1,4 @@
-//! Plan a matrix of trials, order them, run them through a venue, store them.
+//! Plans a matrix of trials, orders them, runs them in a venue, and stores them.
 
 mod ages;
 mod config;

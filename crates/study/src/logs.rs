@@ -1,4 +1,4 @@
-//! The logs of requests that go with merged trials: copied beside them, none ever written over.
+//! Copies the request logs of merged trials without overwriting any.
 
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use fsdyno_venue::request_log;
 
 use crate::merge::MergeError;
 
-/// A log that is to be copied.
+/// A log to be copied.
 #[derive(Debug)]
 pub struct Copy {
     from: PathBuf,
     to: PathBuf,
 }
 
-/// What has to be copied so that the log of `trial`, which lies in the folder `from`, is in `out` too;
-/// nothing if it has none or is there. A log that is gone is no longer said to be there.
+/// Returns the copy needed to have the log of `trial`, whose folder is `from`, in `out` as well; `None` if it has
+/// none or it is there already. The reference to a missing log is removed.
 ///
 /// # Errors
-/// Another log has its place; a file cannot be read.
+/// Another log has its name; a file cannot be read.
 pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, MergeError> {
     if trial.host.log.is_none() {
         return Ok(None);
     }
-    // The name follows from the trial; what a line of a file says is no path to write to.
+    // The name follows from the trial; the text in a record is no path to write to.
     let name = request_log::name(&trial.trial_id);
     let (from, to) = (from.join(&name), out.join(&name));
     if !from.is_file() {
@@ -45,10 +45,10 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, 
 }
 
 impl Copy {
-    /// Copies it; under its own name it is always whole.
+    /// Copies the log, whole or not at all.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn make(&self) -> Result<(), MergeError> {
         let copy = || -> io::Result<()> {
             file::make_folder(self.to.parent().unwrap_or(&self.to))?;

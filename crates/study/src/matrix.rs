@@ -1,5 +1,4 @@
-//! From what was asked to plans: workloads x file systems x disks x kernels, all of it checked
-//! before any work.
+//! Resolves a request to plans: workloads x file systems x disks x kernels, all checked before any work.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +17,10 @@ use crate::model_rows::{self, model_rows};
 use crate::question::{Cell, MatrixError, Place, Question};
 use crate::settings::{Settings, settings};
 
-/// The plans, ordered as the user gave workloads, kernels, disks and file systems.
+/// Returns the plans, ordered as the user gave workloads, kernels, disks and file systems.
 ///
 /// # Errors
-/// The first thing that cannot be meant.
+/// The first error in the request.
 pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixError> {
     let works = works(question)?;
     let rows = rows(question, place)?;
@@ -56,13 +55,13 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
     Ok(cells)
 }
 
-/// The most threads that a trial may have.
+/// Most threads of a trial.
 pub const MOST_THREADS: u32 = 512;
 
-/// The most ops that a trial may have in flight: each has buffers and open files of its own.
+/// Most ops in flight: each has buffers and open files of its own.
 const MOST_IN_FLIGHT: u32 = 4096;
 
-/// Whether ops can be issued as asked.
+/// Checks the issuer and its parameters.
 fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
     let (threads, issuer) = (question.threads, question.issuer);
     let wrong = |text| Err(MatrixError::Wrong(text));
@@ -106,7 +105,7 @@ fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), Mat
 struct Work {
     plan: WorkloadPlan,
     needs: Needs,
-    /// Whether any of its phases can be shared among threads.
+    /// True if any of its phases can be shared among threads.
     shared: bool,
     phases: Vec<(String, BTreeMap<OpKind, u64>)>,
     built: Box<dyn Workload>,
@@ -136,7 +135,7 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
     Ok(works)
 }
 
-/// The settings of each point of a curve; one and the same where there is no curve.
+/// Returns the settings of each point of a curve; unchanged if there is no curve.
 fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, MatrixError> {
     let curve: Option<Curve> = settings.get("curve").and_then(|typed| typed.parse().ok());
     let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
@@ -178,7 +177,7 @@ fn work(
         .iter()
         .enumerate()
         .map(|(at, phase)| {
-            // Of a phase that ends with one of its ranks the most is known, and no number.
+            // A phase that ends with one of its ranks has an upper limit, and no exact count.
             let counts = match workload.ends_with(at) {
                 Some(_) => OpCounts::new(),
                 None => workload.counts(at, phase.threads.of(ranks)),
@@ -190,7 +189,7 @@ fn work(
     Ok(Work { plan, needs: workload.needs(), shared, phases, built: workload })
 }
 
-/// The file that a workload works on, and the parameter that names it.
+/// Returns the input file of a workload, and the parameter that names it.
 fn input_of<'a>(
     kind: &workloads::Kind,
     params: &BTreeMap<String, String>,
@@ -202,22 +201,22 @@ fn input_of<'a>(
     })
 }
 
-/// A row of the table: what the work runs on.
+/// A row of the table: a target for all workloads.
 #[derive(Clone)]
 pub struct Row {
-    /// Its name.
+    /// Label.
     pub label: String,
-    /// What is made and mounted; none on a directory as it is.
+    /// File system to create and mount; `None` for an existing directory.
     pub filesystem: Option<FilesystemPlan>,
-    /// What that lies on.
+    /// Medium of the file system.
     pub medium: MediumPlan,
-    /// The longest name that it takes, in bytes, where that is known.
+    /// Longest file name in bytes, if known.
     pub longest_name: Option<usize>,
-    /// How much it holds, where that is known.
+    /// Capacity, if known.
     pub room: Option<Bytes>,
-    /// What it cannot do → why, in the words of the catalog.
+    /// Operations that it lacks, with the reason from the catalog.
     pub lacks: BTreeMap<String, String>,
-    /// Why it cannot run here.
+    /// Reason for which it cannot run here.
     pub skip: Option<String>,
 }
 
@@ -254,7 +253,7 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
     }
 }
 
-/// What the work does that the file system cannot, in a sentence.
+/// Returns why the file system cannot run the workload, as a sentence.
 fn lacking(work: &Work, row: &Row) -> Option<String> {
     let name = &work.plan.name;
     let says = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
@@ -265,7 +264,7 @@ fn lacking(work: &Work, row: &Row) -> Option<String> {
     ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(says)
 }
 
-/// Whether the work fits what it runs on; a directory is asked itself, by the media crate.
+/// Checks that the work fits; a directory is checked by the media crate.
 fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
     if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
@@ -308,13 +307,13 @@ fn fits(work: &Work, row: &Row) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// What a file takes at least on a row's file system.
+/// Returns the least space of a file on a row's file system.
 fn smallest_file(row: &Row) -> Bytes {
     let kind = row.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
     kind.and_then(|kind| kind.limits.as_ref()).map_or(Bytes(0), |limits| limits.smallest_file)
 }
 
-/// How a file system is made larger.
+/// Returns the option that enlarges the file system.
 fn larger(medium: &MediumPlan) -> String {
     let on = match medium {
         MediumPlan::Device(device) => device.on.as_str(),
@@ -326,7 +325,7 @@ fn larger(medium: &MediumPlan) -> String {
     }
 }
 
-/// How a file system of a given size is asked for there.
+/// Returns the option that gives the file system a size.
 fn small(medium: &MediumPlan) -> String {
     match medium {
         MediumPlan::Device(device) if device.on.starts_with('/') => {
@@ -340,11 +339,10 @@ fn small(medium: &MediumPlan) -> String {
     }
 }
 
-/// The largest file system that a workload may fill: beyond it a trial takes hours, and the lab's disk
-/// stores 14 GiB.
+/// Largest file system that a workload may fill: above it a trial takes hours, and the lab's disk stores 14 GiB.
 const MOST_FILLED: Bytes = Bytes(4 << 30);
 
-/// Whether a workload that fills its file system may: only one that is made for it, and is small.
+/// Checks a workload that fills its file system: the file system must be created for it, and be small.
 fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
     if row.filesystem.is_none() {
@@ -363,7 +361,7 @@ fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
     }
 }
 
-/// The sysctls of the row's period with what is typed in their place.
+/// Returns the sysctls of the row's period, overridden by the requested ones.
 fn sysctls(
     typed: &[String],
     period: Option<&str>,
@@ -381,7 +379,7 @@ fn sysctls(
             Some((key, value))
                 if key.contains('.') && key.bytes().all(plain) && !key.contains("..") =>
             {
-                // Of a limit in percent and the same in bytes the kernel keeps what is set last.
+                // Of a limit in percent and the same in bytes the kernel keeps the one set last.
                 if let Some(matter) = key.trim().strip_suffix("_bytes") {
                     sysctls.remove(&format!("{matter}_ratio"));
                 }

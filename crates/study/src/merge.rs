@@ -1,7 +1,7 @@
-//! Puts the shares of one command together: the folder that a run without shares would have left.
+//! Merges the shares of one command into the folder that a run without shares would have left.
 //!
-//! The shares are only read. The merged folder is written when all is checked, each file whole or not
-//! at all; it is a share of everything, so that a merge can be repeated, or go on with more shares.
+//! The shares are only read. The merged folder is written when all checks are done, each file whole or not at
+//! all; it is a share of everything, so that a merge can be repeated, or continued with more shares.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,22 +22,22 @@ use crate::share::{Planned, Share, ShareError};
 use crate::side_file;
 use crate::store::{Store, StoreError};
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Debug)]
 pub struct Merged {
-    /// The trials, in the order of the schedule, and as they now lie in the folder.
+    /// The trials in the order of the schedule, as stored in the folder.
     pub trials: Vec<Trial>,
-    /// The file system that ratios are taken to, if one was named.
+    /// The requested baseline.
     pub baseline: Option<String>,
-    /// What is missing, share by share; empty if nothing is.
+    /// The missing trials by share; empty if there are none.
     pub missing: String,
-    /// Trials that several shares had, with the same digits.
+    /// Trials found in several shares with bit-identical results.
     pub twice: usize,
-    /// Folders whose last line was torn off by a crash.
+    /// Folders whose last line was torn by a crash.
     pub torn: Vec<PathBuf>,
 }
 
-/// Why shares cannot be put together.
+/// The error of a merge.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// A folder is no share, or cannot be read or written.
@@ -49,17 +49,17 @@ pub enum MergeError {
     /// A share's run has not ended.
     #[error("'{}' is in use by another fsdyno; merge when its run has ended", .0.display())]
     InUse(PathBuf),
-    /// The merged folder has its place taken.
+    /// The target folder holds something else.
     #[error(
         "'{}' holds {there} and is no merge; give the merged trials a new folder", .folder.display()
     )]
     OutTaken {
         /// The folder.
         folder: PathBuf,
-        /// What it holds.
+        /// Its contents.
         there: String,
     },
-    /// Two shares are of two commands.
+    /// Two shares belong to two commands.
     #[error(
         "'{}' and '{}' are not shares of one command: {what}; {commands}", .first.display(), .second.display()
     )]
@@ -68,9 +68,9 @@ pub enum MergeError {
         first: PathBuf,
         /// Another.
         second: PathBuf,
-        /// Where their schedules part.
+        /// The difference between their schedules.
         what: String,
-        /// What was typed for each.
+        /// The commands.
         commands: String,
     },
     /// A share holds a trial of another command.
@@ -81,7 +81,7 @@ pub enum MergeError {
         folder: PathBuf,
         /// The trial.
         trial_id: String,
-        /// Its row.
+        /// Its label.
         label: String,
     },
     /// Two shares ran in two labs, or on two hosts.
@@ -94,10 +94,10 @@ pub enum MergeError {
         first: PathBuf,
         /// Another.
         second: PathBuf,
-        /// What differs, and how.
+        /// The difference.
         what: String,
     },
-    /// A trial that is no lab's was measured twice.
+    /// A trial outside the lab was measured twice.
     #[error(
         "'{}' and '{}' both measured the trial {trial} on a host, where no two \
          measurements are alike; leave one of the folders out", .first.display(), .second.display()
@@ -107,10 +107,10 @@ pub enum MergeError {
         first: PathBuf,
         /// Another.
         second: PathBuf,
-        /// The trial, and its row.
+        /// The trial and its label.
         trial: String,
     },
-    /// One trial under one lab identity has two results: what must never be.
+    /// One trial has two results under one lab identity, which must never happen.
     #[error(
         "THE LAB DID NOT REPEAT: '{}' and '{}' ran the trial {trial} in one lab and differ \
          in {what}. Keep both folders and report it: one of the machines, \
@@ -121,18 +121,18 @@ pub enum MergeError {
         first: PathBuf,
         /// Another.
         second: PathBuf,
-        /// The trial, and its row.
+        /// The trial and its label.
         trial: String,
-        /// Where the records part, and what each says there.
+        /// The first difference between the records, with both values.
         what: String,
     },
-    /// Another log has the place of a trial's log.
+    /// Another log has the name of a trial's log.
     #[error(
         "'{}' is there and is another log than '{}'; name a new folder for the merged trials",
         .there.display(), .of.display()
     )]
     OtherLog {
-        /// What is there.
+        /// The existing file.
         there: PathBuf,
         /// The trial's log.
         of: PathBuf,
@@ -140,11 +140,11 @@ pub enum MergeError {
     /// A log cannot be read or written.
     #[error("failed to {what} '{}': {source}", .path.display())]
     Log {
-        /// The attempt.
+        /// The action.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Trials are missing.
@@ -157,7 +157,7 @@ pub enum MergeError {
 /// Merges shares into the folder `out`, which is new or a merge of the same shares.
 ///
 /// # Errors
-/// Why they cannot be merged; `out` is then as it was.
+/// The reason; `out` is then unchanged.
 pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, MergeError> {
     let mut sources = Vec::new();
     for folder in folders {
@@ -171,7 +171,7 @@ pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, M
     merged
 }
 
-/// A folder with what it holds.
+/// A folder with its contents.
 struct Source {
     folder: PathBuf,
     share: Share,
@@ -185,7 +185,7 @@ impl Source {
         let path = folder.join(RECORDS);
         let io = |source| StoreError::Io { what: "read", path: path.clone(), source };
         let file = bounded::open(&path).map_err(io)?;
-        // A file system without locks cannot say; then the trials that are missing will tell.
+        // A file system without locks cannot tell; then missing trials will show it.
         if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::AGAIN) {
             return Err(MergeError::InUse(folder.into()));
         }
@@ -218,7 +218,7 @@ fn put_together(
 ) -> Result<Merged, MergeError> {
     if let Some(share) = Share::read(store.folder())? {
         let (folder, trials) = (store.folder().to_path_buf(), store.trials().to_vec());
-        // First, so that of equal trials those stay that are there.
+        // First, so that its trials win over equal ones.
         let (series, torn) = (store.series()?, store.torn().is_some());
         sources.insert(0, Source { folder, share, trials, series, torn });
     }
@@ -229,8 +229,7 @@ fn put_together(
     one_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
     let mut whole = Share { shard: None, ..first.share.clone() };
-    // Shares of one command may have been typed on several lines; the least stands for all, so that
-    // it does not matter in which order they are named.
+    // Shares of one command may have different command lines; the least represents all, independent of their order.
     let commands = sources.iter().map(|source| &source.share.command);
     whole.command = commands.min().cloned().unwrap_or_default();
 
@@ -246,7 +245,7 @@ fn put_together(
                 };
                 twice += candidates.iter().filter(good).count().saturating_sub(1);
                 let mut merged = trial.clone();
-                // The rows of the one command, whichever share knew them.
+                // The rows of the command, taken from any share that knew them.
                 merged.row = u32::try_from(planned.cell).ok();
                 let of = candidates.iter().find(|(_, one)| std::ptr::eq(*one, trial));
                 if let Some((folder, _)) = of.filter(|(folder, _)| *folder != store.folder()) {
@@ -262,7 +261,7 @@ fn put_together(
     if !lacking.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
-    // Before the lines that name them.
+    // Before the lines that refer to them.
     copies.iter().try_for_each(logs::Copy::make)?;
     whole.write(store.folder())?;
     store.replace(trials.clone(), &series)?;
@@ -315,8 +314,8 @@ fn planned_only(source: &Source) -> Result<(), MergeError> {
     }
 }
 
-/// Whether all trials ran where they are repeats of each other: in guests that differ in nothing but
-/// what their file systems need, and on hosts with one kernel and one mount.
+/// Checks that all trials ran in comparable conditions: in guests that differ only in what their file systems
+/// need, and on hosts with one kernel and one mount.
 fn one_place(sources: &[Source]) -> Result<(), MergeError> {
     let mut seen: Vec<(&Source, &Trial)> = Vec::new();
     for source in sources {
@@ -327,7 +326,7 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
                     return Err(MergeError::OtherPlace { first, second, what });
                 }
             }
-            // One of each plan stands for all that follow.
+            // One trial of each plan stands for all that follow.
             let alike =
                 |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
             if trial.outcome != Outcome::Skipped && !seen.iter().any(|(_, known)| alike(known)) {
@@ -365,7 +364,7 @@ fn other_place(a: &Trial, b: &Trial) -> Option<String> {
 
 type Candidates<'a> = Vec<(&'a Path, &'a Trial)>;
 
-/// The trials of all folders by what planned them.
+/// Returns the trials of all folders, grouped by planned trial.
 fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
     let mut planned: BTreeMap<(&str, &str), Vec<&Planned>> = BTreeMap::new();
     for one in sources.first().map(|source| source.share.trials.as_slice()).unwrap_or_default() {
@@ -383,7 +382,7 @@ fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
     known
 }
 
-/// The trial that counts: a good one, else the last of the first folder that has it.
+/// Returns the trial that counts: a good one, else the last of the first folder that has it.
 fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
     let good: Vec<&(&Path, &Trial)> =
         candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
@@ -410,7 +409,7 @@ fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, Me
 
 type OverTime<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a Path, &'a Series)>>;
 
-/// The phases over time of the trials of all folders.
+/// Returns the time series of the trials of all folders.
 fn over_time(sources: &[Source]) -> OverTime<'_> {
     let mut known: OverTime<'_> = BTreeMap::new();
     for source in sources {
@@ -422,7 +421,7 @@ fn over_time(sources: &[Source]) -> OverTime<'_> {
     known
 }
 
-/// Those of one trial. In a lab they are alike wherever it ran.
+/// Returns the series of one trial. In a lab they are the same wherever it ran.
 fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
     let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
@@ -439,7 +438,7 @@ fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Serie
     }
 }
 
-/// Where two records part in anything but what is the host's, with both values; none if nowhere.
+/// Returns the first difference between two records, except for facts of the host, with both values.
 fn first_difference(a: &Trial, b: &Trial) -> Option<String> {
     let value = |trial: &Trial| {
         let trial = Trial { host: Default::default(), ..trial.clone() };
@@ -473,7 +472,7 @@ fn parts(a: &Value, b: &Value) -> Option<(String, String, String)> {
     }
 }
 
-/// `share 2/8 (3 trials), share 5/8 (1 of 3 trials)`.
+/// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of 3 trials)`.
 fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
     let of = sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
     let of = of.unwrap_or(1);

@@ -1,4 +1,4 @@
-//! The rows of a model: disks x ways to find an entry, all that was typed of them checked.
+//! Builds and checks the rows of a model: disks x lookup methods.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,10 @@ use crate::lab_rows::{self, largest, twice};
 use crate::matrix::Row;
 use crate::question::{MatrixError, ModelPlace, Question, Size, USUAL_SIZE};
 
-/// What `mke2fs -b` of the model takes, the first where nothing is said.
+/// Block sizes of the model, the first as default.
 pub const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
 
-/// A row for each disk and file system, in the order in which they were given; without a file system
-/// all that there are.
+/// Returns a row for each disk and file system, in the given order; for all file systems if none is given.
 pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, MatrixError> {
     if let Some(disk) = twice(&place.disks) {
         return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
@@ -58,7 +57,7 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
     Ok(rows)
 }
 
-/// Whether there is such a model, and the size of its blocks.
+/// Checks the options of a model and returns its block size.
 fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
     let wrong = |error: String| Err(MatrixError::Spec { spec: text.to_string(), error });
     if find::named(&spec.kind).is_none() {
@@ -87,15 +86,15 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
     }
 }
 
-/// A model is made, mounted and checked by no command.
+/// Returns the plan of a model, which no command creates, mounts or checks.
 fn plan(spec: &Spec) -> FilesystemPlan {
     FilesystemPlan { kind: spec.kind.clone(), spec: spec.unlabelled(), ..FilesystemPlan::default() }
 }
 
-/// Whether the model has what was asked for: one caller, and only calls on names.
+/// Checks that the model supports the request: one caller, and only calls on names.
 ///
 /// # Errors
-/// The first workload that it cannot run, and why.
+/// The first workload that it cannot run, with the reason.
 pub fn can_run<'a>(
     question: &Question,
     works: impl Iterator<Item = (&'a WorkloadPlan, &'a dyn Workload)>,
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_system_there_are_the_three_of_2001() {
+    fn the_default_file_systems_are_the_three_of_2001() {
         assert_eq!(
             ask("dirops", &[], &[]).unwrap(),
             ["classic-ext2", "cached-ext2", "indexed-ext2"]
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_has_not_is_refused_with_its_reason() {
+    fn unsupported_requests_are_refused_with_the_reason() {
         let refused = |workload, filesystems: &[&str], sets: &[&str]| {
             ask(workload, filesystems, sets).unwrap_err()
         };

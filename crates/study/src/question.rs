@@ -1,4 +1,4 @@
-//! What is asked and where, as it was typed, and the cells that come of it.
+//! The experiment as the user specified it, and the cells that result from it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,66 +13,66 @@ use fsdyno_workload::{Needs, workloads};
 
 use crate::settings::SettingError;
 
-/// What is asked, as it was typed.
+/// An experiment as the user specified it.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Names of workloads.
     pub workloads: Vec<String>,
-    /// Specs of file systems; none on a directory.
+    /// Specs of file systems; empty on a directory.
     pub filesystems: Vec<String>,
     /// `[WORKLOAD.]KEY=VALUE`.
     pub sets: Vec<String>,
     /// `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// Threads that issue ops.
+    /// Number of threads that issue ops.
     pub threads: u32,
-    /// How they issue them.
+    /// Method of issuing ops.
     pub issuer: IssuerPlan,
-    /// The first seed; where op counts depend on the seed, those shown are of this one.
+    /// The first seed; op counts that depend on the seed are shown for it.
     pub seed: u64,
-    /// How much is verified.
+    /// Extent of verification.
     pub verify: VerifyMode,
-    /// Version line of a file system's tool by the file system's name, where it is known: some
-    /// options exist only in newer tools.
+    /// Version line of a file system's tool by the file system's name, if known: some options exist only in newer
+    /// tools.
     pub tool_versions: BTreeMap<String, String>,
-    /// The longest that a trial may take in its venue's clock.
+    /// Longest time of a trial in its venue's clock.
     pub deadline: Nanos,
-    /// The files that workloads work on, by [`crate::read_inputs`].
+    /// Input files of workloads, from [`crate::read_inputs`].
     pub inputs: Inputs,
-    /// The periods whose settings stand under what is typed, each a row of its own, by name; none is
-    /// today. Empty is today alone.
+    /// Periods whose settings apply below the given options, each a row of its own, by name; `None` is the
+    /// present. Empty means the present alone.
     pub periods: Vec<Option<String>>,
-    /// Who wrote it: what stands in a file cannot say everything of a file system on this host.
+    /// Author of the request: a file may not specify everything about a file system on this host.
     pub author: Author,
-    /// How the fresh file systems are aged, each a row of its own; empty leaves them fresh.
+    /// Ages of the fresh file systems, each a row of its own; empty leaves them fresh.
     pub ages: Vec<Option<AgePlan>>,
 }
 
-/// The usual deadline: two days, more than the slowest file system of 2008 took for its 725,000
-/// files, so that only what will never end is cut off.
+/// Default deadline: two days, more than the slowest file system of 2008 took for its 725,000 files, so that only
+/// endless trials are cut off.
 pub const USUAL_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
-/// Where it is to run.
+/// The target of an experiment.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// On a directory of this host.
+    /// A directory of this host.
     Directory {
         /// The directory, absolute.
         path: PathBuf,
-        /// The row's name in tables.
+        /// Label of the row in tables.
         label: String,
-        /// The longest name that its file system takes, in bytes, where it says so.
+        /// Longest file name of its file system in bytes, if known.
         longest_name: Option<usize>,
     },
-    /// On devices of this host that are formatted anew.
+    /// Devices of this host, formatted for each trial.
     Device(DevicePlace),
-    /// In the lab.
+    /// The lab.
     Lab(LabPlace),
-    /// In a model of a file system, in this program.
+    /// A model of a file system, in this program.
     Model(ModelPlace),
 }
 
-/// What lies below a model of a file system.
+/// The disks below a model of a file system.
 #[derive(Clone, Debug)]
 pub struct ModelPlace {
     /// Disks, by name or by file.
@@ -81,53 +81,52 @@ pub struct ModelPlace {
     pub size: Size,
 }
 
-/// What is formatted on this host.
+/// A device of this host to be formatted.
 #[derive(Clone, Debug)]
 pub struct DevicePlace {
-    /// As `--on` takes it.
+    /// Value of `--on`.
     pub on: String,
-    /// Its size.
+    /// Size.
     pub size: Bytes,
-    /// How several of it are put together.
+    /// Array of several such devices.
     pub raid: Option<RaidPlan>,
-    /// Size of another one, for file systems whose spec names `{journal}`; none takes
-    /// [`USUAL_JOURNAL`].
+    /// Size of a second device for file systems whose spec names `{journal}`; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
 }
 
-/// What the lab is to be.
+/// The lab's machine.
 #[derive(Clone, Debug)]
 pub struct LabPlace {
     /// Disks, by name or by file.
     pub disks: Vec<String>,
-    /// How several of each are put together.
+    /// Array of several of each disk.
     pub raid: Option<RaidPlan>,
-    /// The second disk, for file systems whose spec names `{journal}`; none takes the first again.
+    /// Second disk, for file systems whose spec names `{journal}`; by default the same as the first.
     pub journal_disk: Option<String>,
-    /// Size of its partition; none takes [`USUAL_JOURNAL`].
+    /// Size of its partition; [`USUAL_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
-    /// Kernels: their releases once they are found, before that what was typed.
+    /// Kernels: their releases once they are found, before that the requested names.
     pub kernels: Vec<String>,
-    /// Whether the kernels are found: only then is it known what they can have.
+    /// True if the kernels are found: only then their features are known.
     pub found: bool,
     /// RAM of the guest.
     pub ram: Bytes,
-    /// Memory that can cache files at the first phase; none leaves all that the guest has.
+    /// Memory that can cache files at the first phase; `None` leaves all that the guest has.
     pub cacheable: Option<Bytes>,
-    /// How fast the guest's CPU is.
+    /// Speed of the guest's CPU.
     pub cpu: CpuPlan,
-    /// How the guest comes up.
+    /// Boot mode of the guest.
     pub boot: BootPlan,
-    /// What executes the guest's instructions.
+    /// Accelerator that executes the guest's instructions.
     pub accel: AccelPlan,
-    /// Block scheduler; none takes the disk file's.
+    /// Block scheduler; by default that of the disk profile.
     pub scheduler: Option<String>,
     /// Size of the file system.
     pub size: Size,
 }
 
 impl LabPlace {
-    /// One disk and one kernel, which is found; all else as where nothing is said.
+    /// Creates a target with one disk and one kernel, which is found; all else by default.
     pub fn usual(disk: &str, kernel: &str) -> LabPlace {
         LabPlace {
             disks: vec![disk.into()],
@@ -147,52 +146,52 @@ impl LabPlace {
     }
 }
 
-/// RAM of the guest where nothing is said.
+/// Default RAM of the guest.
 pub const USUAL_RAM: Bytes = Bytes(1 << 30);
 
-/// How large the file system on a modelled disk is.
+/// Size of the file system on a modelled disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
-    /// [`USUAL_SIZE`], or the whole disk where that is smaller.
+    /// [`USUAL_SIZE`], or the whole disk if that is smaller.
     #[default]
     Usual,
     /// The whole disk.
     Whole,
-    /// As said.
+    /// The given size.
     Exactly(Bytes),
 }
 
-/// A file system as large as a disk of today takes longer to make, mount and check than most
-/// trials run, and holds none of their files elsewhere than a smaller one would.
+/// A file system as large as a present-day disk takes longer to make, mount and check than most trials run, and
+/// stores their files in the same places.
 pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
 
-/// What mke2fs gives a journal inside [`USUAL_SIZE`] (ext2fs_default_journal_size: 65,536 blocks), so
-/// that moving one to a disk of its own changes where it lies, and not how large it is.
+/// Size of a journal that mke2fs puts inside [`USUAL_SIZE`] (ext2fs_default_journal_size: 65,536 blocks), so that
+/// moving one to a disk of its own changes its location, and not its size.
 pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
 
-/// One plan, and what can be said of it without running it.
+/// One plan, and the facts about it that are known without running it.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The plan.
     pub plan: Plan,
-    /// What the work needs of its file system.
+    /// Requirements of the workload on its file system.
     pub needs: Needs,
     /// Exact op counts by phase.
     pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
-    /// Why it cannot run here, where that is known.
+    /// Reason for which it cannot run here, if known.
     pub skip: Option<String>,
-    /// The longest that one of its trials may take in its venue's clock.
+    /// Longest time of one of its trials in its venue's clock.
     pub deadline: Nanos,
 }
 
 impl Cell {
-    /// Ops of the whole trial.
+    /// Returns the number of ops of the whole trial.
     pub fn ops(&self) -> u64 {
         self.phases.iter().flat_map(|(_, counts)| counts.values()).sum()
     }
 }
 
-/// What is wrong with a question, in one line that says what would be right.
+/// An error in a request, in one line that says what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
     /// Nothing to run.
@@ -201,27 +200,27 @@ pub enum MatrixError {
     /// No workload has the name.
     #[error(transparent)]
     Workload(#[from] workloads::UnknownWorkload),
-    /// A `--set` cannot be meant.
+    /// A `--set` is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// A parameter has a wrong value.
     #[error(transparent)]
     Param(#[from] fsdyno_workload::params::ParamError),
-    /// A spec cannot be meant.
+    /// A spec is invalid.
     #[error("--fs '{spec}': {error}")]
     Spec {
-        /// As typed.
+        /// The given spec.
         spec: String,
-        /// What is wrong with it.
+        /// The error in it.
         error: String,
     },
     /// No disk has the name.
     #[error("{0}")]
     Disk(String),
     /// Two rows of the table would have one name.
-    #[error("two file systems are called '{0}'; give one a name of its own: --fs 'NAME={0}'")]
+    #[error("two file systems are called '{0}'; give one another name: --fs 'NAME={0}'")]
     SameLabel(String),
-    /// Something else that was typed is wrong.
+    /// Another error.
     #[error("{0}")]
     Wrong(String),
 }

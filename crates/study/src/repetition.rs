@@ -1,28 +1,27 @@
-//! A stored trial against another run of it: bit-identical, the same requests in about the same time, or different.
+//! Compares a stored trial with a repetition: bit-identical, the same requests in about the same time, or different.
 
 use std::collections::BTreeMap;
 
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::{Measured, Phase};
 
-/// The largest difference of a time, as a part of the stored one, with which two runs of a trial are still the same.
-/// A program whose code lies elsewhere in memory moves times by up to 0.05 %, the seed by 2 to 9 %
-/// (docs/statistics.md).
+/// Largest relative difference of a time with which two runs of a trial still count as the same. A program whose
+/// code has other addresses in memory moves times by up to 0.05 %, the seed by 2 to 9 % (docs/statistics.md).
 pub const TOLERANCE: f64 = 0.01;
 
-/// What became of a stored trial that ran again.
+/// The result of a repetition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Repetition {
-    /// All that was measured is the same, bit by bit.
+    /// Bit-identical measurements.
     Identical,
     /// The same calls and requests in each phase; no time differs by more than this part of the stored one.
     Same(f64),
-    /// What differs most: a count of a phase, or a time by more than [`TOLERANCE`].
+    /// The largest difference: a count of a phase, or a time by more than [`TOLERANCE`].
     Different(String),
 }
 
 impl Repetition {
-    /// Compares what was measured of one trial in two runs.
+    /// Compares the measurements of two runs of one trial.
     pub fn of(stored: &Measured, now: &Measured) -> Repetition {
         if stored == now {
             return Repetition::Identical;
@@ -51,7 +50,7 @@ impl Repetition {
     }
 }
 
-/// All that is counted of a phase, by name.
+/// Returns all counts of a phase by name.
 fn counts(phase: &Phase) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::from([
         ("bytes of write calls".to_string(), phase.bytes_written.0),
@@ -74,7 +73,7 @@ fn counts(phase: &Phase) -> BTreeMap<String, u64> {
     all
 }
 
-/// The first count of a phase that is another one.
+/// Returns the first count of a phase that differs.
 fn other_count(stored: &Phase, now: &Phase) -> Option<String> {
     let (were, are) = (counts(stored), counts(now));
     let of = |counts: &BTreeMap<String, u64>, what| counts.get(what).copied().unwrap_or(0);
@@ -91,7 +90,7 @@ struct Time<'a> {
     part: f64,
 }
 
-/// The times of a phase; one that only one of the two runs has differs by all of it.
+/// Returns the times of a phase; one that only one of the two runs has differs by all of it.
 fn times<'a>(stored: &'a Phase, now: &Phase) -> Vec<Time<'a>> {
     let all = [
         ("returned", Some(stored.returned_ns), Some(now.returned_ns)),
@@ -145,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn equal_bits_equal_requests_and_times_within_the_tolerance_are_told_apart() {
+    fn equal_bits_equal_requests_and_times_within_the_tolerance_are_distinguished() {
         assert_eq!(of(|_| ()), Repetition::Identical);
-        // What is neither a count nor a time of a phase makes it no other trial.
+        // Facts that are neither counts nor times of a phase do not matter.
         assert_eq!(of(|phase| phase.cpu_ns = Nanos(5)), Repetition::Same(0.0));
         let later =
             |by: u64| move |phase: &mut Phase| phase.durable_ns = Some(Nanos(2_000_000 + by));

@@ -1,4 +1,4 @@
-//! Runs a schedule through a venue: some trials side by side, each stored as it ends.
+//! Runs a schedule in a venue: several trials in parallel, each stored as it ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,30 +18,30 @@ use crate::same::may_join;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
-/// Who wants to know how it goes. Called from several threads.
+/// An observer of a run. Called from several threads.
 pub trait Observer: Sync {
     /// A trial starts on worker `worker`.
     fn started(&self, worker: usize, plan: &Plan, slot: &Slot);
-    /// A trial goes on; called about every 20 ms.
+    /// A trial is running; called about every 20 ms.
     fn progress(&self, worker: usize, progress: &Progress);
     /// A trial has ended and is stored.
     fn ended(&self, worker: usize, trial: &Trial);
 }
 
-/// Nobody.
+/// No observer.
 impl Observer for () {
     fn started(&self, _: usize, _: &Plan, _: &Slot) {}
     fn progress(&self, _: usize, _: &Progress) {}
     fn ended(&self, _: usize, _: &Trial) {}
 }
 
-/// Why a run could not go on.
+/// The error that ended a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Results can no longer be kept.
+    /// Results cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Something that every trial needs is missing.
+    /// A requirement of every trial is missing.
     #[error("{0}")]
     Missing(String),
     /// The folder's trials come from another lab.
@@ -50,31 +50,31 @@ pub enum RunError {
          (what differs: {differs}); give --out a new folder"
     )]
     OtherLab {
-        /// First digits of what is stored.
+        /// Prefix of the stored identity.
         stored: String,
-        /// First digits of what is here.
+        /// Prefix of the identity here.
         current: String,
         /// Names of the components that differ.
         differs: String,
     },
-    /// The folder's trials ran elsewhere, by another clock.
+    /// The folder's trials were measured by another clock.
     #[error(
         "the trials in this folder ran {stored}, and these would run {current}: their times do not \
          belong in one table; give --out a new folder"
     )]
     OtherClock {
-        /// Where stored trials ran.
+        /// Venue of the stored trials.
         stored: &'static str,
-        /// Where these would.
+        /// Venue of these.
         current: &'static str,
     },
-    /// The folder's trials ran in the same directory, and it is not what it was.
+    /// The folder's trials ran in the same directory, which has changed.
     #[error(
         "the trials in this folder ran with the {what} '{stored}', and it is '{current}' now; \
          give --out a new folder"
     )]
     OtherGround {
-        /// Which condition differs.
+        /// The condition that differs.
         what: String,
         /// Its value in a stored trial.
         stored: String,
@@ -83,35 +83,35 @@ pub enum RunError {
     },
 }
 
-/// How a schedule is run, and by whom.
+/// The settings of a run.
 pub struct Runner<'a> {
-    /// How many trials run side by side.
+    /// Number of parallel trials.
     pub jobs: usize,
-    /// The build of this program, which each record names.
+    /// Build of this program, stored in each record.
     pub build: Option<&'a Build>,
-    /// Ends the run when it is set.
+    /// Ends the run when set.
     pub stop: &'a AtomicBool,
-    /// Who follows it.
+    /// Observer of the run.
     pub observer: &'a dyn Observer,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Ended well.
+    /// Successful trials.
     pub ok: usize,
-    /// Ended badly, and stored with the reason.
+    /// Failed trials, stored with the reason.
     pub failed: usize,
-    /// Cannot run here, and stored with the reason.
+    /// Trials that cannot run here, stored with the reason.
     pub skipped: usize,
-    /// Were there already from an earlier run.
+    /// Trials stored by an earlier run.
     pub there: usize,
-    /// Never ran, or were killed, because the run was stopped.
+    /// Trials not run, or killed, because the run was stopped.
     pub left: usize,
 }
 
 impl Summary {
-    /// What came of two runs, one after the other.
+    /// Adds the result of a second run.
     pub fn and(self, next: Summary) -> Summary {
         Summary {
             ok: self.ok + next.ok,
@@ -122,17 +122,16 @@ impl Summary {
         }
     }
 
-    /// All trials that were to run.
+    /// Returns the number of all requested trials.
     pub fn trials(&self) -> usize {
         self.ok + self.failed + self.skipped + self.there + self.left
     }
 }
 
-/// Runs every slot whose trial is not in the store already; those of cells that cannot run here
-/// are stored as skipped.
+/// Runs every slot whose trial is not stored yet; slots of cells that cannot run here are stored as skipped.
 ///
 /// # Errors
-/// Why the run ended early: the store fails, or something is missing that every trial needs.
+/// The reason for ending early: the store fails, or a requirement of every trial is missing.
 pub fn run(
     schedule: &[Slot],
     cells: &[Cell],
@@ -170,13 +169,13 @@ pub fn run(
     Ok(summary)
 }
 
-/// Whether the trial of a slot has ended well already.
+/// Returns whether the trial of a slot has succeeded already.
 pub fn is_there(store: &Store, cells: &[Cell], slot: &Slot) -> bool {
     let plan = cells.get(slot.cell).map(|cell| &cell.plan);
     plan.is_some_and(|plan| store.has(&trial_id(plan, slot.seed), &plan.label))
 }
 
-/// The slots that are left to run.
+/// Returns the slots left to run.
 pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)> {
     let slots = schedule.iter().filter(|slot| !is_there(store, cells, slot));
     let jobs = slots.filter_map(|slot| {
@@ -192,8 +191,7 @@ fn job(cell: &Cell, seed: u64) -> Job {
     Job { trial_id, seed, plan, deadline, task: Task::Whole }
 }
 
-/// What a worker takes next, in the order of the schedule, so that one worker alone stores the
-/// trials in that order.
+/// The next task of a worker, in the order of the schedule, so that a single worker stores the trials in that order.
 enum Step {
     /// A trial to run.
     Run(Box<Job>, Slot),
@@ -201,8 +199,8 @@ enum Step {
     Skip(Box<Job>, String),
 }
 
-/// The steps that are left, and how many trials are stored as skipped already: what cannot run here
-/// is stored once however often it is tried.
+/// Returns the tasks left, and the number of trials stored as skipped already: a cell that cannot run here is
+/// stored once, however often it is tried.
 fn steps(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<Step>, usize) {
     let (mut steps, mut skipped) = (Vec::new(), 0);
     for slot in schedule.iter().filter(|slot| !is_there(store, cells, slot)) {
@@ -220,15 +218,15 @@ fn steps(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<Step>, usize)
     (steps, skipped)
 }
 
-/// The row of each plan and label in the folder's table.
+/// Row numbers by plan and label in the folder's table.
 type Rows = BTreeMap<(String, String), u32>;
 
 fn row_of(plan: &Plan) -> (String, String) {
     (plan.hash.clone(), plan.label.clone())
 }
 
-/// The rows of all cells: those that earlier commands named keep theirs, the others come after them, in the order of this
-/// command.
+/// Returns the rows of all cells: those named by earlier commands keep theirs, the others follow in the order of
+/// this command.
 fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
     let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
     let mut rows: Rows = known.collect();
@@ -242,7 +240,7 @@ fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
     rows
 }
 
-/// Whether it is stored already that a job is skipped for this reason.
+/// Returns whether a job is already stored as skipped for this reason.
 fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
     stored.iter().any(|known| {
         known.outcome == Outcome::Skipped
@@ -251,7 +249,7 @@ fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
     })
 }
 
-/// What the workers share.
+/// The state shared by the workers.
 struct Floor<'a> {
     venue: &'a dyn Venue,
     runner: &'a Runner<'a>,
@@ -297,7 +295,7 @@ impl Floor<'_> {
                     from_report(job, ran)
                 }
                 Err(VenueError::Stopped) => return,
-                // Without its tools no other trial of the run would fare better.
+                // Without its tools every other trial would fail too.
                 Err(VenueError::Missing(what)) => return self.fail(RunError::Missing(what)),
                 Err(error) => {
                     let host = Host { started, ..Host::default() };
@@ -352,7 +350,7 @@ impl Floor<'_> {
     }
 
     fn fail(&self, error: RunError) {
-        // The first failure is the cause; later ones follow from it.
+        // The first failure is the cause of later ones.
         lock(&self.error).get_or_insert(error);
     }
 }
@@ -378,7 +376,7 @@ fn identified(mut trial: Trial, identity: Option<Identity>) -> Trial {
     trial
 }
 
-/// A trial that left no report is still a line, with the reason.
+/// Returns the record of a trial that left no report, with the reason.
 fn without_report(job: &Job, reason: String, host: Host) -> Trial {
     Trial {
         schema: SCHEMA,

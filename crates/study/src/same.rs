@@ -1,5 +1,5 @@
-//! Whether trials may stand in one folder: one lab, or one mount of one host; and which are no part of the
-//! question.
+//! Checks that trials may share a folder: one lab, or one mount of one host; and finds those that are not part of
+//! the request.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use fsdyno_venue::{Venue, ground};
 use crate::question::Cell;
 use crate::run::RunError;
 
-/// Whether the trials of these cells may stand in one folder with those that are there.
+/// Checks that the trials of these cells may share a folder with the stored ones.
 ///
 /// # Errors
-/// What was measured in another lab, on another ground, or by another clock.
+/// The stored trials have another lab, host fingerprint or clock.
 pub fn may_join(cells: &[Cell], venue: &dyn Venue, stored: &[Trial]) -> Result<(), RunError> {
     same_clock(cells, stored)?;
     for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
@@ -25,7 +25,7 @@ pub fn may_join(cells: &[Cell], venue: &dyn Venue, stored: &[Trial]) -> Result<(
     Ok(())
 }
 
-/// Times of a lab, of a model and of a host stand in one table only where one command asks for all of them.
+/// Times of a lab, of a model and of a host share a table only if one command requests all of them.
 fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
     let asked: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan)).collect();
     let other = stored.iter().map(|trial| clock(&trial.plan)).find(|it| !asked.contains(it));
@@ -35,7 +35,7 @@ fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
     }
 }
 
-/// Where a plan runs, as far as it decides what its times are times of.
+/// Returns the kind of clock that measures a plan's times.
 fn clock(plan: &Plan) -> &'static str {
     match &plan.medium {
         MediumPlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
@@ -45,7 +45,7 @@ fn clock(plan: &Plan) -> &'static str {
     }
 }
 
-/// What a folder holds beside the trials of these cells: how many, and what they are called.
+/// Returns the number and the names of stored trials that are not of these cells.
 pub fn others<'a>(
     cells: &[Cell],
     stored: impl Iterator<Item = &'a Trial> + Clone,
@@ -72,7 +72,7 @@ pub(crate) fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Resu
     let here = venue.identity(plan).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
     for trial in stored.iter().filter(|trial| same_machine(&trial.plan, plan)) {
-        // Repeats of one plan are in one lab, down to its snapshot.
+        // Repeats of one plan have one lab, down to its snapshot.
         let differs = match trial.plan.hash == plan.hash {
             true => differing(&trial.lab, &here.components, &[]),
             false => differs(&trial.lab, &here.components),
@@ -85,8 +85,7 @@ pub(crate) fn same_lab(venue: &dyn Venue, plan: &Plan, stored: &[Trial]) -> Resu
     Ok(())
 }
 
-/// A directory has no identity, but a kernel and a mount: other ones under the same path make
-/// other results.
+/// Compares the host fingerprint of a directory: another kernel or mount under the same path gives other results.
 pub(crate) fn same_ground(
     venue: &dyn Venue,
     plan: &Plan,
@@ -106,16 +105,16 @@ pub(crate) fn same_ground(
     Ok(())
 }
 
-/// Whether two plans are for one machine with one kernel: then what their guests share is alike.
+/// Returns whether two plans have the same machine and kernel, so that their guests share components.
 pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
     a.lab().zip(b.lab()).is_some_and(|(a, b)| {
         (&a.kernel, &a.disk.name, a.boot, a.cpu) == (&b.kernel, &b.disk.name, b.boot, b.cpu)
     })
 }
 
-/// Components that two guests share and that differ. The initramfs and its list of modules differ
-/// between file systems by nature; what is in them is compared piece by piece. A snapshot is of one
-/// file system's guest on one machine.
+/// Returns the components shared by two guests that differ. The initramfs and its list of modules differ between
+/// file systems by nature; their contents are compared piece by piece. A snapshot belongs to one file system's
+/// guest on one machine.
 pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
     differing(a, b, &["initramfs", "modules", "snapshot"])
 }

@@ -1,7 +1,7 @@
 //! The order of trials: rounds over all cells, each round shuffled by the stored seed.
 //!
-//! A repeat is a seed. Every cell gets the same seeds, so that two cells are compared pair by
-//! pair; the rounds interleave the cells, so that whatever drifts on a host drifts for all.
+//! A repeat is a seed. Every cell gets the same seeds, so that two cells are compared pair by pair; the rounds
+//! interleave the cells, so that drift on a host affects all of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use fsdyno_record::Repeats;
 use fsdyno_stats::plan;
 use serde::{Deserialize, Serialize};
 
-/// One trial to run.
+/// One scheduled trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Index of the cell.
@@ -20,17 +20,17 @@ pub struct Slot {
     pub seed: u64,
     /// The round, from zero.
     pub round: u32,
-    /// The rule that sets how many rounds there are, where that was not typed; its trial keeps it.
+    /// The rule that sets the number of rounds, if it is not fixed; the trial's record keeps it.
     pub repeats: Option<Repeats>,
 }
 
-/// One of several equal shares of a schedule, `I/N`, as a cluster's nodes take them.
+/// One of several equal shares of a schedule, `I/N`, such as the nodes of a cluster run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
-    /// Which, from 1.
+    /// Number of the share, from 1.
     pub index: u32,
-    /// Of how many.
+    /// Number of shares.
     pub of: u32,
 }
 
@@ -69,24 +69,24 @@ impl fmt::Display for Shard {
 }
 
 impl Shard {
-    /// The slots of this share: every N-th, from the I-th on.
+    /// Returns the slots of this share: every N-th, from the I-th on.
     pub fn of<T: Clone>(self, slots: &[T]) -> Vec<T> {
         slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).cloned().collect()
     }
 
-    /// Of so many shares, the one that has the slot at this place of the schedule.
+    /// Returns the share, out of `of`, that has slot `place` of the schedule.
     pub fn with(place: usize, of: u32) -> Shard {
         Shard { index: (place % of as usize) as u32 + 1, of }
     }
 }
 
-/// Every cell once in each of `repeat` rounds; round r runs under seed `first_seed + r`.
+/// Returns every cell once in each of `repeat` rounds; round r runs under seed `first_seed + r`.
 pub fn schedule(cells: usize, repeat: u32, first_seed: u64) -> Vec<Slot> {
     stage(cells, 0..repeat, first_seed, None)
 }
 
-/// Some of the rounds, under a rule that sets how many there are; those of a second stage leave the
-/// order of the first as it is.
+/// Returns some of the rounds, under a rule that sets their number; the rounds of a second stage keep the order
+/// of the first.
 pub fn stage(
     cells: usize,
     rounds: Range<u32>,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_cannot_be_is_refused() {
+    fn an_impossible_share_is_refused() {
         for typed in ["0/2", "3/2", "1", "1/0", "1/", "a/b", "-1/2", "1/2/3"] {
             let error = typed.parse::<Shard>().unwrap_err();
             assert!(error.contains("such as 2/8"), "{typed}: {error}");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_the_seeds_and_differs_between_rounds() {
+    fn the_order_depends_on_the_seed_and_the_round() {
         let order = |seed| schedule(12, 2, seed).iter().map(|slot| slot.cell).collect::<Vec<_>>();
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));

@@ -1,4 +1,4 @@
-//! `--set [WORKLOAD.]KEY=VALUE`: which parameter of which workload is meant.
+//! Resolves `--set [WORKLOAD.]KEY=VALUE` to workloads and their parameters.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use fsdyno_workload::workloads::Kind;
 
 use crate::config;
 
-/// What is wrong with a setting, in one line.
+/// An error in a setting, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// There is no `=`.
@@ -17,26 +17,26 @@ pub enum SettingError {
         short(_0)
     )]
     NoValue(String),
-    /// The workload before the dot is not one that runs.
+    /// The workload before the dot is not requested.
     #[error(
         "--set '{}' is for workload '{}', which is not run; {hint}",
         short(setting),
         short(workload)
     )]
     OtherWorkload {
-        /// As typed.
+        /// The setting.
         setting: String,
         /// The part before the dot.
         workload: String,
-        /// The nearest workload that is run.
+        /// The nearest requested workload.
         hint: String,
     },
-    /// No workload that runs has such a parameter.
+    /// No requested workload has such a parameter.
     #[error("no workload that is run has a parameter '{}'; {hint}", short(key))]
     UnknownKey {
-        /// The key as typed.
+        /// The key.
         key: String,
-        /// The nearest right key.
+        /// The nearest valid key.
         hint: String,
     },
     /// One parameter is given two values.
@@ -47,27 +47,27 @@ pub enum SettingError {
         short(second)
     )]
     Twice {
-        /// Whose parameter.
+        /// The workload.
         workload: &'static str,
-        /// Which.
+        /// The parameter.
         key: String,
-        /// The one.
+        /// One value.
         first: String,
         /// The other.
         second: String,
     },
 }
 
-/// Key → value for one workload.
+/// The settings of one workload: key → value.
 pub type Settings = BTreeMap<String, String>;
 
-/// The settings of each workload in `kinds`, in its order.
+/// Returns the settings of each workload in `kinds`, in its order.
 ///
-/// A key with a workload before it is for that one and wins over the bare key; a bare key is for
-/// every workload that has such a parameter.
+/// A key with a workload prefix is for that workload and overrides the bare key; a bare key is for every workload
+/// that has such a parameter.
 ///
 /// # Errors
-/// The first setting that cannot be meant.
+/// The first invalid setting.
 pub fn settings(kinds: &[&'static Kind], sets: &[String]) -> Result<Vec<Settings>, SettingError> {
     let mut bare = vec![Settings::new(); kinds.len()];
     let mut named = bare.clone();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_key_is_for_all_that_have_it_and_a_named_one_wins() {
+    fn a_bare_key_is_for_all_that_have_it_and_a_prefixed_one_overrides_it() {
         let got = both(&["tarball.files=7", "files=5"]).unwrap();
         assert_eq!(got[0]["files"], "5");
         assert_eq!(got[1]["files"], "7");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_the_nearest_right_name() {
+    fn invalid_settings_are_refused_with_the_nearest_valid_name() {
         assert!(both(&["fils=5"]).unwrap_err().to_string().contains("'files'"));
         assert!(both(&["tarbal.files=5"]).unwrap_err().to_string().contains("'tarball'"));
         assert!(matches!(both(&["files"]), Err(SettingError::NoValue(_))));

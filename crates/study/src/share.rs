@@ -1,5 +1,5 @@
-//! `schedule.json`: what a folder with a share of the trials knows of all of them, so that the shares
-//! can be put together again. The folder of a run that was not shared has none.
+//! `schedule.json`: the complete schedule in the folder of a share, so that shares can be merged. The folder of
+//! an unshared run has none.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use crate::store::Store;
 /// Name of the file in a result folder.
 pub const FILE: &str = "schedule.json";
 
-/// The whole schedule of a command, and the share of it that a folder holds.
+/// The complete schedule of a command, and the share of it that a folder holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// Version of the schema of records.
     pub schema: u32,
-    /// Which share; none in a folder that was merged, which holds them all.
+    /// The share; `None` in a merged folder, which holds all of them.
     pub shard: Option<Shard>,
-    /// The command as it was typed, to tell two of them apart; nothing is decided by it.
+    /// The command line, for messages only.
     pub command: String,
-    /// The file system that ratios are taken to, if one was named.
+    /// The requested baseline.
     pub baseline: Option<String>,
-    /// All trials of the command, those of the other shares too, in their order.
+    /// All trials of the command, of all shares, in order.
     pub trials: Vec<Planned>,
 }
 
@@ -36,21 +36,21 @@ pub struct Share {
 pub struct Planned {
     /// Index of its cell, in the order of the table.
     pub cell: usize,
-    /// Its identity.
+    /// Identity of the trial.
     pub trial_id: String,
-    /// Its row, which the identity leaves out.
+    /// Label of its row, which the identity leaves out.
     pub label: String,
 }
 
-/// Why a folder is not the share that it should be.
+/// The error of a folder that is not the expected share.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
-    /// It is an unsharded run's, or somebody else's.
+    /// It belongs to an unshared run, or to something else.
     #[error("'{}' holds trials and no {FILE}, so it is no share; {hint}", .folder.display())]
     NoShare {
         /// The folder.
         folder: PathBuf,
-        /// What would be right.
+        /// The remedy.
         hint: &'static str,
     },
     /// It is another share, or one of other trials.
@@ -58,33 +58,33 @@ pub enum ShareError {
     Taken {
         /// The folder.
         folder: PathBuf,
-        /// What it holds.
+        /// Its contents.
         there: String,
-        /// What was asked for.
+        /// The requested share.
         asked: String,
     },
-    /// The file is none that fsdyno wrote.
+    /// The file was not written by fsdyno.
     #[error("'{}' cannot be read: {error}", .path.display())]
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         error: String,
     },
     /// A system call failed.
     #[error("{what} '{}': {source}", .path.display())]
     Io {
-        /// The attempt.
+        /// The action.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Share {
-    /// The share `shard` of a schedule.
+    /// Creates the share `shard` of a schedule.
     pub fn new(
         shard: Shard,
         schedule: &[Slot],
@@ -101,7 +101,7 @@ impl Share {
         Share { schema: SCHEMA, shard: Some(shard), command, baseline, trials }
     }
 
-    /// Reads a folder's file; none where it has none.
+    /// Reads a folder's file; `None` if there is none.
     ///
     /// # Errors
     /// A file that cannot be read or that a newer fsdyno wrote.
@@ -125,7 +125,7 @@ impl Share {
     /// Writes the file, whole or not at all.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The error of the file system.
     pub fn write(&self, folder: &Path) -> Result<(), ShareError> {
         let mut text = serde_json::to_vec_pretty(self).map_err(|error| ShareError::Broken {
             path: folder.join(FILE),
@@ -137,7 +137,7 @@ impl Share {
         written.map_err(|source| ShareError::Io { what: "write", path, source })
     }
 
-    /// Says in the store's folder that it holds this share; one that holds it already goes on.
+    /// Marks the store's folder as this share; a folder that is marked already is continued.
     ///
     /// # Errors
     /// The folder holds something else.
@@ -148,7 +148,7 @@ impl Share {
         }
     }
 
-    /// Whether a folder with these trials holds this share already; of an empty one nobody has said so yet.
+    /// Returns whether a folder with these trials is marked as this share already; an empty one is not yet.
     ///
     /// # Errors
     /// The folder holds something else.
@@ -170,8 +170,7 @@ impl Share {
         }
     }
 
-    /// Whether a run that is not shared may go on in a folder: not in that of a share, which
-    /// would then hold more than it says.
+    /// Refuses the folder of a share for an unshared run, which would add trials outside the share.
     ///
     /// # Errors
     /// The folder holds a share.
@@ -186,12 +185,12 @@ impl Share {
         }
     }
 
-    /// `share 2/8`, or `merged shares`.
+    /// Returns `share 2/8`, or `merged shares`.
     pub fn what(&self) -> String {
         self.shard.map_or("merged shares".into(), |shard| format!("share {shard}"))
     }
 
-    /// Its own part of the trials.
+    /// Returns its part of the trials.
     pub fn own(&self) -> Vec<Planned> {
         self.shard.map_or_else(|| self.trials.clone(), |shard| shard.of(&self.trials))
     }

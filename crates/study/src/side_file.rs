@@ -1,8 +1,8 @@
-//! `series.ndjson`, beside the trials: the phases over time of each trial that ended well.
+//! `series.ndjson`: the time series of the phases of each successful trial.
 //!
-//! A trial's series are written before the trial itself, so that a crash between the two leaves series of
-//! a trial that did not end. They stand last, and are cut when the folder is opened again: what is stored
-//! after a crash is what is stored without one. A folder without any series has no such file.
+//! A trial's series are written before the trial itself, so that a crash in between leaves series of an
+//! unfinished trial. They are last, and are removed when the folder is opened again: after a crash the file has
+//! the same contents as without one. A folder without any series has no such file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -17,7 +17,7 @@ use fsdyno_record::trial::{Outcome, Trial};
 
 use crate::store::{StoreError, io, unread};
 
-/// The file of a folder that is locked by its trials.
+/// The series file of a folder that is locked by its trials file.
 #[derive(Debug)]
 pub struct SideFile {
     path: PathBuf,
@@ -26,17 +26,17 @@ pub struct SideFile {
 }
 
 impl SideFile {
-    /// Opens it where there is one, and cuts what belongs to none of the trials.
+    /// Opens the file if it exists, and removes series that belong to no trial.
     ///
     /// # Errors
-    /// A file that is none of ours, which is left as it is; what the kernel refused.
+    /// The file was not written by fsdyno, and is left unchanged; the error of the file system.
     pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
         let path = folder.join(FILE);
         let Some(lines) = there(&path)? else {
             return Ok(SideFile { path, file: None, length: 0 });
         };
         let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
-        // What belongs to no trial stands last; anywhere else it is not a crash that has left it there.
+        // Series of no trial are last; anywhere else a crash cannot have left them.
         let last = lines.records.iter().rposition(|series| stored(&series));
         let length = last.map_or(0, |last| lines.ends[last]) as u64;
         let mut file = file::append(&path, false).map_err(io("write", &path))?;
@@ -56,10 +56,10 @@ impl SideFile {
         Ok(side)
     }
 
-    /// Appends a trial's series and waits until they are on the disk.
+    /// Appends a trial's series and waits until they are persisted.
     ///
     /// # Errors
-    /// What the kernel refused; what was written of the line is taken back.
+    /// The error of the file system; a partly written line is removed.
     pub fn append(&mut self, series: &Series) -> Result<(), StoreError> {
         let line = line(&self.path, series)?;
         let file = match self.file.take() {
@@ -76,10 +76,10 @@ impl SideFile {
         Ok(())
     }
 
-    /// Puts these in the place of all that are there, at once and for good.
+    /// Replaces all series atomically and durably.
     ///
     /// # Errors
-    /// What the kernel refused; those that were there still are.
+    /// The error of the file system; the old series are unchanged.
     pub fn replace(&mut self, all: &[Series]) -> Result<(), StoreError> {
         if all.is_empty() && self.file.is_none() {
             return Ok(());
@@ -95,10 +95,10 @@ impl SideFile {
         Ok(())
     }
 
-    /// All that is there.
+    /// Returns all series.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// The file cannot be read.
     pub fn read(&self) -> Result<Vec<Series>, StoreError> {
         Ok(there(&self.path)?.unwrap_or_default().records)
     }
@@ -109,20 +109,20 @@ impl SideFile {
     }
 }
 
-/// The series of a folder that somebody else may write to.
+/// Reads the series of a folder that another process may write to.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// The file cannot be read.
 pub fn read(folder: &Path) -> Result<Vec<Series>, StoreError> {
     SideFile { path: folder.join(FILE), file: None, length: 0 }.read()
 }
 
-/// Whether series are a trial's: only those of one that ended well are kept.
+/// Returns whether series belong to a trial: only those of successful trials are kept.
 pub fn belongs(series: &Series, trial: &Trial) -> bool {
     trial.outcome == Outcome::Ok && series.is_of(trial)
 }
 
-/// What the file has; none where there is none.
+/// Reads the file; `None` if there is none.
 fn there(path: &Path) -> Result<Option<LinesOf<Series>>, StoreError> {
     match bounded::open(path) {
         Ok(file) => read_file(file, Some).map(Some).map_err(|error| unread(path, error)),
@@ -166,7 +166,7 @@ mod tests {
         std::fs::read_to_string(folder.join(FILE)).unwrap()
     }
 
-    /// A folder with two trials, the last of which is to be written again after `harm`.
+    /// Returns the files of a folder with two trials, the last of which is written again after `harm`.
     fn after(harm: impl Fn(&Path)) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
@@ -175,7 +175,7 @@ mod tests {
         store.append(good("two"), Some(series("two"))).unwrap();
         drop(store);
         let through = text(folder.path());
-        // The second trial is not there yet.
+        // The second trial is not stored yet.
         std::fs::write(folder.path().join(fsdyno_record::lines::FILE), trials).unwrap();
         harm(folder.path());
         let mut store = Store::open(folder.path()).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn series_of_a_trial_that_did_not_end_are_written_but_once() {
+    fn series_of_an_unfinished_trial_are_written_only_once() {
         let (through, resumed) = after(|_| {});
         assert_eq!(through, resumed);
         assert_eq!(through.lines().count(), 2);
@@ -194,7 +194,7 @@ mod tests {
                 std::fs::write(folder.join(FILE), &text[..text.len() - by]).unwrap();
             }
         };
-        // Wherever the last line was torn, up to the newline alone.
+        // At every position of the last line, up to the newline alone.
         let length = through.lines().last().unwrap().len();
         for by in [1, 2, length / 2, length - 1, length, length + 1] {
             let (through, resumed) = after(cut(by));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_file_is_left_as_it_is() {
+    fn a_foreign_file_is_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         drop(Store::open(folder.path()).unwrap());
         std::fs::write(folder.path().join(FILE), "mine\n").unwrap();

@@ -1,9 +1,7 @@
-//! The result folder: `trials.ndjson`, one line a trial, kept as each trial ends, and beside it
-//! `series.ndjson`.
+//! The result folder: `trials.ndjson`, one line a trial, stored as each trial ends, and `series.ndjson`.
 //!
-//! Every line is on the disk before the next trial starts. A line that a crash tore off is cut
-//! before the next one is written; any other line that cannot be read means that the file is not
-//! ours, and it is left alone.
+//! Every line is persisted before the next trial starts. A line torn by a crash is removed before the next one is
+//! written; any other line that cannot be read means that the file is not ours, and it is left unchanged.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,16 +17,17 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::side_file::SideFile;
 
-/// The page of a result folder.
+/// Name of the page of a result folder.
 pub const PAGE: &str = "report.html";
 
-/// What a run may write into its folder.
+/// Names of the files that a run may write into its folder.
 const OURS: [&str; 4] = [FILE, series::FILE, crate::share::FILE, PAGE];
 
-/// What may lie in a folder whose trials were removed: of use only with them, and never the user's own.
+/// Names of files that may remain in a folder whose trials were removed: useless without them, and never the
+/// user's own.
 const WITHOUT_TRIALS: [&str; 2] = [series::FILE, fsdyno_why::stored::FILE];
 
-/// Why a folder cannot take results.
+/// The error of a folder that cannot take results.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It holds something else.
@@ -37,30 +36,30 @@ pub enum StoreError {
         .0.display()
     )]
     Foreign(PathBuf),
-    /// There is a file where the folder should be.
+    /// A file exists instead of the folder.
     #[error("'{}' is not a folder; give --out a folder", .0.display())]
     NotAFolder(PathBuf),
     /// Another run writes to it.
     #[error("'{}' is in use by another fsdyno; give --out another folder", .0.display())]
     InUse(PathBuf),
-    /// A line that is not the last cannot be read.
+    /// A line other than the last cannot be read.
     #[error("'{}' line {line} is not a trial: {error}; give --out a new folder", .path.display())]
     BadLine {
         /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error in it.
         error: String,
     },
     /// A system call failed.
     #[error("{what} '{}': {source}", .path.display())]
     Io {
-        /// The attempt.
+        /// The action.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -78,10 +77,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a result folder, or makes it.
+    /// Opens a result folder, or creates it.
     ///
     /// # Errors
-    /// Why results cannot be kept there; nothing has been changed then.
+    /// The reason for which results cannot be stored there; nothing has been changed then.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
         let made = prepare(folder)?;
         let path = folder.join(FILE);
@@ -89,7 +88,7 @@ impl Store {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
             return Err(StoreError::InUse(folder.into()));
         }
-        // A merge may have put another file in its place before it was locked.
+        // A merge may have replaced the file before it was locked.
         if !file::is_at(&file, &path) {
             return Err(StoreError::InUse(folder.into()));
         }
@@ -111,10 +110,10 @@ impl Store {
         Ok(store)
     }
 
-    /// The trials of a result folder, or none of one that is still to be made; nothing is made or changed.
+    /// Reads the trials of a result folder without creating or changing anything; none if it does not exist.
     ///
     /// # Errors
-    /// Why [`Store::open`] would take no results there.
+    /// The error of [`Store::open`].
     pub fn look(folder: &Path) -> Result<Vec<Trial>, StoreError> {
         let there = is_there(folder)?;
         file::look_at_folder(folder)
@@ -131,10 +130,10 @@ impl Store {
         }
     }
 
-    /// Appends a trial, with its phases over time, and waits until it is on the disk.
+    /// Appends a trial with its time series, and waits until it is persisted.
     ///
     /// # Errors
-    /// What the kernel refused; what was written of the line is taken back.
+    /// The error of the file system; a partly written line is removed.
     pub fn append(&mut self, trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
         if let Some(series) = &series {
             self.series.append(series)?;
@@ -154,10 +153,10 @@ impl Store {
         Ok(())
     }
 
-    /// Puts these trials in the place of all that are there, at once and for good; their series before.
+    /// Replaces all trials atomically and durably, after their series.
     ///
     /// # Errors
-    /// What the kernel refused; the trials that were there still are.
+    /// The error of the file system; the old trials are unchanged.
     pub fn replace(&mut self, trials: Vec<Trial>, series: &[Series]) -> Result<(), StoreError> {
         self.series.replace(series)?;
         let path = self.folder.join(FILE);
@@ -169,7 +168,7 @@ impl Store {
         }
         let mut new = None;
         let written = file::write(&path, |file| {
-            // Locked before anybody can find it. Where there are no locks there is none to lose.
+            // Locked before it becomes visible. Without lock support there is none to lose.
             let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
             new = Some(file.try_clone()?);
             file.write_all(&bytes)
@@ -183,37 +182,37 @@ impl Store {
         Ok(())
     }
 
-    /// The phases over time of the trials that ended well, as far as there are any.
+    /// Returns the time series of the successful trials that have any.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// The file cannot be read.
     pub fn series(&self) -> Result<Vec<Series>, StoreError> {
         self.series.read()
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// All trials, those of earlier runs too, in the order in which they ended.
+    /// Returns all trials, those of earlier runs too, in the order in which they ended.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
 
-    /// How many bytes of a torn last line were cut off when it was opened.
+    /// Returns the number of bytes of a torn last line that were removed when it was opened.
     pub fn torn(&self) -> Option<usize> {
         self.torn
     }
 
-    /// Whether a trial ended well and need not run again. The identity leaves the label out, and
-    /// another label is another row.
+    /// Returns whether a trial succeeded and need not run again. The identity leaves the label out, and another
+    /// label is another row.
     pub fn has(&self, trial_id: &str, label: &str) -> bool {
         let alike = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
         self.trials.iter().filter(alike).any(|trial| trial.outcome == Outcome::Ok)
     }
 
-    /// Removes the folders again that this store made, if nothing was stored.
+    /// Removes the folders that this store created, if nothing was stored.
     pub fn discard_if_empty(self) {
         if self.trials.is_empty() && self.length == 0 {
             self.series.remove();
@@ -226,22 +225,22 @@ impl Store {
     }
 }
 
-/// The trials of one folder that count: one that failed or was skipped gives way to a good one of the same row
-/// and seed, and to a later one that fared no better.
+/// Returns the trials of one folder that count: a failed or skipped one is superseded by a successful one of the
+/// same row and seed, and by a later unsuccessful one.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
     let counts = trials.iter().zip(counting(trials, &[])).filter(|(_, counts)| *counts);
     counts.map(|(trial, _)| trial.clone()).collect()
 }
 
-/// Drops the others where they lie: ten thousand trials need not be there twice. `ends` says where the trials of
-/// each result folder end. In the lab a folder may make good what failed in another; on a host that is another
-/// run, perhaps of another host, and a failure gives way to nothing but what is in its own folder.
+/// Removes superseded trials in place, without a copy of the list. `ends` lists the end of each result folder's
+/// trials. In the lab a trial in one folder may supersede a failure in another; on a host that is another run,
+/// perhaps of another host, and a failure is superseded only within its own folder.
 pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
     let mut counts = counting(trials, ends).into_iter();
     trials.retain(|_| counts.next().unwrap_or(true));
 }
 
-/// Of each trial, whether it counts.
+/// Returns for each trial whether it counts.
 fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (at, trial) in trials.iter().enumerate() {
@@ -264,8 +263,8 @@ fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     trials.iter().enumerate().map(counts).collect()
 }
 
-/// Whether two trials fill one place of a table. One that died before its lab was known fills that
-/// of any lab.
+/// Returns whether two trials have the same slot of a table. One that failed before its lab was known has that of
+/// any lab.
 fn same_slot(a: &Trial, b: &Trial) -> bool {
     let labs = (&a.lab_id, &b.lab_id);
     a.trial_id == b.trial_id
@@ -273,7 +272,7 @@ fn same_slot(a: &Trial, b: &Trial) -> bool {
         && (labs.0 == labs.1 || labs.0.is_none() || labs.1.is_none())
 }
 
-/// Makes the folder if need be; gives the folders that it made, the outermost first.
+/// Creates the folder if necessary; returns the folders that it created, the outermost first.
 fn prepare(folder: &Path) -> Result<Vec<NewFolder>, StoreError> {
     match is_there(folder)? {
         true => Ok(Vec::new()),
@@ -281,7 +280,7 @@ fn prepare(folder: &Path) -> Result<Vec<NewFolder>, StoreError> {
     }
 }
 
-/// Whether the folder is there; one of something else is refused.
+/// Returns whether the folder exists; other contents are refused.
 fn is_there(folder: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(StoreError::NotAFolder(folder.into())),
@@ -305,7 +304,7 @@ fn is_there(folder: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Why the records of a file could not be read.
+/// Returns the error of a file whose records cannot be read.
 pub(crate) fn unread(path: &Path, error: ReadError) -> StoreError {
     let BadLine { line, fault } = match error {
         ReadError::Bad(bad) => bad,
@@ -365,7 +364,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_looked_at_is_refused_as_one_that_is_opened_and_is_left_as_it_is() {
+    fn reading_a_folder_refuses_what_opening_refuses_and_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let mine = folder.path().join("mine");
         std::fs::write(&mine, "the user's").unwrap();
@@ -379,7 +378,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_there_when_the_folder_is_opened_again() {
+    fn stored_trials_are_read_when_the_folder_is_opened_again() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("a/b");
         let mut store = Store::open(&folder).unwrap();
@@ -392,7 +391,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_cut_and_said() {
+    fn a_torn_last_line_is_removed_and_reported() {
         let base = tempfile::tempdir().unwrap();
         let mut store = Store::open(base.path()).unwrap();
         store.append(trial("one", Outcome::Ok), None).unwrap();
@@ -408,7 +407,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_last_line_that_lacks_only_its_newline_gets_it_and_stays() {
+    fn a_last_line_without_a_newline_is_completed() {
         let base = tempfile::tempdir().unwrap();
         let mut store = Store::open(base.path()).unwrap();
         store.append(trial("one", Outcome::Ok), None).unwrap();
@@ -425,7 +424,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_foreign_folder_or_file_is_left_as_it_is() {
+    fn a_foreign_folder_or_file_is_left_unchanged() {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("thesis"), "mine").unwrap();
         assert!(matches!(Store::open(base.path()), Err(StoreError::Foreign(_))));
@@ -449,7 +448,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failure_gives_way_to_a_later_success() {
+    fn a_later_success_supersedes_a_failure() {
         let all = [
             trial("a", Outcome::Failed),
             trial("b", Outcome::Failed),
@@ -465,7 +464,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failure_without_a_lab_gives_way_to_the_success_in_one() {
+    fn a_success_in_a_lab_supersedes_a_failure_without_one() {
         let in_lab =
             |id: &str, lab: &str, outcome| Trial { lab_id: Some(lab.into()), ..trial(id, outcome) };
         let all = [trial("a", Outcome::Failed), in_lab("a", "here", Outcome::Ok)];
@@ -479,7 +478,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failure_on_one_host_does_not_give_way_to_a_success_on_another() {
+    fn a_success_on_one_host_does_not_supersede_a_failure_on_another() {
         let two = [trial("a", Outcome::Failed), trial("a", Outcome::Ok)];
         let left = |ends: &[usize], lab: Option<&str>| {
             let mut trials = two.to_vec();
@@ -492,7 +491,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_folder_made_for_nothing_is_taken_away_again() {
+    fn a_folder_created_without_results_is_removed() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("new/deep");
         Store::open(&folder).unwrap().discard_if_empty();

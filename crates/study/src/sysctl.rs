@@ -1,5 +1,5 @@
-//! Names of sysctls that no kernel of a distribution has, as far as that can be known without one: below `vm`
-//! all names are listed here.
+//! Refuses sysctls that no distribution kernel has, as far as their names show it: all names below `vm` are
+//! listed here.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::question::MatrixError;
 const DIRECTORIES: [&str; 10] =
     ["abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm"];
 
-/// Those of Documentation/admin-guide/sysctl/vm.rst and of mm/ and kernel/sysctl.c, Linux 2.6.32 to 6.16.
+/// Names in Documentation/admin-guide/sysctl/vm.rst and in mm/ and kernel/sysctl.c, Linux 2.6.32 to 6.16.
 const VM: &[&str] = &[
     "admin_reserve_kbytes",
     "block_dump",
@@ -80,14 +80,14 @@ const VM: &[&str] = &[
     "zone_reclaim_mode",
 ];
 
-/// Refuses settings (`KEY=VALUE`) of what no kernel has. Which of the others a kernel has it says itself, in the
-/// guest; and so does one of the user's own.
+/// Refuses settings (`KEY=VALUE`) that no kernel has. The guest's kernel reports those of the others that it
+/// lacks, as does a user's own kernel.
 ///
 /// # Errors
-/// A name that no kernel has, with the nearest that one has.
+/// The unknown name, with the nearest known one.
 pub fn check<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<(), MatrixError> {
     for setting in settings {
-        // What has another form is refused with the form that is right.
+        // A malformed setting is refused elsewhere with the right form.
         let Some((key, _)) = setting.split_once('=') else { continue };
         let Some((directory, name)) = key.trim().split_once('.') else { continue };
         let here = || Path::new("/proc/sys/vm").join(name).exists();
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_kernel_has_is_refused_with_the_nearest_that_one_has() {
+    fn a_sysctl_that_no_kernel_has_is_refused_with_the_nearest_known_one() {
         let said = |key| check([key]).unwrap_err().to_string();
         assert!(said("vm.dirty_rato=5").contains("did you mean 'dirty_ratio'?"));
         assert!(said("vn.dirty_ratio=5").contains("did you mean 'vm'?"));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_kernel_has_and_what_only_a_module_brings_is_taken() {
+    fn sysctls_of_this_kernel_and_of_modules_are_accepted() {
         let here = std::fs::read_dir("/proc/sys/vm").unwrap().flatten();
         let names: Vec<String> =
             here.map(|entry| format!("vm.{}=1", entry.file_name().to_string_lossy())).collect();

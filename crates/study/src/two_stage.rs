@@ -1,5 +1,5 @@
-//! How many repeats the pilot of a two-stage rule asks for: a pure function of the trials that are
-//! stored, so that a run that was stopped between the stages goes on as if it had not been.
+//! Computes the number of repeats of a two-stage rule from its pilot: a pure function of the stored trials, so
+//! that a run stopped between the stages continues unchanged.
 
 use fsdyno_record::trial::{Outcome, Phase};
 use fsdyno_record::{Repeats, Trial};
@@ -8,24 +8,24 @@ use fsdyno_stats::plan::{PILOT, Rule, Total};
 
 use crate::question::Cell;
 
-/// The rule as it is typed, with its seed.
+/// Creates the rule, with its seed.
 pub fn rule(width_ppm: u32, at_most: u32, first_seed: u64) -> Repeats {
     Repeats { width_ppm, pilot: PILOT.min(at_most), at_most, first_seed, wanted: None }
 }
 
-/// What the pilot says.
+/// The decision made from the pilot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// How many repeats there will be.
+    /// Total number of repeats.
     pub total: Total,
-    /// The phase of the cell that scatters most: `dirops create on ext4`.
+    /// The cell and phase with the largest scatter: `dirops create on ext4`.
     pub by: String,
 }
 
-/// The number of repeats from the pilot's trials: that of the cell and phase that ask for most. What is
-/// looked at is the time to durable, or to returned where a trial of the cell has none.
+/// Returns the number of repeats, computed from the pilot's trials for the cell and phase that need most. Uses
+/// the time to durable, or to returned if a trial of the cell has none.
 ///
-/// None where no phase of any cell has two good trials in the pilot, or every one has a time of zero.
+/// `None` if no phase of any cell has two good trials in the pilot, or every one has a time of zero.
 pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decision> {
     let two_stage = Rule::TwoStage { half_width: rule.width(), cap: rule.at_most };
     let mut most: Option<Decision> = None;
@@ -43,11 +43,11 @@ pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decisi
     most
 }
 
-/// Why trials of another rule stand in the way: the number that a rule gives holds only if it is the only
-/// one that was asked.
+/// Refuses trials stored under another rule: the number that a rule computes is valid only if it is the only rule
+/// applied.
 ///
 /// # Errors
-/// What the stored trials were run under, in a sentence.
+/// The rule of the stored trials, as a sentence.
 pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String> {
     let ran = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
     for trial in ran {
@@ -73,7 +73,7 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
     Ok(())
 }
 
-/// The pilot's good trials of a cell by seed, each seed once.
+/// Returns the pilot's good trials of a cell by seed, each seed once.
 fn pilot_of<'a>(rule: &Repeats, cell: &Cell, stored: &'a [Trial]) -> Vec<&'a Trial> {
     let of_cell = |trial: &&Trial| {
         (&trial.plan.hash, &trial.plan.label) == (&cell.plan.hash, &cell.plan.label)
@@ -86,7 +86,7 @@ fn pilot_of<'a>(rule: &Repeats, cell: &Cell, stored: &'a [Trial]) -> Vec<&'a Tri
     pilot
 }
 
-/// The seconds of each phase that all of the trials have.
+/// Returns the seconds of each phase that all of the trials have.
 fn phases<'a>(trials: &[&'a Trial]) -> Vec<(&'a str, Vec<f64>)> {
     let Some(first) = trials.first() else { return Vec::new() };
     let found = |trial: &'a Trial, name: &str| -> Option<&'a Phase> {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_that_scatters_most_decides_for_all_and_only_by_its_pilot() {
+    fn the_row_with_the_largest_scatter_decides_for_all_and_only_by_its_pilot() {
         let (calm, wild) = (cell("calm"), cell("wild"));
         let mut stored = Vec::new();
         for seed in 1..=5 {
@@ -144,7 +144,7 @@ mod tests {
         let rule = rule(20_000, 100, 1);
         let decision = decide(&rule, &[calm.clone(), wild.clone()], &stored).unwrap();
         assert_eq!(decision.by, "dirops create on wild");
-        // Logs about 0.0298 apart from one to five hundredths: s = 0.0298, t = 2.776, d = 0.0198.
+        // Logarithms about 0.0298 apart from one to five hundredths: s = 0.0298, t = 2.776, d = 0.0198.
         assert_eq!(decision.total.n, 18);
         assert_eq!(decide(&rule, std::slice::from_ref(&calm), &stored).unwrap().total.n, 5);
         stored.extend((6..30).map(|seed| of("wild", seed, Some(seed * 1_000_000_000))));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_time_to_durable_the_time_to_returned_decides_and_one_trial_tells_nothing() {
+    fn without_a_time_to_durable_the_time_to_returned_decides_and_one_trial_decides_nothing() {
         let rule = rule(20_000, 100, 1);
         let cells = [cell("a")];
         let mut stored = vec![of("a", 1, Some(5))];

@@ -1,4 +1,4 @@
-//! Shares that are put together: what is refused, what agrees, what is found.
+//! Merges shares: refused ones, equal ones, and conflicts.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -47,7 +47,7 @@ fn host_cells() -> Vec<Cell> {
     vec![cell("here", MediumPlan::Directory { path: "/srv".into() })]
 }
 
-/// What one seed measures in one cell, the same wherever it runs.
+/// Returns the trial of a cell and seed, the same wherever it runs.
 fn trial(cells: &[Cell], slot: &Slot) -> Trial {
     let plan = cells[slot.cell].plan.clone();
     let returned_ns = Nanos(1000 * slot.seed + slot.cell as u64);
@@ -79,7 +79,7 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
     trial
 }
 
-/// What it was over time, from which it can be told from others; none of one that failed.
+/// Returns its time series, unique to the trial; `None` if it failed.
 fn series(trial: &Trial) -> Option<Series> {
     let phase = PhaseSeries {
         name: "create".into(),
@@ -110,7 +110,7 @@ impl Cluster {
         self.base.path().join(name)
     }
 
-    /// A folder with a share, whose trials `change` may change or leave out.
+    /// Writes the folder of a share, whose trials `change` may change or leave out.
     fn share(
         &self,
         name: &str,
@@ -159,7 +159,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn shares_make_the_whole_in_the_order_of_the_schedule_in_whatever_order_they_are_named() {
+fn shares_in_any_order_make_the_whole_in_the_order_of_the_schedule() {
     let cluster = Cluster::new(cells());
     let shares: Vec<PathBuf> =
         (1..=3).map(|at| cluster.good(&format!("s{at}"), &format!("{at}/3"))).collect();
@@ -181,7 +181,7 @@ fn shares_make_the_whole_in_the_order_of_the_schedule_in_whatever_order_they_are
 }
 
 #[test]
-fn a_merge_again_changes_nothing_and_a_partial_one_goes_on() {
+fn a_repeated_merge_changes_nothing_and_a_partial_one_can_be_continued() {
     let cluster = Cluster::new(cells());
     let (first, out) = (cluster.good("s1", "1/2"), cluster.path("out"));
     let error = merge(&out, std::slice::from_ref(&first), false).unwrap_err().to_string();
@@ -198,7 +198,7 @@ fn a_merge_again_changes_nothing_and_a_partial_one_goes_on() {
 }
 
 #[test]
-fn a_share_that_did_not_end_is_named_with_what_it_lacks() {
+fn an_unfinished_share_is_reported_with_its_missing_trials() {
     let cluster = Cluster::new(cells());
     let first = cluster.good("s1", "1/2");
     let second = cluster.share("s2", "2/2", |at, trial| (at != 1).then_some(trial));
@@ -207,7 +207,7 @@ fn a_share_that_did_not_end_is_named_with_what_it_lacks() {
 }
 
 #[test]
-fn a_share_twice_with_the_same_digits_is_one() {
+fn a_bit_identical_duplicate_of_a_share_counts_once() {
     let cluster = Cluster::new(cells());
     let shares =
         [cluster.good("s1", "1/2"), cluster.good("s2", "2/2"), cluster.good("twin", "2/2")];
@@ -218,7 +218,7 @@ fn a_share_twice_with_the_same_digits_is_one() {
 }
 
 #[test]
-fn one_nanosecond_between_two_runs_of_a_trial_in_one_lab_is_a_finding() {
+fn one_nanosecond_between_two_runs_of_a_trial_in_one_lab_is_an_error() {
     let cluster = Cluster::new(cells());
     let shares = [
         cluster.good("s1", "1/2"),
@@ -239,7 +239,7 @@ fn one_nanosecond_between_two_runs_of_a_trial_in_one_lab_is_a_finding() {
 }
 
 #[test]
-fn a_failure_gives_way_to_the_same_trial_that_went_well_elsewhere() {
+fn a_success_elsewhere_supersedes_a_failure_of_the_same_trial() {
     let cluster = Cluster::new(cells());
     let failed = cluster.share("s2", "2/2", |_, mut trial| {
         trial.outcome = Outcome::Failed;
@@ -255,7 +255,7 @@ fn a_failure_gives_way_to_the_same_trial_that_went_well_elsewhere() {
 }
 
 #[test]
-fn two_labs_are_refused_with_what_differs() {
+fn two_labs_are_refused_with_their_differences() {
     let cluster = Cluster::new(cells());
     let first = cluster.good("s1", "1/2");
     // Another QEMU, and another initramfs alone: the same trial would have another identity.
@@ -295,7 +295,7 @@ fn two_hosts_are_refused_and_so_is_a_trial_that_a_host_measured_twice() {
 }
 
 #[test]
-fn shares_of_two_commands_are_refused_with_where_they_part() {
+fn shares_of_two_commands_are_refused_with_their_first_difference() {
     let cluster = Cluster::new(cells());
     let first = cluster.good("s1", "1/2");
     let mut other = Cluster::new(cells());
@@ -307,7 +307,7 @@ fn shares_of_two_commands_are_refused_with_where_they_part() {
 }
 
 #[test]
-fn what_is_no_share_and_what_is_no_merge_is_left_as_it_is() {
+fn folders_that_are_no_share_or_no_merge_are_left_unchanged() {
     let cluster = Cluster::new(cells());
     let (first, second) = (cluster.good("s1", "1/2"), cluster.good("s2", "2/2"));
     let shares = [first.clone(), second];
@@ -332,7 +332,7 @@ fn what_is_no_share_and_what_is_no_merge_is_left_as_it_is() {
 }
 
 #[test]
-fn a_share_that_is_still_run_is_waited_for_and_a_torn_line_is_told() {
+fn a_running_share_is_refused_and_a_torn_line_is_reported() {
     let cluster = Cluster::new(cells());
     let shares = [cluster.good("s1", "1/2"), cluster.good("s2", "2/2")];
     let running = Store::open(&shares[1]).unwrap();
@@ -368,7 +368,7 @@ fn a_folder_stays_the_share_that_it_is() {
     Share::refuse(&out).unwrap();
 }
 
-/// A share each of whose trials has a log that says which it is.
+/// Writes a share whose trials each have a log that names the trial.
 fn with_logs(cluster: &Cluster, name: &str, typed: &str) -> PathBuf {
     let logs = cluster.path(name).join("logs");
     cluster.share(name, typed, |_, mut trial| {
@@ -381,12 +381,12 @@ fn with_logs(cluster: &Cluster, name: &str, typed: &str) -> PathBuf {
 }
 
 #[test]
-fn the_logs_of_shares_lie_in_the_merged_folder_and_none_is_written_over() {
+fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() {
     let cluster = Cluster::new(cells());
     let (one, two) = (with_logs(&cluster, "one", "1/2"), with_logs(&cluster, "two", "2/2"));
     let out = cluster.path("out");
     let shares = [one.clone(), two.clone()];
-    // One log was taken away after its run: the merged line no longer names it.
+    // One log was removed after its run: the merged record no longer refers to it.
     let gone = std::fs::read_dir(two.join("logs")).unwrap().next().unwrap().unwrap();
     std::fs::remove_file(gone.path()).unwrap();
     for _ in 0..2 {
@@ -401,7 +401,7 @@ fn the_logs_of_shares_lie_in_the_merged_folder_and_none_is_written_over() {
         }
         assert_eq!(files(&out.join("logs")).len(), cluster.whole().len() - 1);
     }
-    // A log that is not this trial's stands in the way of a merge that goes on, and stays.
+    // The log of another trial blocks the continued merge, and stays.
     let other = cluster.path("other");
     merge(&other, &shares[..1], true).unwrap();
     let there = other.join("logs").join(files(&two.join("logs"))[0].0.clone());
@@ -412,10 +412,10 @@ fn the_logs_of_shares_lie_in_the_merged_folder_and_none_is_written_over() {
 }
 
 #[test]
-fn a_log_is_copied_into_the_merged_folder_and_nowhere_else_whatever_a_trial_is_called() {
+fn a_log_is_copied_only_into_the_merged_folder_whatever_the_name_of_its_trial() {
     let cluster = Cluster::new(cells());
     let folder = cluster.good("s1", "1/1");
-    // As somebody else may write it: the first trial is called by a path, in both files, and has a log there.
+    // A malicious share: the first trial is named by a path, in both files, and has a log there.
     let id = cluster.whole()[0].trial_id.clone();
     for name in ["trials.ndjson", "schedule.json"] {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();
@@ -433,7 +433,7 @@ fn a_log_is_copied_into_the_merged_folder_and_nowhere_else_whatever_a_trial_is_c
 }
 
 #[test]
-fn series_that_differ_between_two_runs_of_a_trial_in_one_lab_are_a_finding() {
+fn series_that_differ_between_two_runs_of_a_trial_in_one_lab_are_an_error() {
     let cluster = Cluster::new(cells());
     let shares = [cluster.good("s1", "1/1"), cluster.good("s2", "1/1")];
     let file = shares[1].join(fsdyno_record::series::FILE);

@@ -1,4 +1,4 @@
-//! The published studies: each file is read, and enough of what was claimed can be decided.
+//! The published studies: each file is parsed, and enough of its claims can be decided.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -12,7 +12,7 @@ fn studies() -> Vec<StudyFile> {
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        // What readers wished for was published by nobody.
+        // Readers' wishes were not published.
         .filter(|path| path.file_stem().is_some_and(|name| name != "wishes"))
         .collect();
     paths.sort();
@@ -34,7 +34,7 @@ const DOCUMENTS: &[(&str, u16)] = &[
 ];
 
 #[test]
-fn every_document_is_read_with_its_year_and_runs_as_then_and_as_today() {
+fn every_document_is_parsed_with_its_year_and_has_historical_and_current_runs() {
     let studies = studies();
     for (name, year) in DOCUMENTS {
         let file = format!("{name}.toml");
@@ -59,10 +59,10 @@ fn at_least_25_claims_have_a_check_and_the_others_a_reason() {
     }
 }
 
-/// Every figure that a claim looks at was measured as then and as today, unless the claim says why not: a row that
-/// only one variant has makes the claim undecidable in the other, and that has to be meant.
+/// Every figure of a claim is measured under historical and current conditions, unless the claim explains the
+/// exception: a row in only one variant makes the claim undecidable in the other, which must be intended.
 #[test]
-fn rows_of_claims_that_a_variant_lacks_are_the_known_ones() {
+fn missing_rows_of_claims_are_the_known_ones() {
     let mut lacking = Vec::new();
     for study in studies() {
         for claim in &study.claims {
@@ -80,11 +80,11 @@ fn rows_of_claims_that_a_variant_lacks_are_the_known_ones() {
             }
         }
     }
-    // 44 minutes on the host for a directory of 77,133 names without an index: once, as then.
+    // 44 minutes on the host for a directory of 77,133 names without an index: once, under historical conditions.
     assert_eq!(lacking, ["C1-unpack today ext3-linear"]);
 }
 
-/// Marked are the cells that a file doubts, and those that contradict their own table: Layton's five pairs.
+/// The marked cells are those that a file doubts, and those that contradict their own table: Layton's five pairs.
 #[test]
 fn doubted_cells_are_these_and_no_others() {
     let mut doubted = Vec::new();

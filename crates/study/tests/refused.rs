@@ -1,4 +1,4 @@
-//! A row whose options mkfs does not take: tried once, told for the others.
+//! A row whose options mkfs refuses is run once and reported for the others.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -47,11 +47,11 @@ fn cells() -> Vec<Cell> {
 }
 
 #[test]
-fn a_refused_row_is_tried_once_and_what_fails_otherwise_is_tried_again() {
+fn a_refused_row_is_run_once_and_other_failures_are_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let cells = cells();
-    // The second round is the same command again: what is stored as skipped is not said twice.
+    // The second round is the same command: trials stored as skipped are not stored again.
     for _ in 0..2 {
         let (order, stop) = (schedule(cells.len(), 2, 1), AtomicBool::new(false));
         let runner = Runner { jobs: 1, build: None, stop: &stop, observer: &() };

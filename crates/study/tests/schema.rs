@@ -1,4 +1,4 @@
-//! The published schema of study files, docs/schema/study.schema.json, held against all of them and the reader.
+//! Compares the published schema of study files, docs/schema/study.schema.json, with all of them and the parser.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
@@ -23,7 +23,7 @@ fn problems(text: &str) -> Vec<String> {
     validator.iter_errors(&study).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
-/// Every TOML block of the page, and all study files.
+/// Returns every TOML block of the page, and all study files.
 fn all() -> Vec<(String, String)> {
     let page = std::fs::read_to_string(root().join("docs/studies.md")).unwrap();
     let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
@@ -43,7 +43,7 @@ fn all() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_study_and_the_one_in_the_docs_obey_it() {
+fn every_study_and_the_one_in_the_docs_satisfy_it() {
     assert!(jsonschema::meta::is_valid(&schema()));
     for (name, text) in all() {
         assert_eq!(problems(&text), Vec::<String>::new(), "{name}");
@@ -52,7 +52,7 @@ fn every_study_and_the_one_in_the_docs_obey_it() {
 }
 
 #[test]
-fn it_knows_what_the_reader_knows_and_no_more() {
+fn it_has_exactly_the_keys_of_the_parser() {
     let schema = schema();
     let names = |value: &Value| -> Vec<String> {
         value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_string()).collect()
@@ -71,7 +71,7 @@ fn it_knows_what_the_reader_knows_and_no_more() {
 }
 
 #[test]
-fn what_the_reader_refuses_by_its_form_the_schema_refuses_too() {
+fn the_schema_refuses_the_forms_that_the_parser_refuses() {
     let page = all().remove(0).1;
     for (from, to) in [
         ("question =", "qestion ="),
@@ -126,7 +126,7 @@ const RATIO: &str = "ratio = { of = \"journal\", over = \"none\", phase = \"dele
 const LONG_NAME: &str =
     "name = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"";
 
-/// A published table whose second column has this too, before a claim.
+/// Returns a published table whose second column has this too, before a claim.
 fn table(column: &str) -> String {
     format!(
         "[[published]]\nname = \"t\"\ncaption = \"c\"\nphase = \"delete\"\nrows = {{ none = [1, 2] }}\n\
@@ -136,7 +136,7 @@ fn table(column: &str) -> String {
 }
 
 #[test]
-fn what_the_reader_takes_the_schema_takes_too() {
+fn the_schema_accepts_what_the_parser_accepts() {
     let page = all().remove(0).1;
     for (from, to) in [
         ("title =", "scale = \" 1/2\"\ntitle ="),

@@ -1,12 +1,11 @@
-//! The studies that come with fsdyno, one TOML file each.
+//! The built-in studies, one TOML file each.
 
 use fsdyno_record::suggest;
 
 use super::FileName;
 
-/// Every study in the order of `fsdyno list studies`: by the year of what was published; what readers wished for
-/// comes last. Adding one is adding
-/// its file and its row here.
+/// All built-in studies in the order of `fsdyno list studies`: by year of publication, and readers' wishes last.
+/// A new study needs its file and its row here.
 const FILES: &[(&str, &str)] = &[
     ("phillips-2001", include_str!("../../../../studies/phillips-2001.toml")),
     ("maildir-2004", include_str!("../../../../studies/maildir-2004.toml")),
@@ -16,34 +15,34 @@ const FILES: &[(&str, &str)] = &[
     ("wishes", include_str!("../../../../studies/wishes.toml")),
 ];
 
-/// The names, in the order of the table.
+/// Returns the names, in the order of the table.
 pub fn names() -> Vec<&'static str> {
     FILES.iter().map(|(name, _)| *name).collect()
 }
 
-/// The text of the study of this name.
+/// Returns the text of the study of this name.
 ///
 /// # Errors
-/// [`Unknown`], with the nearest right name.
+/// [`Unknown`], with the nearest valid name.
 pub fn text(name: &str) -> Result<&'static str, Unknown> {
     let found = FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
     found.ok_or_else(|| Unknown { name: name.into(), hint: suggest::hint(name, names()) })
 }
 
-/// What errors call a study that comes with fsdyno.
+/// Returns the name of a built-in study for error messages.
 pub fn file_name(name: &str) -> FileName {
     FileName::BuiltIn(name.to_string())
 }
 
-/// A name that is no study's.
+/// An unknown name of a study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no study '{name}'; {hint}, or give the path of your own file, such as ./my-study.toml"
 )]
 pub struct Unknown {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// The nearest right name, or all names.
+    /// The nearest valid name, or all names.
     pub hint: String,
 }
 
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn no_study_of_the_folder_is_forgotten() {
+    fn every_study_of_the_folder_is_listed() {
         let files = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
         let mut files: Vec<String> = files
             .filter_map(|entry| entry.file_name().into_string().ok())

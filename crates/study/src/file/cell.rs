@@ -1,4 +1,4 @@
-//! A cell: one figure of one row of one run, as tables and claims name it.
+//! A cell: one figure of one row of one run, as tables and claims refer to it.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use super::figure::{Dimension, Figure, Op, Unit};
 use super::read::{Item, Node};
 use super::run::Run;
 
-/// Where a number comes from.
+/// The source of a number.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The run.
     pub run: String,
-    /// The row: the label of a file system.
+    /// Label of the row.
     pub row: String,
     /// The phases, whose figures are added.
     pub phases: Vec<String>,
-    /// What is read of them.
+    /// The figure.
     pub figure: Figure,
-    /// The op that it is of, where the file names one.
+    /// Op of the figure, if the file names one.
     pub op: Option<Op>,
-    /// The parameters that the trial has to have, such as `files = 10000`: the point of a curve.
+    /// Parameters that the trial must have, such as `files = 10000`: the point of a curve.
     pub at: BTreeMap<String, String>,
-    /// The unit that it is told in.
+    /// Unit of the number.
     pub unit: Unit,
-    /// Where it stands in the file.
+    /// Position in the file.
     pub spot: Spot,
-    /// Where its phases are named.
+    /// Position of its phases in the file.
     pub phase_spot: Spot,
 }
 
-/// Two cells are one wherever they stand.
+/// Position does not count in a comparison.
 impl PartialEq for Cell {
     fn eq(&self, other: &Cell) -> bool {
         (&self.run, &self.row, &self.phases) == (&other.run, &other.row, &other.phases)
@@ -41,15 +41,15 @@ impl PartialEq for Cell {
     }
 }
 
-/// The keys that say which cell is meant.
+/// The keys that select a cell.
 pub(super) const KEYS: &[&str] = &["run", "row", "phase", "figure", "op", "at", "unit"];
 
-/// What is said of a cell, here or around it.
+/// A partly specified cell: its own keys over those of the context.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     run: Option<String>,
     row: Option<Label>,
-    /// With the byte that they stand at.
+    /// With their byte offset.
     phases: Option<(Vec<String>, usize)>,
     figure: Option<Figure>,
     op: Option<Op>,
@@ -57,11 +57,11 @@ pub(super) struct Said {
     unit: Option<Unit>,
 }
 
-/// The label of a row. Whether its run has it is told when the run is known: each cell may name its own.
+/// The label of a row. It is checked against its run when the run is known: each cell may name its own.
 #[derive(Clone, Debug)]
 struct Label {
     text: String,
-    /// The byte that it stands at; none where it is known to be right.
+    /// Byte offset; `None` for a label known to be valid.
     at: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ impl Label {
 }
 
 impl Said {
-    /// That of a table over what is said around it.
+    /// Reads the keys of a table over those of its context.
     pub fn read(node: &Node<'_>, around: &Said, runs: &[Run]) -> Result<Said, FileError> {
         let mut said = around.clone();
         if let Some(item) = node.get("run") {
@@ -115,11 +115,11 @@ impl Said {
         Ok(said)
     }
 
-    /// The same of another row: its label, or a table that says what differs.
+    /// Returns the selection of another row: its label, or a table of differences.
     pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Said, FileError> {
         if item.value.as_str().is_some() {
             if self.run.is_none() && only(runs).is_none() {
-                let right = "write run = \"NAME\" beside it";
+                let right = "write run = \"NAME\" next to it";
                 return Err(item.error("no run is named for this row", right));
             }
             return Ok(Said { row: Some(Label::read(item)?), ..self.clone() });
@@ -130,17 +130,17 @@ impl Said {
         Said::read(&node, self, runs)
     }
 
-    /// The unit that is said.
+    /// Returns the selection in another unit.
     pub fn in_unit(self, unit: Unit) -> Said {
         Said { unit: Some(self.unit.unwrap_or(unit)), ..self }
     }
 
-    /// The same of a row by its label, which is known to be right.
+    /// Returns the selection of a row whose label is known to be valid.
     pub fn of_row(&self, label: &str) -> Said {
         Said { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
     }
 
-    /// The run's name: that of the only one where none is said.
+    /// Returns the name of the run; by default the only one.
     pub fn run(&self, node: &Node<'_>, runs: &[Run]) -> Result<String, FileError> {
         let names = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = self.run.clone().or_else(|| only(runs));
@@ -149,7 +149,7 @@ impl Said {
         })
     }
 
-    /// The cell that it is; `node` is what lacks what is not said.
+    /// Returns the selected cell; errors refer to `node`.
     pub fn cell(&self, node: &Node<'_>, runs: &[Run]) -> Result<Cell, FileError> {
         let lacks =
             |key: &str, right: &str| node.error(format!("{} lacks '{key}'", node.what), right);
@@ -165,7 +165,7 @@ impl Said {
         let unit = self.unit.unwrap_or(figure.usual_unit());
         if unit.dimension != figure.dimension() {
             return Err(node.error(
-                format!("'{}' cannot be told in {}", figure.name(), unit.name),
+                format!("'{}' cannot be given in {}", figure.name(), unit.name),
                 format!("its unit is {}, for example", figure.usual_unit().name),
             ));
         }
@@ -204,13 +204,13 @@ impl Said {
     }
 }
 
-/// A unit by its name.
+/// Returns a unit by its name.
 pub(super) fn unit(item: &Item<'_>) -> Result<Unit, FileError> {
     let name = item.text()?;
     Unit::named(&name).map_err(|hint| item.error(format!("there is no unit '{name}'"), hint))
 }
 
-/// The name of the only run there is.
+/// Returns the name of the only run, if there is one only.
 fn only(runs: &[Run]) -> Option<String> {
     match runs {
         [run] => Some(run.name.clone()),
@@ -218,7 +218,7 @@ fn only(runs: &[Run]) -> Option<String> {
     }
 }
 
-/// The phases that an item names, each once: what is named twice would be counted twice.
+/// Returns the phases of an item without repetitions, which would be counted twice.
 fn phases(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     let phases = item.texts()?;
     if let Some(at) = (1..phases.len()).find(|at| phases[..*at].contains(&phases[*at])) {
@@ -228,7 +228,7 @@ fn phases(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     Ok(phases)
 }
 
-/// Whether a run has a row; where it names no file systems, that is only known when it is planned.
+/// Checks that a run has a row; if it names no file systems, that is checked when it is planned.
 pub(super) fn known_row(label: &str, run: &str, runs: &[Run]) -> Result<(), String> {
     let rows = runs.iter().find(|known| known.name == run).and_then(Run::all_rows);
     match rows {

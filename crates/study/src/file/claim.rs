@@ -1,4 +1,4 @@
-//! Claims: sentences that a check decides, each of one kind.
+//! Claims: statements that are decided by a check.
 
 use std::collections::BTreeSet;
 
@@ -7,79 +7,79 @@ use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 use super::run::Run;
 
-/// A sentence that can be checked.
+/// A testable statement.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its name in tables, such as `C1`.
+    /// Name in tables, such as `C1`.
     pub id: String,
-    /// The sentence.
+    /// The statement.
     pub text: String,
-    /// The number that was published, in the unit of the check, where there is one.
+    /// The published number, in the unit of the check, if there is one.
     pub published: Option<f64>,
-    /// The least part of a bound that a number has to keep from it, however many seeds there are, such as 0.05:
-    /// what differs by less does not count. An exponent has no margin.
+    /// Least distance from a bound, as a part of it, such as 0.05, independent of the number of seeds: smaller
+    /// differences do not count. An exponent has no margin.
     pub least: f64,
-    /// How it is decided.
+    /// The test that decides it.
     pub test: Test,
-    /// Where it stands.
+    /// Position in the file.
     pub spot: Spot,
 }
 
-/// Where a claim says nothing of its margin.
+/// Default margin.
 pub const USUAL_LEAST: f64 = 0.05;
 
-/// How a claim is decided.
+/// The test that decides a claim.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a study has some dozen claims")]
 pub enum Test {
-    /// By a check.
+    /// A check.
     Check(Check),
-    /// Not at all here, for this reason.
+    /// No test here, for this reason.
     Untestable(String),
 }
 
-/// The letters of an id.
+/// Characters of an id.
 const LONGEST_ID: usize = 64;
 
-/// What is measured, and what has to hold of it.
+/// The measured quantity and its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Check {
-    /// One cell over another.
+    /// A ratio of two cells.
     Ratio {
-        /// The one.
+        /// The numerator.
         of: Cell,
-        /// The other.
+        /// The denominator.
         over: Cell,
-        /// What has to hold of their quotient.
+        /// Bounds of the ratio.
         bound: Bound,
     },
-    /// Each is less than the next.
+    /// Cells in ascending order.
     Order(Vec<Cell>),
-    /// The largest over the smallest is at most so much.
+    /// Cells whose largest is at most a multiple of their smallest.
     Within {
         /// The cells.
         cells: Vec<Cell>,
-        /// How much: 1 or more.
+        /// The multiple: 1 or more.
         at_most: f64,
     },
-    /// A figure by itself, in the cell's unit.
+    /// A figure in the cell's unit.
     Value {
         /// The cell.
         cell: Cell,
-        /// What has to hold of it.
+        /// Its bounds.
         bound: Bound,
     },
     /// The exponent of growth over the points of a curve.
     Exponent {
         /// The cell, at every point.
         cell: Cell,
-        /// What has to hold of it.
+        /// Its bounds.
         bound: Bound,
     },
 }
 
 impl Check {
-    /// The cells that it looks at.
+    /// Returns the cells that it uses.
     pub fn cells(&self) -> Vec<&Cell> {
         match self {
             Check::Ratio { of, over, .. } => vec![of, over],
@@ -89,18 +89,18 @@ impl Check {
     }
 }
 
-/// What has to hold of a number.
+/// The bounds of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// It is more.
+    /// Lower bound, exclusive.
     MoreThan(f64),
-    /// It is less.
+    /// Upper bound, exclusive.
     LessThan(f64),
-    /// It is neither less than the first nor more than the second.
+    /// Both bounds, inclusive.
     Between(f64, f64),
 }
 
-/// A bound as it was typed; what is very small or very large as `1e-300`.
+/// Formats a bound as in the file; very small or large ones as `1e-300`.
 pub fn shown(bound: f64) -> String {
     let plain = bound == 0.0 || (1e-4..1e15).contains(&bound.abs());
     if plain { bound.to_string() } else { format!("{bound:e}") }
@@ -109,7 +109,7 @@ pub fn shown(bound: f64) -> String {
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            // As typed, but for what would be a row of zeros.
+            // As in the file, except for long rows of zeros.
             Bound::MoreThan(bound) => write!(f, "more than {}", shown(*bound)),
             Bound::LessThan(bound) => write!(f, "less than {}", shown(*bound)),
             Bound::Between(low, high) => write!(f, "{} to {}", shown(*low), shown(*high)),
@@ -117,13 +117,13 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// The kinds of checks.
+/// Keys of the kinds of checks.
 const KINDS: &[&str] = &["ratio", "order", "within", "value", "exponent"];
 
-/// What can be said of a number.
+/// Keys of bounds.
 const BOUNDS: &[&str] = &["more_than", "less_than", "between"];
 
-/// All claims of a file.
+/// Reads all claims of a file.
 pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileError> {
     let mut claims: Vec<Claim> = Vec::new();
     let mut ids = BTreeSet::new();
@@ -192,7 +192,7 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     })
 }
 
-/// Whether some number lies within the bounds by the margin.
+/// Returns whether some number satisfies the bounds with the margin.
 fn leaves_room(check: &Check, least: f64) -> bool {
     let up = |bound: f64| bound + bound.abs() * least;
     let down = |bound: f64| bound - bound.abs() * least;
@@ -206,7 +206,7 @@ fn leaves_room(check: &Check, least: f64) -> bool {
     }
 }
 
-/// A part of a whole, as `5%`.
+/// Reads a percentage such as `5%`.
 fn percent(item: &Item<'_>) -> Result<f64, FileError> {
     let text = item.text()?;
     let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
@@ -224,7 +224,7 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
         [item] => item,
         [] => {
             let right = format!("write one of: {}", KINDS.join(", "));
-            return Err(node.error(format!("{} says not what is checked", node.what), right));
+            return Err(node.error(format!("{} does not say what is checked", node.what), right));
         }
         [_, second, ..] => {
             let problem = format!("{} is of two kinds", node.what);
@@ -310,7 +310,7 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     }
 }
 
-/// Two cells or more, by the labels of their rows or as tables.
+/// Reads two or more cells, given as labels of rows or as tables.
 fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
     let said = Said::read(table, &Said::default(), runs)?;
     let item = table.need("rows", "write rows = [\"ext2\", \"ext3\"]")?;
@@ -339,28 +339,28 @@ fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
     Ok(cells)
 }
 
-/// That a cell is told in the unit of the first: they are compared as the numbers that they are told as.
+/// Checks that a cell has the unit of the first: cells are compared as numbers in their units.
 fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, beside: &str) -> Result<(), FileError> {
     if first.unit == cell.unit {
         return Ok(());
     }
     let (one, other) = (first.unit.name, cell.unit.name);
-    let right = format!("leave 'unit' out, or write unit = \"{one}\" once, beside {beside}");
+    let right = format!("leave 'unit' out, or write unit = \"{one}\" once, next to {next to}");
     Err(item.error(format!("a cell in {one} is compared with one in {other}"), right))
 }
 
-/// That `at_most`, which is of `within`, stands nowhere else.
+/// Refuses `at_most` outside of `within`.
 fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
     match node.get("at_most") {
         Some(item) => Err(item.at_key(
             format!("{} has no 'at_most'", node.what),
-            "it stands in within = { rows = [\"ext2\", \"ext3\"], at_most = 1.1, ... }; a ratio has less_than",
+            "it belongs to within = { rows = [\"ext2\", \"ext3\"], at_most = 1.1, ... }; a ratio has less_than",
         )),
         None => Ok(()),
     }
 }
 
-/// The one bound of a check.
+/// Reads the only bound of a check.
 fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
     let found: Vec<Item<'_>> = BOUNDS.iter().filter_map(|name| node.get(name)).collect();
     let right = "write more_than = 1.0, less_than = 1.0 or between = [0.9, 1.1]";
@@ -378,7 +378,7 @@ fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
             [low, high] => {
                 let (low, high) = (low.number()?, high.number()?);
                 if low >= high {
-                    let problem = format!("between [{low}, {high}] holds nothing");
+                    let problem = format!("between [{low}, {high}] is empty");
                     return Err(item.error(problem, "write the smaller one first"));
                 }
                 Ok(Bound::Between(low, high))
@@ -388,7 +388,7 @@ fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
     }
 }
 
-/// That a check of a kind that needs no bound has none.
+/// Refuses a bound in a check of a kind that needs none.
 fn unbound(node: &Node<'_>, because: &str) -> Result<(), FileError> {
     match BOUNDS.iter().find_map(|name| node.get(name)) {
         Some(item) => {

@@ -1,4 +1,4 @@
-//! The conditions of a run: the long options of `fsdyno run`, by the same words, with the same values.
+//! The conditions of a run: the long options of `fsdyno run`, with the same names and values.
 
 use fsdyno_filesystem::Spec;
 use fsdyno_record::{Count, suggest};
@@ -7,8 +7,8 @@ use toml::de::DeValue;
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 
-/// The options of `fsdyno run` that a run may have beside `fs`, `set` and `sysctl`, which are tables. A test
-/// of the command line holds them against what it has.
+/// Options of `fsdyno run` that a run may have in addition to `fs`, `set` and `sysctl`, which are tables. A test
+/// of the command line compares the list with its own.
 pub const OPTIONS: &[&str] = &[
     "on",
     "disk",
@@ -35,11 +35,10 @@ pub const OPTIONS: &[&str] = &[
     "keep-log",
 ];
 
-/// The options that have no value: they are true or not there.
+/// Options without a value: `true` or absent.
 const FLAGS: &[&str] = &["keep-log"];
 
-/// The options whose value is a whole number: the least that it may be, and what it is. How large it may be the
-/// command line says.
+/// Options whose value is a whole number: the minimum, and the right form. The command line checks the maximum.
 const WHOLE: &[(&str, u64, &str)] = &[
     ("repeat", 1, "it is a whole number, 1 or more"),
     ("seed", 0, "it is a whole number from 0 to 18446744073709551615"),
@@ -47,7 +46,7 @@ const WHOLE: &[(&str, u64, &str)] = &[
     ("deadline", 1, "it is a whole number of seconds, 1 or more"),
 ];
 
-/// The options of `fsdyno run` that are no condition of a run, each with what is right in its place.
+/// Options of `fsdyno run` that a study's run cannot have, each with the remedy.
 const REFUSED: &[(&str, &str)] = &[
     ("out", "the folder is that of the study: fsdyno study NAME --out DIR"),
     ("format", "it is the study's: fsdyno study NAME --format mail"),
@@ -56,21 +55,21 @@ const REFUSED: &[(&str, &str)] = &[
     ("least-difference", "it is the report's: fsdyno report DIR --least-difference 1%"),
     ("jobs", "it is the study's: fsdyno study NAME --jobs 2"),
     ("shard", "a study runs on one machine; leave it out"),
-    ("erase", "a drive is erased only by what is typed, never by what a file says; leave it out"),
+    ("erase", "a drive is erased only on the command line, never by a study file; leave it out"),
     ("width", "the number of trials of a study is fixed beforehand: write repeat = 5"),
     ("at-most", "the number of trials of a study is fixed beforehand: write repeat = 5"),
     ("change", "it is for benches; leave it out"),
 ];
 
-/// Why an option of `fsdyno run` is none of a study's run, and what is right in its place.
+/// Returns why a study's run cannot have an option of `fsdyno run`, with the remedy.
 pub fn refused(option: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(name, _)| *name == option).map(|(_, right)| *right)
 }
 
-/// The conditions of a run, as they stand in the file.
+/// The conditions of a run, as given in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// The file systems; none where none is named.
+    /// File systems; `None` if none is named.
     pub rows: Option<Vec<Row>>,
     /// Parameters of the workload.
     pub set: Vec<Setting>,
@@ -80,25 +79,25 @@ pub struct Conditions {
     pub options: Vec<Typed>,
 }
 
-/// A file system, or what stands in its place: a row of tables.
+/// A file system, as a row of tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name in tables and claims.
+    /// Label in tables and claims.
     pub label: String,
-    /// As it is typed after --fs, without the name.
+    /// Spec, as given to --fs, without the name.
     pub spec: String,
-    /// Where it stands.
+    /// Position in the file.
     pub spot: Spot,
 }
 
-/// A key with its value, after --set or --sysctl.
+/// A key and value of --set or --sysctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The key.
     pub key: String,
     /// The value.
     pub value: String,
-    /// Where it stands.
+    /// Position in the file.
     pub spot: Spot,
 }
 
@@ -107,23 +106,23 @@ pub struct Setting {
 pub struct Typed {
     /// The option, without its dashes.
     pub option: String,
-    /// The value; none of a flag.
+    /// The value; `None` for a flag.
     pub value: Option<String>,
-    /// Where it stands.
+    /// Position in the file.
     pub spot: Spot,
 }
 
-/// A word of a command line, and where it comes from.
+/// A word of a command line, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// As it would be typed, without a shell's quotes.
+    /// The word, without a shell's quotes.
     pub text: String,
-    /// Where it stands in the file.
+    /// Position in the file.
     pub spot: Spot,
 }
 
 impl Conditions {
-    /// Reads them from a table that has other keys too.
+    /// Reads conditions from a table that has other keys too.
     pub(super) fn read(node: &Node<'_>, other: &[&str]) -> Result<Conditions, FileError> {
         let mut conditions = Conditions::default();
         for (key, item) in node.entries() {
@@ -143,7 +142,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// These with what others say in their place: single settings and options, but all file systems.
+    /// Returns these conditions overridden by others: single settings and options, but the whole list of file
+    /// systems.
     pub fn under(&self, over: &Conditions) -> Conditions {
         let set = |below: &[Setting], over: &[Setting]| {
             let kept = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
@@ -158,20 +158,20 @@ impl Conditions {
         }
     }
 
-    /// The value of an option, where it has one.
+    /// Returns an option, if it is set.
     pub fn option(&self, option: &str) -> Option<&Typed> {
         self.options.iter().find(|typed| typed.option == option)
     }
 
-    /// The value of a parameter, where it is set.
+    /// Returns a parameter, if it is set.
     pub fn parameter(&self, key: &str) -> Option<&Setting> {
         self.set.iter().find(|setting| setting.key == key)
     }
 
-    /// As they would be typed after `fsdyno run WORKLOAD`.
+    /// Returns the conditions as words after `fsdyno run WORKLOAD`.
     pub fn words(&self) -> Vec<Word> {
         let rows = self.rows.iter().flatten().map(|row| Word {
-            // A row that is called as its spec reads needs no name.
+            // A row whose label is its spec needs no name.
             text: match row.label == row.spec {
                 true => format!("--fs={}", row.spec),
                 false => format!("--fs={}={}", row.label, row.spec),
@@ -199,19 +199,19 @@ impl Conditions {
     }
 }
 
-/// `[run.fs]`: a label for each spec, in the order of the file.
+/// Reads `[run.fs]`: a label for each spec, in the order of the file.
 fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
     let node = item.table("name each file system: fs = { small = \"ext4 -I 128\" }")?;
     let row = |(label, item): (String, Item<'_>)| {
         let spec = item.text()?;
-        // What a shell takes for another word is no label; a row that is called as its spec has none.
+        // A label must be one word of a shell; a row whose label is its spec has none.
         if (label.is_empty() || label.contains(char::is_whitespace)) && label != spec {
             return Err(item.at_key(
-                format!("'{label}' is no label of a row"),
+                format!("'{label}' is not a valid label of a row"),
                 "a label is letters, digits and _ . + -",
             ));
         }
-        // A plan writes a spec its own way, whatever stands between its words here.
+        // A plan normalizes the spaces of a spec.
         let (label, spec) = match label == spec {
             true => {
                 let own = Spec::parse(&spec).map_or_else(|_| one_space(&spec), |it| it.name());
@@ -232,8 +232,8 @@ fn one_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `[run.set]`. A workload before the name of a parameter is refused: a run has one, and what a scale divides
-/// or `then` says of the plain name would pass the other by.
+/// Reads `[run.set]`. A parameter with a workload prefix is refused: a run has one workload, and neither a scale
+/// nor `then` would apply to the prefixed name.
 fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
     let set = settings(item, "set = { files = 1000 }")?;
     let node = item.table("")?;
@@ -255,7 +255,7 @@ fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
     node.entries().into_iter().map(setting).collect()
 }
 
-/// One option. A list would make several rows of one name, and a cell would not say which it means.
+/// Reads one option. A list would make several rows with one name, which a cell could not distinguish.
 fn typed(
     node: &Node<'_>,
     option: &str,

@@ -1,17 +1,17 @@
-//! What is wrong in a study file, where, and what would be right.
+//! An error in a study file: what is wrong, where, and what would be right.
 
 use std::fmt;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spot {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The character in it, from 1.
+    /// Character in the line, from 1.
     pub column: usize,
 }
 
-/// What errors call a study: a file of the user's, or one that comes with fsdyno, of which the user has no file.
+/// The name of a study in errors: a user's file, or a built-in study, of which the user has no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileName {
     /// The path of a file.
@@ -21,7 +21,7 @@ pub enum FileName {
 }
 
 impl FileName {
-    /// A place in it: `my.toml:27:1`, as editors take it, or `built-in study guenter-2008, line 27`.
+    /// Formats a position in it: `my.toml:27:1`, as editors accept, or `built-in study guenter-2008, line 27`.
     pub fn at(&self, spot: Spot) -> String {
         match self {
             FileName::Path(path) => format!("{path}:{}:{}", spot.line, spot.column),
@@ -51,10 +51,10 @@ impl<T: AsRef<str> + ?Sized> From<&T> for FileName {
 pub struct FileError {
     /// The study.
     pub file: FileName,
-    /// Where in it.
+    /// Position of the error.
     pub spot: Spot,
-    /// What is wrong.
+    /// The error.
     pub problem: String,
-    /// What would be right.
+    /// The remedy.
     pub right: String,
 }

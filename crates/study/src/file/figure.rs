@@ -1,35 +1,35 @@
-//! What can be read from a phase, and the units it is told in.
+//! Figures of a phase and their units.
 
 use fsdyno_record::{OpKind, suggest};
 
 /// A figure of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Time until the last call came back.
+    /// Time until the last call returned.
     Returned,
-    /// Time until syncfs(2) came back.
+    /// Time until syncfs(2) returned.
     Synced,
     /// Time until the device's own cache was empty.
     Durable,
     /// CPU time of the threads that issue ops.
     Cpu,
-    /// The part of it in user mode.
+    /// The part of `Cpu` in user mode.
     User,
-    /// The part of it in the kernel.
+    /// The part of `Cpu` in the kernel.
     System,
     /// CPU time of kernel threads: of all, or of those with this name (`jbd2`).
     KernelCpu(Option<String>),
-    /// CPU time of the threads that issue ops, as a part of the time until the work was durable (else
-    /// synced, else until the last call came back): CPU is counted as long.
+    /// CPU time of the threads that issue ops, as a part of the time until the work was durable (else synced,
+    /// else returned): CPU is counted for as long.
     CpuShare,
-    /// So many a second, by the time until the last call came back: of the op that the cell names, else of what
-    /// stands for the phase, its own unit (transactions) or its main op.
+    /// Units per second of the time until the last call returned: of the cell's op, else of the phase's own unit
+    /// (transactions), else of its main op.
     Rate,
     /// A latency of an op: its median, a percentile, the longest.
     Latency(Latency),
-    /// Bytes handed to write calls a second, by the time until the last call came back.
+    /// Bytes passed to write calls per second of the time until the last call returned.
     WrittenRate,
-    /// Bytes that read calls gave a second, by the same time.
+    /// Bytes returned by read calls per second of that time.
     ReadRate,
     /// Requests that the device answered: reads, writes, flushes and discards.
     DeviceRequests,
@@ -39,7 +39,7 @@ pub enum Figure {
     SpaceUsed,
 }
 
-/// Which latency.
+/// A percentile of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latency {
     /// The median.
@@ -54,21 +54,21 @@ pub enum Latency {
     Max,
 }
 
-/// An op that a cell names.
+/// The op of a cell.
 pub type Op = OpKind;
 
-/// What a figure measures; only units of the same can tell it.
+/// The dimension of a figure; a unit of the same dimension is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Time.
     Time,
     /// A part of a whole.
     Share,
-    /// So many a second.
+    /// Events per second.
     Rate,
-    /// Bytes a second.
+    /// Bytes per second.
     Flow,
-    /// How many.
+    /// A number.
     Count,
     /// Bytes.
     Space,
@@ -77,17 +77,17 @@ pub enum Dimension {
 /// A unit of a published table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// As it is written.
+    /// Name in the file.
     pub name: &'static str,
-    /// What it measures.
+    /// Its dimension.
     pub dimension: Dimension,
-    /// How much one of it is: of seconds, of the whole, of ops or bytes a second, of ones, of bytes.
+    /// Size in seconds, parts of a whole, ops or bytes per second, ones, or bytes.
     pub is: f64,
 }
 
 const KIB: f64 = 1024.0;
 
-/// Every unit.
+/// All units.
 const UNITS: &[Unit] = &[
     Unit { name: "s", dimension: Dimension::Time, is: 1.0 },
     Unit { name: "ms", dimension: Dimension::Time, is: 1e-3 },
@@ -103,22 +103,22 @@ const UNITS: &[Unit] = &[
 ];
 
 impl Unit {
-    /// The unit of this name.
+    /// Returns the unit of this name.
     ///
     /// # Errors
-    /// What would be right.
+    /// The valid names.
     pub fn named(name: &str) -> Result<Unit, String> {
         let found = UNITS.iter().find(|unit| unit.name == name);
         found.copied().ok_or_else(|| format!("there are: {}", Unit::names().join(", ")))
     }
 
-    /// The names of all units.
+    /// Returns the names of all units.
     pub fn names() -> Vec<&'static str> {
         UNITS.iter().map(|unit| unit.name).collect()
     }
 }
 
-/// Figures that are one word of their own, with that word.
+/// Figures whose name is a fixed word.
 const WORDS: &[(&str, Figure)] = &[
     ("returned", Figure::Returned),
     ("synced", Figure::Synced),
@@ -141,14 +141,14 @@ const WORDS: &[(&str, Figure)] = &[
     ("space used", Figure::SpaceUsed),
 ];
 
-/// What comes before the name of a kernel thread.
+/// Prefix of the name of a kernel thread.
 const KERNEL_CPU: &str = "kernel cpu ";
 
 impl Figure {
-    /// The figure of this name.
+    /// Returns the figure of this name.
     ///
     /// # Errors
-    /// The nearest right name, or all names.
+    /// The nearest valid name, or all names.
     pub fn named(name: &str) -> Result<Figure, String> {
         if let Some(thread) = name.strip_prefix(KERNEL_CPU).filter(|name| !name.trim().is_empty()) {
             return Ok(Figure::KernelCpu(Some(thread.trim().to_string())));
@@ -157,12 +157,12 @@ impl Figure {
         found.ok_or_else(|| suggest::hint(name, Figure::names()))
     }
 
-    /// The names of all figures.
+    /// Returns the names of all figures.
     pub fn names() -> Vec<&'static str> {
         WORDS.iter().map(|(word, _)| *word).collect()
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> String {
         if let Figure::KernelCpu(Some(thread)) = self {
             return format!("{KERNEL_CPU}{thread}");
@@ -171,7 +171,7 @@ impl Figure {
         found.map_or_else(String::new, |(word, _)| (*word).to_string())
     }
 
-    /// What it measures.
+    /// Returns its dimension.
     pub fn dimension(&self) -> Dimension {
         match self {
             Figure::CpuShare => Dimension::Share,
@@ -183,15 +183,15 @@ impl Figure {
         }
     }
 
-    /// The first unit that can tell it.
+    /// Returns the first unit of its dimension.
     pub fn usual_unit(&self) -> Unit {
         let dimension = self.dimension();
         let found = UNITS.iter().find(|unit| unit.dimension == dimension);
-        // Every dimension has a unit; a test goes through them.
+        // Every dimension has a unit, which a test checks.
         found.copied().unwrap_or(UNITS[0])
     }
 
-    /// Whether it is that of an op.
+    /// Returns whether it belongs to an op.
     pub fn is_of_an_op(&self) -> bool {
         matches!(self, Figure::Rate | Figure::Latency(_))
     }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_a_name_that_is_read_again_and_a_unit_of_its_kind() {
+    fn every_figure_has_a_parsable_name_and_a_unit_of_its_dimension() {
         for (word, figure) in WORDS {
             assert_eq!(Figure::named(word).as_ref(), Ok(figure));
             assert_eq!(figure.name(), *word);

@@ -1,7 +1,7 @@
-//! Study files: a question, the runs that answer it, what was published, and claims that can be checked.
+//! Study files: a question, the runs that answer it, published tables, and testable claims.
 //!
-//! A file is read whole before anything else is done with it. Whatever is wrong in it is told with file, line
-//! and column, and with what would be right. `docs/studies.md` has the format.
+//! A file is parsed completely before anything else is done with it. Every error is reported with file, line and
+//! column, and with a remedy. `docs/studies.md` describes the format.
 
 pub mod catalog;
 mod cell;
@@ -30,23 +30,22 @@ pub use text::{TextError, read_text};
 
 use read::{Node, Source, line_starts};
 
-/// A study: what one file says, checked as far as that needs no plan.
+/// A study file, checked as far as possible without a plan.
 #[derive(Clone, Debug)]
 pub struct StudyFile {
-    /// What errors call it.
+    /// Name in errors.
     pub file: FileName,
     /// Its title.
     pub title: String,
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// Who published what is done again, when, and where it stands.
+    /// Authors, date and place of the publication.
     pub source: String,
-    /// What was done then, and what differs here, in paragraphs.
+    /// The original work and the differences here, in paragraphs.
     pub about: String,
-    /// The year of what was published, where the file says so: only on a kernel of that year is a number
-    /// reproduced.
+    /// Year of the publication, if given: a number is reproduced only on a kernel of that year.
     pub year: Option<u16>,
-    /// At which scale it is run where the command does not say: what was run by `--scale` is stored so.
+    /// Default scale: a result run with `--scale` stores it here.
     pub scale: Scale,
     /// The runs, in the order of the file.
     pub runs: Vec<Run>,
@@ -56,15 +55,15 @@ pub struct StudyFile {
     pub claims: Vec<Claim>,
 }
 
-/// The keys of a file.
+/// Keys of a file.
 const KEYS: &[&str] =
     &["title", "question", "source", "about", "year", "scale", "run", "published", "claim"];
 
 impl StudyFile {
-    /// Reads a study; `file` is what errors call it.
+    /// Parses a study; `file` is its name in errors.
     ///
     /// # Errors
-    /// The first thing in the file that cannot be meant, with its place and what would be right.
+    /// The first error in the file, with its position and a remedy.
     pub fn parse(file: impl Into<FileName>, text: &str) -> Result<StudyFile, FileError> {
         let file = &file.into();
         let text = text::without_mark(text);
@@ -91,7 +90,7 @@ impl StudyFile {
         })
     }
 
-    /// A mistake at a place of this file.
+    /// Returns an error at a position of this file.
     pub fn error(
         &self,
         spot: Spot,
@@ -101,12 +100,12 @@ impl StudyFile {
         FileError { file: self.file.clone(), spot, problem: problem.into(), right: right.into() }
     }
 
-    /// The run of this name.
+    /// Returns the run of this name.
     pub fn run(&self, name: &str) -> Option<&Run> {
         self.runs.iter().find(|run| run.name == name)
     }
 
-    /// The variants that the claims are judged in: then and today as far as any run has them; where none has,
+    /// Returns the variants in which the claims are judged: historical and current if any run has them, else
     /// [`Variant::AsItStands`].
     pub fn variants(&self) -> Vec<Variant> {
         let of_any = |variant: &Variant| self.runs.iter().any(|run| run.has(*variant));

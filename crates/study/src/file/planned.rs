@@ -1,4 +1,4 @@
-//! What only a plan can tell of a study file: rows that were not named, phases, ops, points of curves.
+//! Checks of a study file that need its plans: rows not named, phases, ops, points of curves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +12,22 @@ use super::error::FileError;
 use super::run::Variant;
 use crate::question;
 
-/// One run of a study in one variant, planned.
+/// The plans of one run in one variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned<'a> {
-    /// The run's name.
+    /// Name of the run.
     pub run: &'a str,
     /// The variant.
     pub variant: Variant,
-    /// Its trials, but for seeds.
+    /// Its cells, without seeds.
     pub cells: &'a [question::Cell],
 }
 
-/// Whether each cell that a claim or a table names is one that the plans have, and each parameter that a scale
-/// divides one of the workload.
+/// Checks that the plans have each cell of a claim or a table, and that the workload has each parameter that a
+/// scale divides.
 ///
 /// # Errors
-/// The first that is not, with what there is.
+/// The first that is missing, with the existing ones.
 pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), FileError> {
     for run in &file.runs {
         let mut cells = planned.iter().filter(|it| it.run == run.name).flat_map(|it| it.cells);
@@ -56,7 +56,7 @@ pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), Fi
     Ok(())
 }
 
-/// Whether a cell is one that the plans have in any variant.
+/// Checks that the plans have a cell in any variant.
 fn known(
     file: &StudyFile,
     planned: &[Planned<'_>],
@@ -65,7 +65,7 @@ fn known(
 ) -> Result<(), FileError> {
     let of_run = || planned.iter().filter(|it| it.run == cell.run);
     if of_run().next().is_none() {
-        // Only some runs were asked for.
+        // Only some runs were requested.
         return Ok(());
     }
     let wrong = |problem: String, right: String| Err(file.error(cell.spot, problem, right));
@@ -94,7 +94,7 @@ fn known(
     if let Some(op) = cell.op {
         let phases = rows.iter().flat_map(|it| &it.phases);
         let counts: Vec<_> = phases.filter(|(name, _)| cell.phases.contains(name)).collect();
-        // Where a phase goes on until time or space ends it, its ops are not known beforehand.
+        // The ops of a phase that ends by time or space are not known beforehand.
         let open = counts.iter().any(|(_, counts)| counts.is_empty());
         if !open && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0)) {
             let ops: BTreeSet<&str> =
@@ -122,7 +122,7 @@ fn known(
             it.plan.label == *row
                 && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
         };
-        // Each kernel is judged by itself, and has all points.
+        // Each kernel is judged separately, and has all points.
         let mut by_kernel: BTreeMap<Option<&str>, BTreeSet<&str>> = BTreeMap::new();
         for cell in planned.cells.iter().filter(at) {
             let kernel = cell.plan.lab().map(|lab| lab.kernel.as_str());
@@ -147,7 +147,7 @@ fn known(
     }
 }
 
-/// Two points lie on a line whatever they are.
+/// Two points always lie on a line.
 const LEAST_POINTS: usize = 3;
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
 
     const EXAMPLE: &str = include_str!("example.toml");
 
-    /// What is wrong with the example once a part of it is replaced, with its run of tarball planned.
+    /// Returns the error of the example with a part replaced, with its run of tarball planned.
     fn wrong(from: &str, to: &str) -> String {
         assert!(EXAMPLE.contains(from), "the example has no {from}");
         let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
@@ -173,14 +173,14 @@ mod tests {
         check_planned(&file, &[planned]).unwrap_err().to_string()
     }
 
-    /// `LINE:COLUMN` of a text, which is on one line of the example.
+    /// Returns `LINE:COLUMN` of a text that is on one line of the example.
     fn place(line: &str, part: &str) -> String {
         let (at, line) = EXAMPLE.lines().enumerate().find(|(_, it)| it.contains(line)).unwrap();
         format!("{}:{}", at + 1, line[..line.find(part).unwrap()].chars().count() + 1)
     }
 
     #[test]
-    fn an_unknown_phase_is_told_at_its_own_column() {
+    fn an_unknown_phase_is_reported_at_its_own_column() {
         let from = "{ name = \"remove\", phase = \"remove\"";
         let text = wrong(from, &from.replace("phase = \"remove\"", "phase = \"remov\""));
         let at = place(from, "\"remove\", figure");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_point_is_told_as_one() {
+    fn one_point_is_counted_in_the_singular() {
         let from = "run = \"curve\", row = \"classic\", phase = \"create\"";
         let text = wrong(from, "run = \"tarball\", row = \"ext4-128\", phase = \"remove\"");
         assert!(text.contains("run 'tarball' has 1 point, and an exponent takes 3"), "{text}");

@@ -1,4 +1,4 @@
-//! A TOML document with the place of everything in it, and the questions that a reader of it asks.
+//! A TOML document with the position of every item, and accessors for readers.
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{FileError, FileName, Spot};
 
-/// The text of a file and its name.
+/// A file's text and name.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// The name in errors.
+    /// Name in errors.
     pub file: &'a FileName,
-    /// All of its text.
+    /// The text.
     pub text: &'a str,
-    /// The byte that each of its lines begins at, see [`line_starts`].
+    /// Byte offset of each line, see [`line_starts`].
     pub lines: &'a [usize],
 }
 
-/// The byte that each line of a text begins at: looked for once, as every item of a file has a place.
+/// Returns the byte offset of each line of a text: computed once, as every item of a file has a position.
 pub fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
 
 impl<'a> Source<'a> {
-    /// The document.
+    /// Parses the document.
     pub fn document(self) -> Result<Spanned<DeTable<'a>>, FileError> {
         DeTable::parse(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The place of a byte.
+    /// Returns the position of a byte.
     pub fn spot(self, at: usize) -> Spot {
         let line = self.lines.partition_point(|start| *start <= at).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or_default();
@@ -41,7 +41,7 @@ impl<'a> Source<'a> {
         Spot { line, column: before.chars().count() + 1 }
     }
 
-    /// A mistake at a byte.
+    /// Returns an error at a byte.
     pub fn error(
         self,
         at: usize,
@@ -62,34 +62,34 @@ impl<'a> Source<'a> {
 pub struct Node<'a> {
     pub source: Source<'a>,
     table: &'a DeTable<'a>,
-    /// Where it begins.
+    /// Byte offset of its beginning.
     pub at: usize,
-    /// What errors call it.
+    /// Name in errors.
     pub what: String,
 }
 
 impl<'a> Node<'a> {
-    /// The document's own table.
+    /// Returns the root table of the document.
     pub fn top(source: Source<'a>, table: &'a DeTable<'a>) -> Node<'a> {
         Node { source, table, at: 0, what: "the file".to_string() }
     }
 
-    /// The same under another name in errors.
+    /// Returns the table with another name in errors.
     pub fn called(self, what: impl Into<String>) -> Node<'a> {
         Node { what: what.into(), ..self }
     }
 
-    /// The place of its beginning.
+    /// Returns the position of its beginning.
     pub fn spot(&self) -> Spot {
         self.source.spot(self.at)
     }
 
-    /// A mistake that is no single key's.
+    /// Returns an error of the table as a whole.
     pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.at, problem, right)
     }
 
-    /// Refuses every key that is none of these.
+    /// Refuses all keys but these.
     pub fn keys(&self, known: &[&str]) -> Result<(), FileError> {
         for (key, item) in self.entries() {
             if !known.contains(&key.as_str()) {
@@ -100,18 +100,18 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// What stands at a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<Item<'a>> {
         let (found, value) = self.table.get_key_value(key)?;
         Some(self.item(found, value))
     }
 
-    /// What has to stand at a key; `right` says how.
+    /// Returns the value of a required key; `right` is the remedy if it is missing.
     pub fn need(&self, key: &str, right: &str) -> Result<Item<'a>, FileError> {
         self.get(key).ok_or_else(|| self.error(format!("{} lacks '{key}'", self.what), right))
     }
 
-    /// All that it has, in the order of the file.
+    /// Returns all keys and values, in the order of the file.
     pub fn entries(&self) -> Vec<(String, Item<'a>)> {
         let mut entries: Vec<(String, Item<'a>)> = self
             .table
@@ -122,7 +122,7 @@ impl<'a> Node<'a> {
         entries
     }
 
-    /// The tables of `[[key]]`, none where there is none.
+    /// Returns the tables of `[[key]]`.
     pub fn tables(&self, key: &str) -> Result<Vec<Node<'a>>, FileError> {
         let Some(item) = self.get(key) else { return Ok(Vec::new()) };
         let right = format!("begin each with a line [[{key}]]");
@@ -155,37 +155,37 @@ pub struct Item<'a> {
     pub value: &'a DeValue<'a>,
     span: Range<usize>,
     key_at: usize,
-    /// The key that it stands at.
+    /// Its key.
     pub name: String,
 }
 
 impl<'a> Item<'a> {
-    /// The place of its key.
+    /// Returns the position of its key.
     pub fn spot(&self) -> Spot {
         self.source.spot(self.key_at)
     }
 
-    /// The byte that its value begins at.
+    /// Returns the byte offset of its value.
     pub fn at(&self) -> usize {
         self.span.start
     }
 
-    /// A mistake in the key.
+    /// Returns an error in the key.
     pub fn at_key(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.key_at, problem, right)
     }
 
-    /// A mistake in the value.
+    /// Returns an error in the value.
     pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.span.start, problem, right)
     }
 
-    /// As it stands in the file.
+    /// Returns the text of the value in the file.
     pub fn written(&self) -> &'a str {
         self.source.text.get(self.span.clone()).unwrap_or_default()
     }
 
-    /// A text in quotes.
+    /// Returns a non-empty string.
     pub fn text(&self) -> Result<String, FileError> {
         match self.value.as_str() {
             Some(text) if !text.trim().is_empty() => Ok(text.trim().to_string()),
@@ -194,7 +194,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A finite number.
+    /// Returns a finite number.
     pub fn number(&self) -> Result<f64, FileError> {
         let written = match self.value {
             DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
@@ -209,7 +209,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A whole number within bounds.
+    /// Returns a whole number within bounds.
     pub fn whole(&self, least: u64, most: u64) -> Result<u64, FileError> {
         let Some(number) = self.value.as_integer() else {
             return Err(self.kind("a whole number", &format!("it is one from {least} to {most}")));
@@ -222,7 +222,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The values of a list; each is called as the list is.
+    /// Returns the values of a list; each has the list's name in errors.
     pub fn list(&self) -> Result<Vec<Item<'a>>, FileError> {
         let DeValue::Array(values) = self.value else {
             return Err(self.kind("a list", "write it in square brackets"));
@@ -237,7 +237,7 @@ impl<'a> Item<'a> {
         Ok(values.iter().map(item).collect())
     }
 
-    /// The texts of a list, or the one text that stands in its place.
+    /// Returns the strings of a list, or of a single string.
     pub fn texts(&self) -> Result<Vec<String>, FileError> {
         match self.value {
             DeValue::Array(_) => {
@@ -251,7 +251,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A table.
+    /// Returns a table.
     pub fn table(&self, right: &str) -> Result<Node<'a>, FileError> {
         match self.value {
             DeValue::Table(table) => Ok(Node {
@@ -264,18 +264,18 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A value as the command line takes it: text, number or true.
+    /// Returns a value in the form of the command line: text, number or true.
     pub fn typed(&self) -> Result<String, FileError> {
         match self.value {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_string()),
             DeValue::Float(number) => Ok(number.as_str().to_string()),
             DeValue::Boolean(value) => Ok(value.to_string()),
-            _ => Err(self.kind("a text or a number", "write it as it is typed after its option")),
+            _ => Err(self.kind("a text or a number", "write it as on the command line")),
         }
     }
 
-    /// That it is not what it has to be.
+    /// Returns the error of a value of another type.
     fn kind(&self, wanted: &str, right: &str) -> FileError {
         let kind = match self.value {
             DeValue::String(_) => "a text",
@@ -285,7 +285,7 @@ impl<'a> Item<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        let is = if kind == wanted { "is not right".into() } else { format!("is {kind}") };
-        self.error(format!("'{}' {is}; it has to be {wanted}", self.name), right)
+        let is = if kind == wanted { "is not valid".into() } else { format!("is {kind}") };
+        self.error(format!("'{}' {is}; it must be {wanted}", self.name), right)
     }
 }

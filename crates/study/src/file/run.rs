@@ -1,4 +1,4 @@
-//! The runs of a study: each one workload under conditions, as then, as today, or as it stands.
+//! The runs of a study: each one workload under historical conditions, current ones, or its own.
 
 use super::conditions::Conditions;
 use super::error::{FileError, Spot};
@@ -7,42 +7,42 @@ use super::read::{Item, Node};
 /// One `fsdyno run` of one workload.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How tables and claims name it.
+    /// Name in tables and claims.
     pub name: String,
     /// The workload.
     pub workload: String,
-    /// The parameters that a smaller scale divides.
+    /// Parameters that a smaller scale divides.
     pub scales: Vec<String>,
-    /// Where they are named; where the run begins if they are not.
+    /// Position of their names; by default that of the run.
     pub scales_spot: Spot,
-    /// What holds in every variant.
+    /// Conditions of every variant.
     pub common: Conditions,
-    /// What holds as then, over that.
+    /// Conditions of the historical variant, overriding `conditions`.
     pub then: Option<Conditions>,
-    /// What holds as today, over that.
+    /// Conditions of the current variant, overriding `conditions`.
     pub today: Option<Conditions>,
-    /// Where it begins.
+    /// Position in the file.
     pub spot: Spot,
-    /// Where its workload is named.
+    /// Position of the workload's name.
     pub workload_spot: Spot,
 }
 
-/// Under which conditions a run is done.
+/// The conditions of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
-    /// Under those of what was published.
+    /// Historical: those of the publication.
     Then,
-    /// Under those of today.
+    /// Current: those of today.
     Today,
-    /// Under those that the run has; it names neither others as then nor others as today.
+    /// The run's own conditions, if it has neither historical nor current ones.
     AsItStands,
 }
 
 impl Variant {
-    /// Every variant, in the order in which they are run and shown.
+    /// All variants, in the order in which they are run and shown.
     pub const ALL: [Variant; 3] = [Variant::Then, Variant::Today, Variant::AsItStands];
 
-    /// Its name: that of its folder, and after --as.
+    /// Returns its name, which is that of its folder and the value of --as.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Then => "then",
@@ -51,7 +51,7 @@ impl Variant {
         }
     }
 
-    /// In words, as a table's head has it.
+    /// Returns its name in table heads.
     pub fn words(self) -> &'static str {
         match self {
             Variant::Then => "as then",
@@ -62,12 +62,12 @@ impl Variant {
 }
 
 impl Run {
-    /// The variants that it is run in.
+    /// Returns the variants in which it is run.
     pub fn variants(&self) -> Vec<Variant> {
         Variant::ALL.into_iter().filter(|variant| self.has(*variant)).collect()
     }
 
-    /// Whether it is run in a variant.
+    /// Returns whether it is run in a variant.
     pub fn has(&self, variant: Variant) -> bool {
         match variant {
             Variant::Then => self.then.is_some(),
@@ -76,13 +76,13 @@ impl Run {
         }
     }
 
-    /// The variant whose trials stand for this run where claims are judged in `judged`: a run that stands as it
-    /// is serves for every one. None where it is not run so.
+    /// Returns the variant whose trials are used for claims judged in `judged`: a run with conditions of its own
+    /// serves every variant. `None` if it is not run so.
     pub fn serves(&self, judged: Variant) -> Option<Variant> {
         [judged, Variant::AsItStands].into_iter().find(|variant| self.has(*variant))
     }
 
-    /// All that holds in a variant; none where it is not run so.
+    /// Returns all conditions of a variant; `None` if it is not run so.
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
@@ -92,13 +92,13 @@ impl Run {
         }
     }
 
-    /// The rows of a variant; none where the run names no file system and leaves that to `fsdyno run`.
+    /// Returns the rows of a variant; `None` if the run leaves the file systems to `fsdyno run`.
     pub fn rows(&self, variant: Variant) -> Option<Vec<String>> {
         let rows = self.conditions(variant)?.rows?;
         Some(rows.into_iter().map(|row| row.label).collect())
     }
 
-    /// The rows of all its variants; none where any of them names no file system.
+    /// Returns the rows of all its variants; `None` if any of them names no file system.
     pub fn all_rows(&self) -> Option<Vec<String>> {
         let mut all: Vec<String> = Vec::new();
         for variant in self.variants() {
@@ -112,13 +112,13 @@ impl Run {
     }
 }
 
-/// The keys of a run that are no options.
+/// Keys of a run that are no options.
 const KEYS: &[&str] = &["name", "workload", "scales", "then", "today"];
 
-/// The most bytes that its name may have: it is a folder's name and a value of --only.
+/// Longest name in bytes: it is a folder's name and a value of --only.
 const LONGEST_NAME: usize = 64;
 
-/// All runs of a file.
+/// Reads all runs of a file.
 pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
     let mut runs: Vec<Run> = Vec::new();
     for node in top.tables("run")? {
@@ -140,7 +140,7 @@ pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
 }
 
 fn run(node: &Node<'_>) -> Result<Run, FileError> {
-    let right = "name it as tables and claims shall: name = \"files\"";
+    let right = "give it the name that tables and claims use: name = \"files\"";
     let named = node.clone().called("a run").need("name", right)?;
     let name = named.text()?;
     // It becomes a folder's name.
@@ -158,7 +158,7 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         return Err(named.error(problem, format!("it has {LONGEST_NAME} at most")));
     }
     let node = node.clone().called(format!("run '{name}'"));
-    // A key that is spelt wrong is told before the one that is missing for it.
+    // A misspelt key is reported before the missing one.
     let common = Conditions::read(&node, KEYS)?;
     let workload = node.need("workload", "see fsdyno list workloads")?;
     let variant = |key: &str| -> Result<Option<Conditions>, FileError> {
@@ -179,7 +179,7 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
     })
 }
 
-/// The parameters that a scale divides, each once: what is named twice would be divided twice.
+/// Reads the parameters that a scale divides, without repetitions, which would be divided twice.
 fn scales(item: &Item<'_>, run: &str) -> Result<Vec<String>, FileError> {
     let mut scales = Vec::new();
     for item in item.list()? {

@@ -1,5 +1,5 @@
-//! A study at a smaller scale: the parameters that it names, memory, file system and journals, all divided by
-//! one number. The rest is as it was, so that it is another regime, and tables say so.
+//! Reduces a study to a smaller scale: divides the named parameters, memory, file system and journals by one
+//! number. All else is unchanged, so that it is another regime, which tables state.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -24,7 +24,7 @@ use super::whole::{Whole, divided};
 use crate::lab_rows::{LEAST_CACHEABLE, disk, largest};
 use crate::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
 
-/// One over a whole number.
+/// A scale of one over a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale(NonZeroU64);
 
@@ -35,12 +35,12 @@ impl Default for Scale {
 }
 
 impl Scale {
-    /// What sizes are divided by; 1 at full scale.
+    /// Returns the divisor; 1 at full scale.
     pub fn divisor(self) -> u64 {
         self.0.get()
     }
 
-    /// Whether nothing is divided.
+    /// Returns whether nothing is divided.
     pub fn is_full(self) -> bool {
         self.0 == NonZeroU64::MIN
     }
@@ -68,25 +68,25 @@ impl FromStr for Scale {
     }
 }
 
-/// As a file says it.
+/// Reads the scale of a file.
 pub(super) fn typed(item: &Item<'_>) -> Result<Scale, FileError> {
     let text = item.typed()?;
     text.parse().map_err(|right| item.error(format!("'{text}' is no scale"), right))
 }
 
-/// No smaller scale than one over this is looked for.
+/// Smallest scale in the search for valid ones is one over this.
 const FURTHEST: u64 = 1_000_000;
 
-/// The least file system of the model.
+/// Least file system size of the model.
 const LEAST_IN_MODEL: Bytes = Bytes(16 << 20);
 
 const MIB: u64 = 1 << 20;
 
 impl StudyFile {
-    /// The study with everything that a scale divides divided by it, the points that cells name too.
+    /// Returns the study with all quantities of a scale divided, the points of cells included.
     ///
     /// # Errors
-    /// What becomes too small, or comes out no whole number, with scales that work.
+    /// The first quantity that becomes too small or not whole, with valid scales.
     pub fn scaled(&self, scale: Scale) -> Result<StudyFile, FileError> {
         let mut scaler = Scaler::new(scale);
         let scaled = self.by(&mut scaler, scale);
@@ -99,8 +99,8 @@ impl StudyFile {
         })
     }
 
-    /// The study at the scale that it was run at, for trials that are stored: what is asked of a scale may have
-    /// become stricter since, and they stay readable.
+    /// Returns the study at the scale of its stored trials without checks: they may have become stricter, and
+    /// stored trials stay readable.
     pub fn as_run(&self) -> StudyFile {
         self.by(&mut Scaler::new(self.scale), self.scale)
     }
@@ -124,7 +124,7 @@ impl StudyFile {
         scaled
     }
 
-    /// The point of a curve that a cell names.
+    /// Scales the point of a curve that a cell selects.
     fn scale_point(&self, cell: &mut Cell, scale: Scale) {
         let Some(run) = self.run(&cell.run) else { return };
         for (key, value) in &mut cell.at {
@@ -145,31 +145,31 @@ fn cells_mut(check: &mut Check) -> Vec<&mut Cell> {
     }
 }
 
-/// Where a run is done, as far as scaling asks.
+/// The target of a run, as far as scaling depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     Lab,
     Model,
-    /// Its memory and devices are as they are; only the work is divided.
+    /// A host: its memory and devices are unchanged; only the work is divided.
     Host,
 }
 
-/// Divides runs, and keeps in mind what becomes too small or has to be whole.
+/// The state of a division: the scaler collects the quantities that become too small or must be whole.
 struct Scaler {
     by: u64,
-    /// The largest divisor that all takes.
+    /// Largest divisor that all quantities allow.
     most: u64,
-    /// What has to be whole.
+    /// Quantities that must be whole.
     wholes: Vec<Whole>,
-    /// The first thing that is too small, not whole, or cannot be divided.
+    /// First error.
     first: Option<Refused>,
 }
 
-/// Why a study cannot be run at a scale.
+/// The error of a scale.
 struct Refused {
     spot: Spot,
     problem: String,
-    /// What would be right, unless that is another scale.
+    /// The remedy, unless it is another scale.
     right: Option<String>,
 }
 
@@ -182,7 +182,7 @@ impl Scaler {
         self.first.get_or_insert(Refused { spot, problem, right });
     }
 
-    /// Holds a quantity against the least that there may be of it.
+    /// Checks a quantity with a minimum.
     fn at_least(&mut self, least: u64, full: u64, (spot, name): (Spot, &str)) {
         let most = full / least.max(1);
         self.most = self.most.min(most);
@@ -191,7 +191,7 @@ impl Scaler {
         }
     }
 
-    /// Holds what has to be whole against the scale.
+    /// Divides a quantity that must be whole.
     fn whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
         if !full.takes(self.by) {
             self.refuse(spot, format!("{name} comes out no whole number"), None);
@@ -201,12 +201,12 @@ impl Scaler {
         over
     }
 
-    /// Whether everything that was looked at works at a scale.
+    /// Returns whether a scale works for all quantities seen.
     fn works(&self, by: u64) -> bool {
         by <= self.most && self.wholes.iter().all(|whole| whole.takes(by))
     }
 
-    /// What would work: the smallest scale of all, or those on either side.
+    /// Returns the valid scales: the smallest of all, or the nearest ones.
     fn right(&self) -> String {
         let most = self.most.min(FURTHEST);
         let larger = (2..self.by.min(most + 1)).rev().find(|by| self.works(*by));
@@ -224,7 +224,7 @@ impl Scaler {
 
     fn run(&mut self, run: &Run) -> Run {
         let mut scaled = run.clone();
-        // What is merged already stays so when it is merged again.
+        // The merged conditions stay the same when merged again.
         for variant in run.variants() {
             let conditions = run.conditions(variant).unwrap_or_default();
             let conditions = self.conditions(run, conditions);
@@ -258,7 +258,7 @@ impl Scaler {
         scaled
     }
 
-    /// A parameter of the workload, its default where the file says nothing of it.
+    /// Divides a parameter of the workload, or its default.
     fn parameter(&mut self, run: &Run, key: &str, scaled: &mut Conditions) {
         let Ok(kind) = workloads::find(&run.workload) else { return };
         let Some(param) = kind.params.iter().find(|param| param.name == key) else { return };
@@ -295,7 +295,7 @@ impl Scaler {
         scaled.set.push(Setting { value, ..setting });
     }
 
-    /// What can cache files; without a word of it the guest's RAM stands for that.
+    /// Divides the memory that can cache files; by default the guest's RAM.
     fn memory(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
             let typed = of.option(option)?;
@@ -306,8 +306,8 @@ impl Scaler {
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
         self.at_least(LEAST_CACHEABLE.0, full.0, (spot, &name));
         put(scaled, "cacheable", format!("{}K", full.0 / self.by / 1024), spot);
-        // What the guest takes beside it stays as it is. Were the rest of a large guest's memory locked, its
-        // kernel would have set aside more for itself than is then left.
+        // The guest's own memory is unchanged. If the rest of a large guest's memory were locked, its kernel
+        // would have reserved more for itself than is then left.
         if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
             let less = (full.0 - full.0 / self.by).min(ram.0);
             // A guest has whole mebibytes.
@@ -315,7 +315,7 @@ impl Scaler {
         }
     }
 
-    /// The file system, or the part of the disk that it has.
+    /// Divides the file system, or its part of the disk.
     fn size(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions, on: On) {
         let (typed, spot) = match of.option("size") {
             Some(typed) => (typed.value.clone(), typed.spot),
@@ -326,7 +326,7 @@ impl Scaler {
             _ => "hdd-7200",
         };
         let named = of.option("disk").and_then(|typed| typed.value.as_deref()).unwrap_or(usual);
-        // A disk that there is not is told when the run is checked.
+        // An unknown disk is reported when the run is checked.
         let Ok(disk) = disk(named) else { return };
         let raid =
             of.option("raid").and_then(|typed| typed.value.as_ref()?.parse::<RaidPlan>().ok());
@@ -351,7 +351,7 @@ impl Scaler {
         put(scaled, "size", format!("{}M", full.0 / self.by / MIB), spot);
     }
 
-    /// Journals: those that specs give a size, and the one on a second disk.
+    /// Divides journals: those that specs give a size, and the one on a second disk.
     fn journals(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
         let as_then = of.option("period").is_some();
         let (mut second, mut least) = (None, 0);
@@ -368,14 +368,14 @@ impl Scaler {
             if spec.names_second_disk() {
                 second.get_or_insert(row.spot);
                 let alone = sizing.least_disk(as_then).0;
-                // With a size that is divided too, the disk only has to hold the least journal.
+                // If its size is divided too, the disk only has to hold the least journal.
                 least = least.max(size.map_or(alone, |_| sizing.least(as_then).0));
             }
             let Some(size) = size else { continue };
             if row.label == row.spec {
-                // A table's row is called as its spec reads, and that changes with the scale.
+                // A row's default label is its spec, which changes with the scale.
                 let problem = format!("row '{}' has a journal, which a scale divides", row.label);
-                self.refuse(row.spot, problem, Some("give the row a name of its own".into()));
+                self.refuse(row.spot, problem, Some("give the row another name".into()));
             }
             let divided = match spec.with_journal_size(Bytes(size.0 / self.by)) {
                 Ok(divided) => divided,
@@ -397,14 +397,14 @@ impl Scaler {
         put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);
     }
 
-    /// What is wrong with the journal that a row's spec names.
+    /// Reports the error of a journal in a row's spec.
     fn refuse_spec(&mut self, run: &Run, row: &Row, error: SpecError) {
         let problem = format!("'{}' of run '{}': {}", row.label, run.name, error.problem);
         self.refuse(row.spot, problem, Some(error.hint));
     }
 }
 
-/// What a parameter takes beside the one word that it may also be.
+/// Returns the domain of a parameter that may also be a fixed word.
 fn domain(of: &Domain, value: &str) -> Domain {
     match of {
         Domain::Or(word, other) if *word != value => domain(other, value),
@@ -412,29 +412,29 @@ fn domain(of: &Domain, value: &str) -> Domain {
     }
 }
 
-/// An option in the place of what it was.
+/// Replaces an option.
 fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
     conditions.options.retain(|typed| typed.option != option);
     conditions.options.push(Typed { option: option.to_string(), value: Some(value), spot });
 }
 
-/// The text of a study with this scale in it, at the top, and with no other; 1 is left out.
+/// Returns the text of a study with this scale at the top; 1 is left out.
 ///
-/// What does not parse is left as it is.
+/// A text that does not parse is returned unchanged.
 pub fn with_scale(text: &str, scale: Scale) -> String {
-    // In front of a key a byte order mark would be part of it.
+    // A byte order mark before a key would become part of it.
     let text = without_mark(text);
     let Ok(document) = DeTable::parse(text) else { return text.to_string() };
     let mut out = text.to_string();
     if let Some((key, value)) = document.get_ref().get_key_value("scale") {
-        // The whole of its lines, with a comment behind it.
+        // The complete lines, including a trailing comment.
         let from = text[..key.span().start].rfind('\n').map_or(0, |at| at + 1);
         let end = value.span().end;
         let to = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
         out.replace_range(from..to, "");
     }
     if !scale.is_full() {
-        // A comment at the top, such as the schema's, stays there.
+        // A comment at the top, such as the schema's, stays at the top.
         let comments = out.split_inclusive('\n').take_while(|line| line.starts_with('#'));
         let at = comments.map(str::len).sum();
         out.insert_str(at, &format!("scale = \"{scale}\"\n"));

@@ -1,4 +1,4 @@
-//! Published tables as data: columns that say what they are of, rows of cells as printed, doubts.
+//! Published tables as data: columns with their figures, rows of printed cells, doubts.
 
 use fsdyno_record::suggest;
 use fsdyno_report::counted;
@@ -11,26 +11,26 @@ use super::figure::Unit;
 use super::read::{Item, Node};
 use super::run::Run;
 
-/// A table as it was published.
+/// A published table.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Its caption.
     pub caption: String,
-    /// Where it was printed, if elsewhere than the rest.
+    /// Place of publication, if different from the study's.
     pub source: String,
-    /// How many runs a printed mean is of, where the table says so; without it a deviation tells nothing.
+    /// Number of runs behind a printed mean, if given; without it a deviation says nothing.
     pub runs: Option<u32>,
-    /// The step of a single run's value, in its column's unit: 1 for a clock of whole seconds.
+    /// Resolution of a single run's value, in its column's unit: 1 for a clock of whole seconds.
     pub step: Option<f64>,
     /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows.
     pub rows: Vec<PublishedRow>,
-    /// Cells that cannot be right though nothing in the table tells.
+    /// Cells that are wrong although nothing in the table shows it.
     pub doubts: Vec<Doubt>,
-    /// Where it stands.
+    /// Position in the file.
     pub spot: Spot,
 }
 
@@ -41,32 +41,32 @@ pub struct Column {
     pub name: String,
     /// The unit of its cells.
     pub unit: Unit,
-    /// What is measured for it, or why nothing is.
+    /// The measured figure, or the reason why there is none.
     pub measured: Result<ColumnCell, String>,
-    /// A column of rates: how many a run did, in what the rate counts.
+    /// For a column of rates: the amount of work of a run, in the unit that the rate counts.
     pub of: Option<f64>,
-    /// The column of the times that its rates are of.
+    /// For a column of rates: the column of their times.
     pub per: Option<String>,
 }
 
-/// What a column's cells are, but for their row.
+/// The cell of a column without its row.
 #[derive(Clone, Debug)]
 pub struct ColumnCell {
     said: Cell,
 }
 
 impl ColumnCell {
-    /// The cell of a row.
+    /// Returns the cell of a row.
     pub fn of_row(&self, label: &str) -> Cell {
         Cell { row: label.to_string(), ..self.said.clone() }
     }
 
-    /// The run that it is of.
+    /// Returns the run of the cell.
     pub fn run(&self) -> &str {
         &self.said.run
     }
 
-    /// The cell with no row in it, for changes.
+    /// Returns the cell without a row, to change it.
     pub(super) fn cell_mut(&mut self) -> &mut Cell {
         &mut self.said
     }
@@ -75,29 +75,29 @@ impl ColumnCell {
 /// A row, with a cell for each column.
 #[derive(Clone, Debug)]
 pub struct PublishedRow {
-    /// Its label: that of a row of the runs.
+    /// Label of a row of the runs.
     pub label: String,
     /// Its cells, in the order of the columns.
     pub cells: Vec<Option<Value>>,
-    /// Where it stands.
+    /// Position in the file.
     pub spot: Spot,
 }
 
-/// A number as it was printed.
+/// A number as printed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// The number, or the mean.
     pub value: f64,
-    /// Its standard deviation, where one was printed.
+    /// Standard deviation, if printed.
     pub deviation: Option<f64>,
-    /// The number with its digits.
+    /// The printed digits of the number.
     pub text: String,
-    /// The deviation with its digits.
+    /// The printed digits of the deviation.
     pub deviation_text: Option<String>,
 }
 
 impl Value {
-    /// With the digits and the deviation that were printed: `28.40±1.28`.
+    /// Returns the printed form: `28.40±1.28`.
     pub fn printed(&self) -> String {
         match &self.deviation_text {
             Some(deviation) => format!("{}±{deviation}", self.text),
@@ -106,18 +106,18 @@ impl Value {
     }
 }
 
-/// A cell that cannot be right.
+/// A doubt about a cell that must be wrong.
 #[derive(Clone, Debug)]
 pub struct Doubt {
     /// Its row.
     pub row: String,
     /// Its column.
     pub column: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// All tables of a file.
+/// Reads all tables of a file.
 pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Published>, FileError> {
     let mut tables: Vec<Published> = Vec::new();
     for node in top.tables("published")? {
@@ -184,7 +184,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
     })
 }
 
-/// A step: a number above zero.
+/// Reads a resolution: a number above zero.
 fn step(item: Item<'_>) -> Result<f64, FileError> {
     let step = item.number()?;
     let wrong =
@@ -192,14 +192,14 @@ fn step(item: Item<'_>) -> Result<f64, FileError> {
     (step > 0.0).then_some(step).ok_or_else(wrong)
 }
 
-/// How many a run did: a number above zero.
+/// Reads an amount of work: a number above zero.
 fn amount(item: Item<'_>) -> Result<f64, FileError> {
     let amount = item.number()?;
     let wrong = || item.error(format!("a rate of {amount} is none"), "write of = 8421");
     (amount > 0.0).then_some(amount).ok_or_else(wrong)
 }
 
-/// The column of the times that rates are of: one of the table, of times.
+/// Checks the column of the times of rates: one of the table, of times.
 fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError> {
     let per = item.text()?;
     let Some(column) = columns.iter().find(|column| column.name == per) else {
@@ -208,8 +208,7 @@ fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError
         return Err(item.error(problem, suggest::hint(&per, names)));
     };
     if column.unit.dimension != Dimension::Time {
-        let problem =
-            format!("column '{per}' is told in {}, and that is no time", column.unit.name);
+        let problem = format!("column '{per}' has the unit {}, which is no time", column.unit.name);
         return Err(item.error(problem, "name the column of the times that its rates are of"));
     }
     Ok(())
@@ -264,7 +263,7 @@ fn column(
         ));
     }
     if let Some(item) = node.get("of").filter(|_| !matches!(unit.dimension, Rate | Flow)) {
-        let problem = format!("{} is told in {}, and that is no rate", node.what, unit.name);
+        let problem = format!("{} has the unit {}, which is no rate", node.what, unit.name);
         let right = "leave 'of' and 'per' out, or give it a unit of rates, such as /s or MiB/s";
         return Err(item.at_key(problem, right));
     }
@@ -303,11 +302,11 @@ fn rows(
     }
 }
 
-/// A number, `"mean±sd"`, or `"-"`.
+/// Reads a number, `"mean±sd"`, or `"-"`.
 fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
     let wrong = || {
         item.error(
-            format!("{} is no cell", item.written()),
+            format!("{} is not a valid cell", item.written()),
             "a cell is a number, \"mean±deviation\", or \"-\" where none was published",
         )
     };

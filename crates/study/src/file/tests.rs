@@ -6,7 +6,7 @@ fn example() -> StudyFile {
     StudyFile::parse("example.toml", EXAMPLE).unwrap()
 }
 
-/// What is wrong with the example once a part of it is replaced.
+/// Returns the error of the example with a part replaced.
 fn wrong(from: &str, to: &str) -> String {
     assert!(EXAMPLE.contains(from), "the example has no {from}");
     let text = EXAMPLE.replacen(from, to, 1);
@@ -16,14 +16,14 @@ fn wrong(from: &str, to: &str) -> String {
     }
 }
 
-/// `LINE:` of the first line of the example with a text.
+/// Returns `LINE:` of the first line of the example with a text.
 fn line_of(part: &str) -> String {
     let line = EXAMPLE.lines().position(|line| line.contains(part)).unwrap() + 1;
     format!("my.toml:{line}:")
 }
 
 #[test]
-fn the_example_is_read() {
+fn the_example_is_parsed() {
     let study = example();
     assert_eq!((study.title.as_str(), study.year), ("ext3 or ext4 for unlink?", Some(2008)));
     assert_eq!(study.variants(), [Variant::Then, Variant::Today]);
@@ -79,7 +79,7 @@ fn tables_keep_the_digits_that_were_printed() {
 }
 
 #[test]
-fn claims_are_read_each_by_its_kind() {
+fn claims_of_every_kind_are_parsed() {
     let study = example();
     let check = |at: usize| match &study.claims[at].test {
         Test::Check(check) => check.clone(),
@@ -102,7 +102,7 @@ fn claims_are_read_each_by_its_kind() {
 }
 
 #[test]
-fn a_wrong_name_is_told_with_its_place_and_the_nearest_right_one() {
+fn a_wrong_name_is_reported_with_its_position_and_the_nearest_valid_one() {
     for (from, to, problem, right) in [
         ("question =", "qestion =", "the file has no 'qestion'", "did you mean 'question'?"),
         ("workload = \"tarball\"", "worklod = \"tarball\"", "no 'worklod'", "'workload'"),
@@ -126,7 +126,7 @@ fn a_wrong_name_is_told_with_its_place_and_the_nearest_right_one() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
+fn invalid_input_is_reported_with_its_position_and_the_right_form() {
     for (from, to, problem, right) in [
         (
             "[618.990, ",
@@ -242,7 +242,7 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
         let line = text.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         let there = line_of(from);
         let meant = there.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
-        // What is missing is told where it would stand in: a line or some above.
+        // A missing key is reported at its table: in this line or some above.
         let near = line
             .zip(meant)
             .is_some_and(|(line, meant)| (meant.saturating_sub(5)..=meant + 1).contains(&line));
@@ -252,7 +252,7 @@ fn what_cannot_be_meant_is_told_with_its_place_and_the_right_form() {
 }
 
 #[test]
-fn a_file_without_a_run_and_an_empty_one_are_told() {
+fn a_file_without_a_run_and_an_empty_one_are_refused() {
     let error = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
     assert!(error("").starts_with("my.toml:1:1: the file has no run; write one: [[run]]"));
     let no_title = "[[run]]\nname = 'a'\nworkload = 'dirops'\n";
@@ -269,7 +269,7 @@ fn a_name_of_a_run_has_64_letters_at_most() {
 }
 
 #[test]
-fn a_row_that_is_called_as_its_spec_is_called_as_a_plan_calls_it() {
+fn a_row_named_by_its_spec_has_the_name_of_its_plan() {
     let text = "title = 't'\nquestion = 'q'\nsource = 's'\n[[run]]\nname = 'a'\nworkload = 'dirops'\n[run.fs]\n\
                 'ext4  -I 128' = 'ext4  -I 128'\n'classic-ext2  -b 1024' = 'classic-ext2  -b 1024'\nsmall = 'ext4  -I 256'\n";
     let run = StudyFile::parse("a.toml", text).unwrap().runs.remove(0);
@@ -280,13 +280,13 @@ fn a_row_that_is_called_as_its_spec_is_called_as_a_plan_calls_it() {
 }
 
 #[test]
-fn one_cell_too_few_is_told_by_its_number() {
+fn a_missing_cell_is_reported_with_the_number_of_cells() {
     let text = wrong("[618.990, \"913.9±0.5\", 21.9, 1]", "[618.990]");
     assert!(text.contains("of table 'times' has 1 cell; the table has 4 columns"), "{text}");
 }
 
 #[test]
-fn cells_of_one_check_are_told_in_one_unit() {
+fn cells_of_one_check_have_one_unit() {
     let told = |text: &str, from: &str| {
         assert!(text.starts_with(&line_of(from)), "{text}");
         assert!(text.contains("a cell in ms is compared with one in s"), "{text}");
@@ -294,7 +294,7 @@ fn cells_of_one_check_are_told_in_one_unit() {
     };
     let both = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }";
     let ms = "of = { phase = \"remove\", unit = \"ms\" }, over = { phase = [\"extract\"] }";
-    // Against the usual unit of the figure, against another, and against that around it.
+    // Compared with the usual unit of the figure, with another, and with that of the context.
     told(&wrong(both, ms), both);
     told(&wrong(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
     let around = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
@@ -303,14 +303,14 @@ fn cells_of_one_check_are_told_in_one_unit() {
     told(&wrong(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
     let rows = "rows = [\"ext4-128\", \"ext3-128\"]";
     told(&wrong(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
-    // One unit for all of them is right, wherever it stands.
+    // One unit for all of them is valid, wherever it is given.
     for right in [around, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
         StudyFile::parse("my.toml", &EXAMPLE.replace(both, &right)).unwrap();
     }
 }
 
 #[test]
-fn a_side_may_say_its_run_where_the_row_stands_around_it() {
+fn a_side_may_name_its_run_if_the_row_is_given_outside() {
     let old =
         EXAMPLE.replace("fs = { classic =", "fs = { \"ext4-128\" = \"classic-ext2\", classic =");
     let sides = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }, run = \"tarball\"";
@@ -319,7 +319,7 @@ fn a_side_may_say_its_run_where_the_row_stands_around_it() {
     let Test::Check(Check::Ratio { of, over, .. }) = &study.claims[1].test else { panic!() };
     assert_eq!((of.run.as_str(), over.run.as_str()), ("tarball", "curve"));
     assert_eq!((of.row.as_str(), over.row.as_str()), ("ext4-128", "ext4-128"));
-    // Each side's run has to have the row.
+    // Each side's run must have the row.
     let text = wrong(sides, new);
     assert!(text.contains("run 'curve' has no row 'ext4-128'"), "{text}");
     assert!(text.starts_with(&line_of(sides)), "{text}");

@@ -1,4 +1,4 @@
-//! The text of a study's file, which may be any file that somebody names.
+//! Reads the text of a study file, which may be any file.
 
 use std::path::Path;
 
@@ -7,27 +7,27 @@ use fsdyno_record::bounded::{self, WRITTEN};
 use super::error::FileError;
 use super::read::{Source, line_starts};
 
-/// Why a study's file cannot be read.
+/// The error of a study file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// The system says so, or it is no file, or too large.
+    /// The system's error, no regular file, or too large.
     #[error("failed to read the study '{file}': {error}")]
     Io {
-        /// The file as it was named.
+        /// The given file name.
         file: String,
-        /// What the system says.
+        /// The error.
         #[source]
         error: std::io::Error,
     },
-    /// It is no UTF-8, told with its place.
+    /// Not UTF-8, with the position.
     #[error(transparent)]
     NoText(#[from] FileError),
 }
 
-/// The text of a study's file.
+/// Reads the text of a study file.
 ///
 /// # Errors
-/// What is no regular file, too large, or not UTF-8, before more of it is read than a study has.
+/// No regular file, too large, or not UTF-8; no more is read than a study may have.
 pub fn read_text(file: &str) -> Result<String, TextError> {
     let failed = |error| TextError::Io { file: file.to_string(), error };
     let bytes = bounded::read(Path::new(file), &WRITTEN).map_err(failed)?;
@@ -41,7 +41,7 @@ pub fn read_text(file: &str) -> Result<String, TextError> {
     })
 }
 
-/// A text without the byte order mark that some editors put in front of it.
+/// Returns a text without the byte order mark that some editors write.
 pub(super) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -53,7 +53,7 @@ mod tests {
 
     const EXAMPLE: &str = include_str!("example.toml");
 
-    /// Why a file of these bytes cannot be read, after its name.
+    /// Returns the error of a file with these bytes, after its name.
     fn refused(bytes: &[u8]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.toml").display().to_string();
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf_8_is_told_with_its_place() {
+    fn invalid_utf_8_is_reported_with_its_position() {
         let is = "my.toml:2:5: the byte 0xf6 is no UTF-8; save it as UTF-8";
         assert_eq!(
             refused(
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_or_is_too_large_is_not_read() {
+    fn an_endless_or_too_large_file_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let of = |path: &str| read_text(path).unwrap_err().to_string();
         assert!(of("/dev/zero").ends_with("it is a device; give the path of a file"));
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_moves_nothing_and_a_scale_goes_in() {
+    fn a_byte_order_mark_moves_no_position_and_allows_a_scale() {
         let marked = format!("\u{feff}{EXAMPLE}");
         StudyFile::parse("my.toml", &marked).unwrap();
         let wrong = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
         let bad = |text: &str| text.replacen("#:schema", "x = 1 #", 1);
         assert_eq!(wrong(&bad(&marked)), wrong(&bad(EXAMPLE)));
         let tenth = "1/10".parse().unwrap();
-        // Behind a comment, and where the first line is a key.
+        // After a comment, and before a key in the first line.
         for text in [EXAMPLE.to_string(), EXAMPLE.lines().skip(2).collect::<Vec<_>>().join("\n")] {
             let stored = with_scale(&format!("\u{feff}{text}"), tenth);
             assert_eq!(stored, with_scale(&text, tenth));

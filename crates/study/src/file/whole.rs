@@ -1,12 +1,12 @@
-//! What a scale makes of numbers that have to be whole, and when that is too far from what was asked.
+//! Divides numbers that must stay whole, and refuses too much rounding.
 
 use fsdyno_workload::Widths;
 
-/// How much of itself rounding may add to a number or take from it: 1/50. Of four files in a directory 1/3
-/// would be one, which is a quarter.
+/// Largest relative rounding error: 1/50. A third of four files in a directory would round to one, which is a
+/// quarter.
 const ROUNDED: u64 = 50;
 
-/// A number, or a tree's directories by level.
+/// A number, or the widths of a tree by level.
 #[derive(Clone, Debug)]
 pub(super) enum Whole {
     Number(u64),
@@ -14,7 +14,7 @@ pub(super) enum Whole {
 }
 
 impl Whole {
-    /// Whether it can be divided by this.
+    /// Returns whether it can be divided by `by`.
     pub fn takes(&self, by: u64) -> bool {
         match self {
             Whole::Number(number) => {
@@ -25,7 +25,7 @@ impl Whole {
         }
     }
 
-    /// It over this number, the nearest there is.
+    /// Returns the nearest quotient.
     pub fn over(&self, by: u64) -> String {
         match self {
             Whole::Number(number) => divided(*number, by).to_string(),
@@ -38,13 +38,13 @@ impl Whole {
     }
 }
 
-/// A number at a scale: the nearest whole one.
+/// Returns the nearest whole quotient.
 pub(super) fn divided(number: u64, by: u64) -> u64 {
     number.saturating_add(by / 2) / by
 }
 
-/// What divides the scale is taken out of the top level, then out of the next: the rest of the tree keeps its
-/// shape. Beside it what is left of the scale, 1 if nothing is.
+/// Divides the top level by the common factors, then the next: the rest of the tree keeps its shape. Also returns
+/// the remaining divisor, 1 if none is left.
 fn levels(widths: &Widths, by: u64) -> (Vec<u64>, u64) {
     let mut left = by;
     let each = widths.each().iter().map(|width| {
@@ -55,7 +55,7 @@ fn levels(widths: &Widths, by: u64) -> (Vec<u64>, u64) {
     (each.collect(), left)
 }
 
-/// The largest number that divides both; at least one of them is not 0.
+/// Returns the greatest common divisor; at least one of the numbers is not 0.
 fn common(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common(b, a % b) }
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_whole_where_rounding_hardly_moves_it() {
+    fn a_number_may_be_rounded_a_little() {
         let four = Whole::Number(4);
         assert_eq!([1, 2, 3, 4].map(|by| four.takes(by)), [true, true, false, true]);
         assert!(Whole::Number(725_000).takes(32) && Whole::Number(2_500).takes(6));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_divided_from_the_top_and_keeps_every_leaf_as_it_is() {
+    fn a_tree_is_divided_from_the_top_and_keeps_its_leaves() {
         let tree: Widths = "30/30/30".parse().unwrap();
         let whole = Whole::Tree(tree.clone());
         for (by, is) in [(10, "3/30/30"), (4, "15/15/30"), (8, "15/15/15"), (60, "1/15/30")] {

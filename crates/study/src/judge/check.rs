@@ -1,4 +1,4 @@
-//! From a check to its parts: what is measured, and what has to hold of it.
+//! Evaluates a check: splits it into parts, each with an estimate and its bounds.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use super::trials::{Found, Trials, in_unit};
 use super::verdict::{Edge, Part, counts_from};
 use crate::file::{Bound, Cell, Check, Figure};
 
-/// The parameter that the points of a curve differ in.
+/// The parameter in which the points of a curve differ.
 const FILES: &str = "files";
 
-/// What the instrument may have moved a ratio by is told beyond this, the least margin that claims have.
+/// An influence of the instrument on a ratio is noted above this value, the least margin of claims.
 const INSTRUMENT_MOVES: f64 = 0.01;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// Its parts.
     pub parts: Vec<Part>,
-    /// The mean of each cell with its label, where the claim is about their order.
+    /// The mean of each cell with its label, for a claim about their order.
     pub means: Vec<(String, f64)>,
-    /// What a reader must know of the trials.
+    /// Notes on the trials.
     pub notes: Vec<String>,
-    /// Whether all its trials ran in a model, with no kernel; none before any was seen.
+    /// True if all trials ran in a model, without a kernel; `None` before the first trial.
     pub in_model: Option<bool>,
     /// The kernels of its trials.
     pub kernels: Vec<String>,
@@ -40,7 +40,7 @@ impl Measured {
         }
     }
 
-    /// Says so where the means, which are shown, stand the other way round than the ratio of two of them.
+    /// Notes a contradiction between two means, which are shown, and their ratio.
     fn compare_means(&mut self, (of, over): (usize, usize), what: &str, ratio: f64) {
         let (of, over) = (self.means[of].1, self.means[over].1);
         if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
@@ -51,10 +51,10 @@ impl Measured {
         }
     }
 
-    /// Says so where the instrument took more of one side of a ratio than of the other.
+    /// Notes a difference between the instrument's shares of the two sides of a ratio.
     fn compare_instruments(&mut self, mut sides: [(&Cell, &Found<'_>); 2]) {
         let both = sides.map(|(cell, _)| cell.clone());
-        // Both ways round are one sentence.
+        // Both directions give one sentence.
         sides.sort_by_key(|(cell, _)| label(cell, &both));
         let [Some(one), Some(other)] = sides.map(|(cell, found)| instrument(cell, found)) else {
             return;
@@ -74,7 +74,7 @@ impl Measured {
         ));
     }
 
-    /// Takes what is to be told of the trials of a cell.
+    /// Collects the notes on the trials of a cell.
     fn saw(&mut self, cell: &Cell, found: &Found<'_>) {
         let model = found.runs.iter().all(|(trial, _)| trial.plan.model().is_some());
         self.in_model = Some(model && self.in_model.unwrap_or(true));
@@ -107,10 +107,10 @@ impl Measured {
     }
 }
 
-/// What a check came to; `least` is the margin of its claim.
+/// Evaluates a check; `least` is the margin of its claim.
 ///
 /// # Errors
-/// Why it cannot be tested, in a sentence.
+/// The reason for which it cannot be tested, as a sentence.
 pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     match check {
@@ -138,8 +138,8 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
             measured.means = means(cells, trials)?;
             for (at, base) in cells.iter().enumerate() {
                 for (to, new) in cells.iter().enumerate().skip(at + 1) {
-                    // The larger over the smaller, by the ratio that is judged: it is of pairs of seeds and
-                    // of logarithms, and two means may stand the other way.
+                    // The larger over the smaller, by the ratio that is judged: it comes from pairs of seeds and
+                    // from logarithms, and the two means may have another order.
                     let estimate = ratio(new, base, None, trials, &mut measured)?;
                     let (new, base, places, estimate) = match estimate.value < 1.0 {
                         true => {
@@ -150,7 +150,7 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                     let below = Some(Edge::upto(*at_most));
                     let what = between(new, base);
                     measured.compare_means(places, &what, estimate.value);
-                    // No difference is what is claimed, so nothing can be turned round.
+                    // The claim is that there is no difference, so it cannot be reversed.
                     let part = part(&[new, base], estimate, (None, below));
                     measured.parts.push(Part { what, ..part });
                 }
@@ -180,14 +180,14 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
     Ok(measured)
 }
 
-/// A number of these cells and its bounds: one part alone, no ratio and not fitted.
+/// Creates the part of a claim with one bounded number: not a ratio, and not fitted.
 fn part(cells: &[&Cell], estimate: Estimate, (above, below): (Option<Edge>, Option<Edge>)) -> Part {
     let rows = cells.iter().map(|cell| (cell.run.clone(), cell.row.clone())).collect();
     Part { what: String::new(), estimate, above, below, ratio: false, rows, fitted: false }
 }
 
-/// One cell over another, paired by seed where trials are of the lab. Where they are two samples, what relabelling
-/// says of a ratio of `counts` goes with it, beside what it says of 1.
+/// Returns the ratio of two cells, paired by seed for trials of the lab. For two samples it includes the
+/// permutation test of a ratio of `counts`, in addition to that of 1.
 fn ratio(
     of: &Cell,
     over: &Cell,
@@ -219,7 +219,7 @@ fn ratio(
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
     let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));
     let comparison = comparison.ok_or("its ratio is not finite")?;
-    // `Comparison::withheld` needs no care: `Trials::of` refuses every flag that forbids a verdict.
+    // `Comparison::withheld` needs no check: `Trials::of` refuses every flag that forbids a verdict.
     let estimate = Estimate::of_ratio(&comparison);
     let Some(counts) = counts.filter(|_| comparison.relabelled.is_some()) else {
         return Ok(estimate);
@@ -229,7 +229,7 @@ fn ratio(
     Ok(moved.map_or(estimate, |moved| estimate.relabelled_at(counts, &moved)))
 }
 
-/// The share of a cell's time in which the instrument ran; none where the cell is no elapsed time or rate by one.
+/// Returns the instrument's share of a cell's time; `None` if the cell is neither an elapsed time nor a rate.
 fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
     let timed = matches!(
         cell.figure,
@@ -245,8 +245,8 @@ fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
     (timed && share < 1.0).then_some(share)
 }
 
-/// The exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size are
-/// no two points.
+/// Fits the exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size
+/// are one point.
 fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result<Estimate, String> {
     let found = trials.of(cell, true)?;
     measured.saw(cell, &found);
@@ -271,11 +271,11 @@ fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result
     let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
     measured.note(format!("{} sizes from {first} to {last} files.", sizes.len()));
     let estimate = Estimate::of_growth(&growth);
-    // However many trials: a power goes through any two sizes.
+    // Any number of trials: a power law fits any two sizes.
     Ok(if sizes.len() < 3 { estimate.without_spread() } else { estimate })
 }
 
-/// The mean of each cell, under the labels that tell them apart.
+/// Returns the mean of each cell, with distinct labels.
 fn means(cells: &[Cell], trials: &Trials<'_>) -> Result<Vec<(String, f64)>, String> {
     cells.iter().map(|cell| Ok((label(cell, cells), mean(cell, trials)?))).collect()
 }
@@ -285,7 +285,7 @@ fn mean(cell: &Cell, trials: &Trials<'_>) -> Result<f64, String> {
     Summary::of(&values).map(|summary| summary.mean).ok_or_else(|| "its value is not finite".into())
 }
 
-/// The row, with what else tells a cell from its neighbours.
+/// Returns the row, with whatever distinguishes the cell from the others.
 fn label(cell: &Cell, cells: &[Cell]) -> String {
     let other = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !of(c, cell));
     let mut label = cell.row.clone();
@@ -310,13 +310,13 @@ fn between(of: &Cell, over: &Cell) -> String {
     format!("{} over {}", label(of, &both), label(over, &both))
 }
 
-/// `rate of unlink`, `returned`.
+/// Formats a figure: `rate of unlink`, `returned`.
 fn figure_of(cell: &Cell) -> String {
     let of = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
     format!("{}{of}", cell.figure.name())
 }
 
-/// What a check asks, in words: `returned of tarball extract: ext3-128 over ext4-128; more than 1`.
+/// Formats a check: `returned of tarball extract: ext3-128 over ext4-128; more than 1`.
 pub fn words(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
@@ -334,7 +334,7 @@ pub fn words(check: &Check) -> String {
     }
     let at = if same(&|a, b| a.at == b.at) { at.concat() } else { String::new() };
     let of = of.join(" ") + &at;
-    // Where the sides have nothing in common, their labels say it all.
+    // If the sides have nothing in common, their labels are complete.
     let head = if of.is_empty() { String::new() } else { format!("{}: ", of.trim_start()) };
     let owned: Vec<Cell> = cells.iter().map(|cell| (*cell).clone()).collect();
     let labels: Vec<String> = owned.iter().map(|cell| label(cell, &owned)).collect();
@@ -351,7 +351,7 @@ pub fn words(check: &Check) -> String {
     }
 }
 
-/// The bounds of a number.
+/// Returns the edges of a bound.
 pub(super) fn edges(bound: Bound) -> (Option<Edge>, Option<Edge>) {
     match bound {
         Bound::MoreThan(at) => (Some(Edge::beyond(at)), None),

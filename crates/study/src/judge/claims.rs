@@ -1,4 +1,4 @@
-//! The claims of a variant: each measured, all corrected for their number, and told with their verdicts.
+//! Judges the claims of a variant: measures each, corrects for their number, and explains the verdicts.
 
 use fsdyno_report::study::{self, Number, Verdict, digits};
 
@@ -8,7 +8,7 @@ use super::trials::Trials;
 use super::verdict::{Lost, Outcome, Part, Stand, correct};
 use crate::file::{Check, Claim, Test};
 
-/// Every claim with its verdict, in the order of the file.
+/// Returns every claim with its verdict, in the order of the file.
 pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
     let claims = &trials.file.claims;
     let measured: Vec<Result<Measured, Untested>> = claims
@@ -47,14 +47,14 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
     told.collect()
 }
 
-/// What became of a claim of which nothing was measured.
+/// The verdict of a claim without measurements.
 struct Untested {
     verdict: Verdict,
     why: String,
 }
 
 impl Untested {
-    /// It cannot be tested here.
+    /// Creates the verdict of a claim that cannot be tested here.
     fn here(why: String) -> Untested {
         Untested { verdict: Verdict::NotTestable, why }
     }
@@ -82,7 +82,7 @@ impl Untested {
     }
 }
 
-/// The unit of a claim's numbers: none of a ratio or an exponent.
+/// Returns the unit of a claim's numbers: empty for a ratio or an exponent.
 fn unit(claim: &Claim) -> String {
     match &claim.test {
         Test::Check(Check::Value { cell, .. }) => cell.unit.name.to_string(),
@@ -90,7 +90,7 @@ fn unit(claim: &Claim) -> String {
     }
 }
 
-/// With a full stop.
+/// Adds a full stop.
 fn sentence(text: String) -> String {
     let ends = text.ends_with(['.', '!', '?']);
     if ends { text } else { text + "." }
@@ -135,7 +135,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether every trial ran on a kernel that was there when the study was made.
+    /// Returns whether every trial ran on a kernel released when the study was made.
     fn of_its_time(&self) -> bool {
         let kernels = &self.measured.kernels;
         let year = self.trials.file.year.filter(|_| !kernels.is_empty());
@@ -161,7 +161,7 @@ impl Context<'_> {
         format!("{}{unit}. {}", order.join(", "), sentence(told))
     }
 
-    /// What decides it, in words: of several parts each that is outside or open, by its name.
+    /// Explains the decision: of several parts, each that is outside or open, by its name.
     fn told_of_parts(&self, decides: &Part) -> String {
         let parts = &self.measured.parts;
         let told = |part: &Part, stand: Stand| match part.what.is_empty() {
@@ -186,7 +186,7 @@ impl Context<'_> {
                 let verb = if fail.len() == 1 { "fails" } else { "fail" };
                 format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
             }
-            // Each may be told by itself, and not as one of so many.
+            // A part may be decided alone, but not as one of several.
             Stand::Open if self.outcome.lost.is_some() => told(decides, Stand::Open),
             Stand::Open => {
                 let open = of(Stand::Open);
@@ -220,7 +220,7 @@ impl Context<'_> {
         }
     }
 
-    /// What has to hold, in words.
+    /// Formats the bounds.
     fn bounds(&self, part: &Part) -> String {
         match (part.above, part.below) {
             (Some(above), Some(below)) => format!("between {} and {}", above.at, below.at),
@@ -231,14 +231,14 @@ impl Context<'_> {
         }
     }
 
-    /// That it is turned round by its intervals, but not surely so; nothing if it is not, or surely.
+    /// Explains a reversal that its interval shows but the corrected p-value does not; empty otherwise.
     fn unsure_turned(&self, part: &Part) -> String {
         let Some(p) = self.outcome.unsure_turned else { return String::new() };
         let way = if part.estimate.value < 1.0 { "less" } else { "more" };
         format!("; that it is {way} than 1 is not sure (p = {p:.2}{})", self.among_claims())
     }
 
-    /// ` as one of 40 claims`; nothing of one alone.
+    /// Returns ` as one of 40 claims`; empty for a single claim.
     fn among_claims(&self) -> String {
         let tested = self.tested;
         if tested > 1 { format!(" as one of {tested} claims") } else { String::new() }
@@ -322,7 +322,7 @@ impl Context<'_> {
     }
 }
 
-/// By how much a number misses its bound.
+/// Formats the distance by which a number misses its bound.
 fn short(part: &Part) -> String {
     let (value, bound) = (part.estimate.value, part.nearest().unwrap_or(1.0));
     let missed = if bound != 0.0 { (value / bound - 1.0).abs() } else { value.abs() };
@@ -334,7 +334,7 @@ fn short(part: &Part) -> String {
     }
 }
 
-/// How many seeds would tell by the interval alone; what is raised beside other claims takes more of them.
+/// Estimates the number of seeds that would decide by the interval alone; the correction for other claims takes more.
 fn seeds(needed: Option<u32>, there: usize) -> String {
     match needed {
         Some(n) if n as usize <= there => {

@@ -1,4 +1,4 @@
-//! The figure of a cell in one trial, in seconds, parts of a whole, ops or bytes a second, ones or bytes.
+//! Computes the figure of a cell in one trial, in seconds, parts of a whole, ops or bytes per second, ones or bytes.
 
 use fsdyno_record::trial::{OpStats, Phase};
 use fsdyno_record::{Nanos, OpKind, Trial};
@@ -6,10 +6,10 @@ use fsdyno_report::{Run, main_op};
 
 use crate::file::{Cell, Dimension, Figure, Latency};
 
-/// The figure; several phases' are added.
+/// Returns the figure, added over several phases.
 ///
 /// # Errors
-/// In a sentence, what the trial lacks for it.
+/// The missing part of the trial, as a sentence.
 pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     let phases = phases(cell, trial)?;
     let sum = |of: &dyn Fn(&Phase) -> Result<f64, String>| -> Result<f64, String> {
@@ -32,11 +32,11 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         Figure::KernelCpu(None) => {
             sum(&|phase| Ok(phase.kernel_cpu_ns.values().map(|time| time.seconds()).sum()))
         }
-        // A thread that did nothing is not in the record.
+        // An idle thread is not in the record.
         Figure::KernelCpu(Some(thread)) => {
             time(&|phase| phase.kernel_cpu_ns.get(thread).copied().unwrap_or_default())
         }
-        // CPU is counted to the last stamp, so that is what it is a part of.
+        // CPU is counted until the last stamp, so this is the whole.
         Figure::CpuShare => over(time(&|phase| phase.cpu_ns)?, time(&last)?),
         Figure::Rate => sum(&|phase| over(done(cell, trial, phase)?, phase.returned_ns.seconds())),
         Figure::Latency(latency) => {
@@ -56,27 +56,27 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
             let seeks = phase.device.and_then(|device| device.seeks);
             Ok(seeks.ok_or("the device does not tell of the movements of its arm")? as f64)
         }),
-        // It is that of the end, and no amount that phases add to: a cell of it has one phase.
+        // The value at the end, not a sum over phases: its cell has one phase.
         Figure::SpaceUsed => Ok(phases.last().map_or(0.0, |phase| phase.space_used.0 as f64)),
     }
 }
 
-/// The last stamp of a phase: when it was durable, else synced, else when its last call came back.
+/// Returns the last stamp of a phase: durable, else synced, else returned.
 fn last(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
 
-/// Whether a figure is the same of less work: a rate, a share, a latency.
+/// Returns whether a figure is independent of the amount of work: a rate, a share, a latency.
 pub fn keeps_its_size(cell: &Cell) -> bool {
     let sized =
         matches!(cell.figure.dimension(), Dimension::Time | Dimension::Count | Dimension::Space);
     !sized || matches!(cell.figure, Figure::Latency(_))
 }
 
-/// The phases that a cell names.
+/// Returns the phases that a cell names.
 ///
 /// # Errors
-/// That the trial has no such phase, and which it has.
+/// The missing phase, with the existing ones.
 pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, String> {
     let find = |name: &String| {
         trial.measured.phases.iter().find(|phase| phase.name == *name).ok_or_else(|| {
@@ -91,8 +91,7 @@ pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, Strin
     cell.phases.iter().map(find).collect()
 }
 
-/// How many ops a rate is of: those that the cell names, else of the unit of the phase's own books, else
-/// of its main op.
+/// Returns the number of ops of a rate: those of the cell's op, else of the phase's own unit, else of its main op.
 fn done(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
     let own =
         phase.unit.as_ref().and_then(|unit| phase.books.get(unit)).filter(|_| cell.op.is_none());
@@ -102,7 +101,7 @@ fn done(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
     }
 }
 
-/// The op that a cell names, else the phase's main op.
+/// Returns the cell's op, else the phase's main op.
 fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, String> {
     let kind: OpKind = match cell.op {
         Some(kind) => kind,
@@ -113,14 +112,14 @@ fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, S
     phase.ops.get(&kind).ok_or_else(lacks)
 }
 
-/// The op whose latency a cell is of where the file names none: the main op of the first of its trials.
+/// Returns the op of a latency if the cell names none: the main op of the first trial.
 pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
     let unnamed = matches!(cell.figure, Figure::Latency(_)) && cell.op.is_none();
     main_op(runs.get(..1).filter(|_| unnamed)?)
 }
 
-/// The fewest ops of a trial that a percentile is of, and how many it takes to be less than the longest; none where
-/// there are enough, and of what is no percentile.
+/// Returns the fewest ops of a trial behind a percentile, and the number from which it differs from the maximum;
+/// `None` if there are enough, or if it is no percentile.
 pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
     let takes = match cell.figure {
         Figure::Latency(Latency::P90) => 10,

@@ -1,11 +1,11 @@
-//! From a study file and records to verdicts: every claim judged, every published table beside what was
-//! measured. Nothing here knows an outcome; all of it follows from the records.
+//! Derives verdicts from a study file and records: judges every claim and compares every published table with the
+//! measurements. No outcome is known here; all follows from the records.
 //!
 //! - `figure`: a figure of a phase, in one trial;
-//! - `trials`: the trials of a cell, or why there are none that count;
-//! - `check`: from a claim's check to estimates and their bounds;
-//! - `verdict`: from those to how the claim stands;
-//! - `claims`, `table`: what is shown.
+//! - `trials`: the trials of a cell, or the reason for which none count;
+//! - `check`: estimates and bounds of a claim's check;
+//! - `verdict`: the verdict from those;
+//! - `claims`, `table`: the presentation.
 
 mod check;
 mod claims;
@@ -26,26 +26,25 @@ use fsdyno_report::study::{self, Judged};
 use crate::file::{StudyFile, Variant};
 use trials::Trials;
 
-/// What came of one run in one variant.
+/// The results of one run in one variant.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// The run's name in the study file.
+    /// Name of the run in the study file.
     pub run: String,
-    /// The variant that it was run in.
+    /// Variant in which it was run.
     pub variant: Variant,
-    /// The kernel that was asked for, where the study is a timeline: each is judged by itself.
+    /// The requested kernel, for a timeline: each kernel is judged separately.
     pub kernel: Option<String>,
-    /// What sizes were divided by; 1 at full scale.
+    /// Divisor of sizes; 1 at full scale.
     pub scale: u64,
     /// Its trials.
     pub trials: Vec<Trial>,
 }
 
-/// The end of a study: for each variant (and each kernel of a timeline) that has results, its claims with their
-/// verdicts, and its published tables beside the measured ones.
+/// Returns for each variant (and each kernel of a timeline) with results the claims with their verdicts, and the
+/// published tables with the measured values.
 ///
-/// The cells of `file` are looked up as they stand: where points of curves were scaled, the file has to
-/// be the scaled one.
+/// Cells of `file` are used unchanged: if points of curves were scaled, pass the scaled file.
 pub fn judge(file: &StudyFile, results: &[RunResult]) -> Judged {
     let variants = each_variant(file, results);
     Judged {
@@ -59,10 +58,10 @@ pub fn judge(file: &StudyFile, results: &[RunResult]) -> Judged {
     }
 }
 
-/// A variant (or a kernel of its timeline), the kernels that its trials ran on, and the trials.
+/// A variant (or a kernel of its timeline), the kernels of its trials, and the trials.
 type Part<'a> = (Option<&'a str>, Vec<String>, Trials<'a>);
 
-/// All that is judged by itself: each variant, and of a timeline each kernel.
+/// Returns all parts that are judged separately: each variant, and each kernel of a timeline.
 fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'a>> {
     let kernels = |variant| kernels_of(file, results, variant).into_iter();
     let parts = variants_of(file, results).into_iter().flat_map(|variant| {
@@ -71,8 +70,8 @@ fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'
     parts.collect()
 }
 
-/// The variants that anything was run for; a run that stands as it is serves all of them, and has a variant of
-/// its own only where there is no other.
+/// Returns the variants with results; a run with conditions of its own serves all of them, and is a variant only
+/// if there is no other.
 fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     let all = file.variants();
     let own = |variant: &Variant| results.iter().any(|result| result.variant == *variant);
@@ -80,7 +79,7 @@ fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     if found.is_empty() && !results.is_empty() { all } else { found }
 }
 
-/// The kernels of a variant's timeline; one without a name where it is none.
+/// Returns the kernels of a variant's timeline; a single empty name if there is no timeline.
 fn kernels_of<'a>(
     file: &StudyFile,
     results: &'a [RunResult],
@@ -93,14 +92,14 @@ fn kernels_of<'a>(
             kernels.push(kernel);
         }
     }
-    // What needs no kernel serves every point of a timeline.
+    // Results without a kernel serve every point of a timeline.
     if kernels.iter().any(Option::is_some) {
         kernels.retain(Option::is_some);
     }
     kernels
 }
 
-/// Whether a result stands for its run in a variant.
+/// Returns whether a result serves a variant.
 fn serves(file: &StudyFile, result: &RunResult, variant: Variant) -> bool {
     file.run(&result.run).and_then(|run| run.serves(variant)) == Some(result.variant)
 }
@@ -146,7 +145,7 @@ fn judged(kernel: Option<&str>, kernels: &[String], trials: &Trials<'_>) -> stud
     }
 }
 
-/// The release of the kernel that a trial ran on; none in a model, and where it is not known.
+/// Returns the kernel release of a trial; `None` in a model, or if unknown.
 fn kernel_of(trial: &Trial) -> Option<String> {
     let of_lab = trial.plan.lab().map(|lab| lab.kernel.clone());
     let found = || trial.conditions.kernel.split_whitespace().next().map(String::from);

@@ -1,4 +1,4 @@
-//! Which verdicts a few more seeds may turn: those of claims whose number lies near its bound and comes from too few seeds.
+//! Finds verdicts that a few more seeds may change: claims whose number is near its bound and has too few seeds.
 
 use std::collections::BTreeSet;
 
@@ -6,28 +6,28 @@ use super::check;
 use super::{RunResult, each_variant};
 use crate::file::{StudyFile, Test, Variant};
 
-/// A number is near its bound within this factor: what one seed moves times by at full scale stays below it in most
-/// of the studies that were repeated.
+/// A number is near its bound within this factor: in most of the repeated studies the seed changes times at full
+/// scale by less.
 pub const NEAR: f64 = 1.2;
 
-/// How many seeds a verdict takes that is near its bound.
+/// Number of seeds required for a verdict near its bound.
 pub const SEEDS: u32 = 3;
 
-/// Rows of a run in a variant that want more seeds, and for which claims.
+/// Rows of a run in a variant that need more seeds, and the claims that need them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Near {
     /// The run.
     pub run: String,
-    /// The variant that it is run in.
+    /// Variant in which it is run.
     pub variant: Variant,
-    /// The labels of its rows.
+    /// Labels of its rows.
     pub rows: BTreeSet<String>,
     /// The claims.
     pub claims: BTreeSet<String>,
 }
 
-/// What lies near its bound and has fewer seeds than [`SEEDS`], by the runs that it comes from. Exponents are not among
-/// it: they are fitted over sizes.
+/// Returns the claims near their bounds with fewer seeds than [`SEEDS`], grouped by run. Exponents are excluded:
+/// they are fitted over sizes.
 pub fn near(file: &StudyFile, results: &[RunResult]) -> Vec<Near> {
     let mut found: Vec<Near> = Vec::new();
     for (_, _, trials) in each_variant(file, results) {

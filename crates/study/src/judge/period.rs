@@ -1,7 +1,7 @@
-//! Whether a kernel is of the time of a study: only there is a claim reproduced, and not merely still true.
+//! Determines whether a kernel is of the time of a study: only then a claim is reproduced, and not merely still true.
 
-/// The first release of each year, from kernel.org's list of releases [MEM]; a stable series is of the year of its
-/// first release.
+/// First release of each year, from kernel.org's list of releases [MEM]; a stable series belongs to the year of
+/// its first release.
 const FIRST_OF_YEAR: &[((u32, u32, u32), u16)] = &[
     ((2, 2, 0), 1999),
     ((2, 4, 0), 2001),
@@ -31,19 +31,19 @@ const FIRST_OF_YEAR: &[((u32, u32, u32), u16)] = &[
     ((6, 13, 0), 2025),
 ];
 
-/// The year of a kernel by its release, as `uname -r` tells it; none of what is no release, or older than the list.
-/// What is newer than the list counts as of its last year or later, which is all that is asked.
+/// Returns the year of a kernel by its release, as in `uname -r`; `None` for an invalid release, or one older
+/// than the list. A release newer than the list counts as of its last year.
 pub fn year(release: &str) -> Option<u16> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).take(3).map(str::parse::<u32>);
     let major = parts.next()?.ok()?;
     let minor = parts.next()?.ok()?;
     let mut patch = || parts.next().and_then(Result::ok).unwrap_or(0);
-    // From 3.0 on the third number is that of a stable release, and made later.
+    // From 3.0 on the third number is that of a later stable release.
     let version = (major, minor, if major < 3 { patch() } else { 0 });
     FIRST_OF_YEAR.iter().rev().find(|(first, _)| *first <= version).map(|(_, year)| *year)
 }
 
-/// Whether a kernel had been released when a study of this year was made.
+/// Returns whether a kernel had been released in the year of a study.
 pub fn of_its_time(release: &str, study: u16) -> bool {
     year(release).is_some_and(|year| year <= study)
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kernel_of_today_is_of_the_time_of_a_classic_study() {
+    fn no_current_kernel_is_of_the_time_of_a_classic_study() {
         assert!(of_its_time("2.6.27", 2008) && !of_its_time("2.6.29", 2008));
         assert!(!of_its_time("5.10.0-32-amd64", 2011) && !of_its_time("", 2011));
     }

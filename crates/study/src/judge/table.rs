@@ -1,4 +1,4 @@
-//! A published table beside the measured one, cell by cell.
+//! Compares a published table with the measured one, cell by cell.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::figure;
 use super::trials::Trials;
 use crate::file::{Cell, Column, Published, Value};
 
-/// The table with what was measured.
+/// Returns the table with the measured values.
 pub fn table(published: &Published, trials: &Trials<'_>) -> study::Table {
     let doubts = doubts(published);
     let columns = published
@@ -62,14 +62,15 @@ fn cell(
     }
 }
 
-/// The mean over the trials of a cell.
+/// Returns the mean over the trials of a cell.
 fn number(cell: &Cell, trials: &Trials<'_>) -> Result<Number, String> {
     let values = trials.of(cell, false)?.values(cell)?;
     let summary = Summary::of(&values).ok_or("its value is not finite")?;
     Ok(Number { value: summary.mean, n: summary.n, interval: summary.interval() })
 }
 
-/// What is wrong with published cells, by row and column: what the file says, and what contradicts its own table.
+/// Returns the doubts about published cells, by row and column: those of the file, and contradictions within the
+/// table.
 pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
     let mut doubts: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     let row_of = |label: &str| published.rows.iter().position(|row| row.label == label);
@@ -83,7 +84,7 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
         let (Some(of), Some(per)) = (column.of, &column.per) else { continue };
         let Some(time_at) = column_of(per) else { continue };
         for (row, what, says) in contradictions(published, time_at, rate_at, of) {
-            // Which of the two is wrong nobody can tell from them.
+            // The table does not show which of the two is wrong.
             let (time, rate) = (&published.columns[time_at].name, &column.name);
             let (places, why) = match what {
                 Of::Time => (vec![time_at], says),
@@ -103,14 +104,14 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
     doubts
 }
 
-/// What a contradiction is of.
+/// The subject of a contradiction.
 enum Of {
     Time,
     Rate,
     Both,
 }
 
-/// The contradictions of a column of rates with that of its times, each with its row.
+/// Returns the contradictions between a column of rates and that of its times, each with its row.
 fn contradictions(
     published: &Published,
     time_at: usize,
@@ -121,7 +122,7 @@ fn contradictions(
     let cells = published.rows.iter().enumerate().filter_map(|(row_at, row)| {
         let time = sample(row.cells[time_at].as_ref()?, published)?;
         let rate = sample(row.cells[rate_at].as_ref()?, published)?;
-        // Rates are of a second, and times may be told in another unit.
+        // Rates are per second, and times may have another unit.
         let time = scaled(time, columns[time_at].unit.is);
         Some(consistency::Cell { place: row_at.to_string(), time, rate })
     });
@@ -142,7 +143,7 @@ fn contradictions(
     found.into_iter().filter_map(read).collect()
 }
 
-/// A printed cell as a sample of runs; none where a deviation is printed and nobody says of how many runs.
+/// Returns a printed cell as a sample of runs; `None` if a deviation is printed without the number of runs.
 fn sample(value: &Value, published: &Published) -> Option<Sample> {
     let mean = printed(&value.text)?;
     let sd = value.deviation_text.as_deref().and_then(printed);

@@ -15,7 +15,7 @@ mod fixture;
 mod layton;
 mod published;
 
-/// A study of one run, `files`: three file systems, as then and as today.
+/// A study of one run, `files`: three file systems, historical and current.
 const HEAD: &str = r#"
 title = "A test"
 question = "Which is faster?"
@@ -36,14 +36,14 @@ fn study(rest: &str) -> StudyFile {
     StudyFile::parse("test.toml", &format!("{HEAD}{rest}")).unwrap()
 }
 
-/// A claim about `create`, with this check.
+/// Returns a claim about `create` with this check.
 fn claim(id: &str, check: &str) -> String {
     format!(
         "[[claim]]\nid = \"{id}\"\ntext = \"It is so\"\npublished = 1.5\n[claim.check]\n{check}\n"
     )
 }
 
-/// The same with a margin of its own.
+/// Returns such a claim with a margin of its own.
 fn claim_by(least: &str, id: &str, check: &str) -> String {
     claim(id, check).replace("[claim.check]", &format!("least = \"{least}\"\n[claim.check]"))
 }
@@ -54,7 +54,7 @@ fn ratio(of: &str, over: &str, bound: &str) -> String {
     )
 }
 
-/// Trials of `create` with these seconds, a seed each; everything else is the fixture's.
+/// Returns trials of `create` with these seconds, one seed each; all else comes from the fixture.
 fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
     let all = fixture::trials();
     let mut trials = Vec::new();
@@ -65,7 +65,7 @@ fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
             trial.seed = at as u64 + 1;
             let phase = &mut trial.measured.phases[0];
             phase.returned_ns = Nanos((seconds * 1e9) as u64);
-            // All was durable when the last call came back.
+            // Everything was durable when the last call returned.
             (phase.synced_ns, phase.durable_ns) = (None, Some(phase.returned_ns));
             phase.cpu_ns = Nanos((seconds * 1e8) as u64);
             trial.trial_id = trial_id(&trial.plan, trial.seed);
@@ -84,7 +84,7 @@ fn claims(file: &StudyFile, trials: Vec<Trial>) -> Vec<Claim> {
     judge(file, &then(trials)).variants.remove(0).claims
 }
 
-/// The one claim with this check, judged by these times.
+/// Judges a single claim with this check by these times.
 fn one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
     claims(&study(&claim("C1", check)), trials(rows)).remove(0)
 }
@@ -93,7 +93,7 @@ const TEN: &[f64] = &[10.0, 10.1, 9.9, 10.05, 9.95];
 const FIFTEEN: &[f64] = &[15.1, 15.0, 14.9, 15.1, 14.9];
 
 #[test]
-fn a_ratio_holds_fails_is_reversed_or_stays_open_by_its_records_alone() {
+fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_open() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
     let verdict = |of: &[f64]| one(&more, &[("ext4", TEN), ("xfs", of)]).verdict;
     assert_eq!(verdict(FIFTEEN), Verdict::StillHolds);
@@ -112,7 +112,7 @@ fn a_ratio_holds_fails_is_reversed_or_stays_open_by_its_records_alone() {
 }
 
 #[test]
-fn a_claim_says_what_was_measured_how_often_and_how_sure_it_is() {
+fn a_claim_reports_its_number_its_trials_and_its_interval() {
     let told = one(&ratio("xfs", "ext4", "more_than = 1.3"), &[("ext4", TEN), ("xfs", FIFTEEN)]);
     let number = told.measured.unwrap();
     let (low, high) = number.interval.unwrap();
@@ -128,7 +128,7 @@ fn a_claim_says_what_was_measured_how_often_and_how_sure_it_is() {
 }
 
 #[test]
-fn trials_of_two_labs_are_never_averaged_and_two_results_of_one_trial_are_no_number() {
+fn trials_of_two_labs_are_never_averaged_and_two_results_of_one_trial_are_refused() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
     let rows: &[(&str, &[f64])] = &[("ext4", TEN), ("xfs", FIFTEEN)];
     let told = |change: &dyn Fn(&mut Trial)| {
@@ -138,7 +138,7 @@ fn trials_of_two_labs_are_never_averaged_and_two_results_of_one_trial_are_no_num
         all.push(second);
         claims(&file, all).remove(0)
     };
-    // The same record twice is one.
+    // A duplicate of a record counts once.
     assert_eq!(told(&|_| {}).measured.unwrap().n, 5);
     let of_two = told(&|trial| trial.lab_id = Some("another".into()));
     assert_eq!(of_two.verdict, Verdict::NotTestable);
@@ -162,7 +162,7 @@ fn a_claim_of_a_run_without_a_trial_was_not_run_yet() {
 }
 
 #[test]
-fn what_the_instrument_took_of_each_side_of_a_ratio_is_told() {
+fn the_instruments_share_of_each_side_of_a_ratio_is_reported() {
     let notes = |figure: &str, ns: u64| {
         let mut all = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
         for trial in all.iter_mut().filter(|trial| trial.plan.label == "xfs") {
@@ -184,12 +184,12 @@ fn what_the_instrument_took_of_each_side_of_a_ratio_is_told() {
         notes("returned", 1_500_000_000)
     );
     assert!(!notes("returned", 100_000_000).contains("instrument"));
-    // CPU is counted without it.
+    // CPU does not include it.
     assert!(!notes("cpu", 1_500_000_000).contains("The instrument"));
 }
 
 #[test]
-fn a_latency_that_names_no_op_says_whose_it_is() {
+fn a_latency_without_an_op_reports_its_op() {
     let unnamed = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", "p99");
     let notes = |check: &str| one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");
     let says = "No op is named: p99 of 'create' is that of create, its main op.";
@@ -209,7 +209,7 @@ fn a_latency_that_names_no_op_says_whose_it_is() {
 }
 
 #[test]
-fn one_seed_has_to_keep_its_margin_and_says_so() {
+fn one_seed_must_keep_its_margin_and_reports_it() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
     let told = |of: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[of])]);
     assert_eq!(told(10.6).verdict, Verdict::StillHolds);
@@ -224,7 +224,7 @@ fn one_seed_has_to_keep_its_margin_and_says_so() {
 }
 
 #[test]
-fn the_margin_stays_however_many_seeds_there_are() {
+fn the_margin_is_independent_of_the_number_of_seeds() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
     let told = |of: &[f64]| one(&more, &[("ext4", &[10.0; 20][..of.len()]), ("xfs", of)]);
     // 2 % beyond the bound, and known to a thousandth: by one seed, by two, by twenty.
@@ -235,7 +235,7 @@ fn the_margin_stays_however_many_seeds_there_are() {
         assert!(claim.why.contains("within 5 % of 1.3"), "{}", claim.why);
         assert_eq!(claim.why.contains("however many seeds"), n > 1, "{}", claim.why);
     }
-    // Beyond the margin two seeds that scatter still tell nothing, and five decide.
+    // Beyond the margin two seeds with scatter still decide nothing, and five decide.
     let far = [13.0, 16.5, 14.8, 15.2, 15.6];
     assert_eq!(told(&far[..1]).verdict, Verdict::Undecided);
     let two = told(&far[..2]);
@@ -244,7 +244,7 @@ fn the_margin_stays_however_many_seeds_there_are() {
 }
 
 #[test]
-fn a_difference_that_is_shown_not_to_count_is_not_there_and_less_is_not_enough() {
+fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
     let base = &[10.0; 5];
     let told = |of: &[f64]| one(&more, &[("ext4", base), ("xfs", of)]);
@@ -254,14 +254,14 @@ fn a_difference_that_is_shown_not_to_count_is_not_there_and_less_is_not_enough()
         none.p.is_some_and(|p| p < 0.05) && none.why.contains("is not more than 1 by the 5 %"),
         "{none:?}"
     );
-    // Not by a small p: the second is more than 1 beyond doubt, and not by what counts.
+    // A small p is not enough: the second is certainly more than 1, but not by a difference that counts.
     assert_eq!(told(&[10.3, 10.31, 10.29, 10.3, 10.3]).verdict, Verdict::NoLongerHolds);
     assert_eq!(told(&[9.7, 9.6, 9.8, 9.7, 9.65]).verdict, Verdict::NoLongerHolds);
     assert_eq!(told(&[9.2, 9.1, 9.3, 9.2, 9.15]).verdict, Verdict::Reversed);
     assert_eq!(told(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
     let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
     assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
-    // By as many claims beside it the reversal is not sure any more; that it does not hold is.
+    // Corrected for many claims the reversal is no longer certain; that it does not hold is.
     let turned = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
     assert_eq!(told(turned).verdict, Verdict::Reversed);
     let many: String = (0..40).map(|at| claim(&format!("C{at}"), &more)).collect();
@@ -296,11 +296,11 @@ fn an_order_holds_link_by_link() {
     assert_eq!(turned.verdict, Verdict::Reversed);
     assert!(turned.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", turned.why);
     assert!(turned.why.contains("; far over xfs: 0.66"), "{}", turned.why);
-    // One link turned and one alike: it does not hold, and is not the other way round.
+    // One link is reversed and one equal: it does not hold, and is not reversed.
     let partly = told(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
     assert_eq!(partly.verdict, Verdict::NoLongerHolds);
     assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);
-    // The surest failure decides: one that never varied is not made doubtful by one that did.
+    // The most certain failure decides: a varying link casts no doubt on one that never varied.
     let exact = told(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
     assert_eq!((exact.verdict, exact.p), (Verdict::NoLongerHolds, None), "{exact:?}");
     assert_eq!(told(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
@@ -318,9 +318,9 @@ fn within_is_about_the_largest_and_the_smallest() {
 }
 
 #[test]
-fn which_is_the_larger_is_told_by_the_ratio_that_is_judged() {
+fn the_judged_ratio_shows_which_is_the_larger() {
     let within = "within = { rows = [\"ext4\", \"xfs\"], phase = \"create\", figure = \"returned\", at_most = 1.2 }";
-    // One long seed makes the mean of xfs the larger; by its ratios, seed for seed, ext4 is.
+    // One long seed makes the mean of xfs the larger; by its ratios, paired by seed, ext4 is.
     let (ext4, xfs) = (&[10.0, 10.0, 10.0, 10.0, 10.0][..], &[8.0, 8.0, 8.0, 8.0, 19.0][..]);
     let told = one(within, &[("ext4", ext4), ("xfs", xfs)]);
     assert!(told.measured.unwrap().value >= 1.0, "{told:?}");
@@ -329,14 +329,14 @@ fn which_is_the_larger_is_told_by_the_ratio_that_is_judged() {
         told.notes.iter().any(|note| note.starts_with("The means of ext4 over xfs")),
         "{told:?}"
     );
-    // However they are named.
+    // In either order.
     let other = within.replace("[\"ext4\", \"xfs\"]", "[\"xfs\", \"ext4\"]");
     let other = one(&other, &[("ext4", ext4), ("xfs", xfs)]);
     assert_eq!((other.verdict, other.measured), (told.verdict, told.measured));
 }
 
 #[test]
-fn a_value_is_held_against_its_bound_in_its_unit() {
+fn a_value_is_compared_with_its_bound_in_its_unit() {
     let value = |bound: &str| {
         format!("value = {{ row = \"ext4\", phase = \"create\", figure = \"cpu share\" }}\n{bound}")
     };
@@ -354,7 +354,7 @@ fn a_value_is_held_against_its_bound_in_its_unit() {
 }
 
 #[test]
-fn an_exponent_is_fitted_over_the_points_and_two_of_them_tell_nothing() {
+fn an_exponent_is_fitted_over_the_points_and_two_of_them_decide_nothing() {
     let file = |row: &str, bound: &str| {
         let fs = "fs = { ext4 = \"ext4\", linear = \"ext4\" }";
         let head = format!(
@@ -369,7 +369,7 @@ fn an_exponent_is_fitted_over_the_points_and_two_of_them_tell_nothing() {
     assert_eq!(line.verdict, Verdict::StillHolds);
     assert_eq!(line.measured.unwrap().n, 4);
     assert!(line.notes.contains(&"4 sizes from 1000 to 8000 files.".to_string()));
-    // Every trial once more is no more points: the interval is what it was.
+    // Duplicate trials add no points: the interval is unchanged.
     let twice = fixture::curve().into_iter().chain(fixture::curve()).collect();
     let twice = claims(&file("ext4", "between = [0.8, 1.2]"), twice).remove(0).measured.unwrap();
     let once = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
@@ -386,7 +386,7 @@ fn an_exponent_is_fitted_over_the_points_and_two_of_them_tell_nothing() {
 }
 
 #[test]
-fn a_point_of_a_curve_is_a_cell_and_without_its_point_the_cell_is_none() {
+fn a_point_of_a_curve_is_a_cell_and_a_cell_needs_its_point() {
     let at = |at: &str| {
         let check = format!(
             "value = {{ row = \"ext4\", phase = \"create\", figure = \"returned\"{at} }}\nmore_than = 0"
@@ -405,7 +405,7 @@ fn a_point_of_a_curve_is_a_cell_and_without_its_point_the_cell_is_none() {
 }
 
 #[test]
-fn what_was_not_measured_is_not_testable_and_the_reason_is_the_trials_own() {
+fn an_unmeasured_claim_is_not_testable_for_the_reason_of_its_trials() {
     let check = ratio("xfs", "ext4", "more_than = 1");
     let file = study(&claim("C1", &check));
     let told = |change: &dyn Fn(&mut Trial)| {
@@ -439,7 +439,7 @@ fn what_was_not_measured_is_not_testable_and_the_reason_is_the_trials_own() {
 }
 
 #[test]
-fn a_row_that_today_has_not_is_not_testable_today_only() {
+fn a_row_without_current_conditions_is_not_testable_under_them_only() {
     let file = study(&claim("C1", &ratio("far", "ext4", "more_than = 1")));
     let trials = trials(&[("ext4", TEN), ("far", FIFTEEN)]);
     let mut results = then(trials.clone());
@@ -452,7 +452,7 @@ fn a_row_that_today_has_not_is_not_testable_today_only() {
 }
 
 #[test]
-fn a_reason_of_the_file_stands_as_it_is_written() {
+fn a_reason_of_the_file_is_shown_unchanged() {
     let file =
         study("[[claim]]\nid = \"C9\"\ntext = \"It is fun\"\nuntestable = \"fun is no figure\"\n");
     let told = claims(&file, trials(&[("ext4", TEN)])).remove(0);
@@ -461,7 +461,7 @@ fn a_reason_of_the_file_stands_as_it_is_written() {
 }
 
 #[test]
-fn what_never_varied_is_judged_by_the_difference_and_says_so() {
+fn a_number_that_never_varied_is_judged_by_the_difference_and_reported() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
     let same = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.6, 10.6])]);
     assert_eq!(same.verdict, Verdict::StillHolds);
@@ -488,7 +488,7 @@ fn only_a_kernel_of_its_time_reproduces() {
 }
 
 #[test]
-fn a_model_says_that_it_decided() {
+fn a_verdict_by_a_model_is_reported() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
     let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
     for trial in &mut trials {
@@ -527,14 +527,14 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     assert!(line.contains(" * ") && line.contains("still holds 1.5"), "{line}");
     assert!(line.contains("no longer holds 1"), "{line}");
     assert!(!text.contains("reproduced"), "{text}");
-    // On one kernel it is none.
+    // On one kernel there is no timeline.
     let one = judge(&file, &[of("6.12", TEN)]);
     assert!(!fsdyno_report::study::markdown(&one).contains("kernel by kernel"));
     assert_eq!(judged.variants[0].claims[0].called(), "at 1/10: still holds");
 }
 
 #[test]
-fn what_is_near_its_bound_by_too_few_seeds_wants_more_of_its_own_rows() {
+fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
     let text = claim("C1", &ratio("xfs", "ext4", "more_than = 1.3"))
         + &claim("C2", &ratio("far", "ext4", "more_than = 1.3"));
@@ -554,7 +554,7 @@ fn what_is_near_its_bound_by_too_few_seeds_wants_more_of_its_own_rows() {
     assert_eq!(wants(&[10.9]).len(), 1);
     assert_eq!(wants(&[15.5, 15.5]).len(), 1, "a run that was stopped goes on");
     assert_eq!(wants(&[15.5, 15.5, 15.5]), []);
-    // Of an order only the links that are near.
+    // Of an order only the links near 1.
     let links = near(
         &study(&claim("C1", order)),
         &then(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),
@@ -563,7 +563,7 @@ fn what_is_near_its_bound_by_too_few_seeds_wants_more_of_its_own_rows() {
 }
 
 #[test]
-fn a_verdict_says_that_it_is_of_one_seed_and_of_which_scale() {
+fn a_verdict_reports_a_single_seed_and_the_scale() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
     let told = |scale: u64, seeds: usize| {
         let trials = trials(&[("ext4", &TEN[..seeds]), ("xfs", &FIFTEEN[..seeds])]);
@@ -580,7 +580,7 @@ fn a_verdict_says_that_it_is_of_one_seed_and_of_which_scale() {
 }
 
 #[test]
-fn flags_and_trials_that_do_not_count_are_named_with_the_verdict() {
+fn flags_and_uncounted_trials_are_reported_with_the_verdict() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
     let mut trials =
         trials(&[("ext4", &[0.01, 0.0101, 0.0099]), ("xfs", &[15.0, 15.1, 14.9, 15.0])]);
@@ -612,7 +612,7 @@ fn table(judged: &Judged) -> &fsdyno_report::study::Table {
 }
 
 #[test]
-fn a_published_table_stands_beside_the_measured_one_cell_by_cell() {
+fn a_published_table_is_compared_with_the_measured_one_cell_by_cell() {
     let judged = judge(&study(TABLE), &then(trials(&[("ext4", TEN)])));
     let table = table(&judged);
     let cell = |row: usize, at: usize| &table.rows[row].cells[at];
@@ -629,7 +629,7 @@ fn a_published_table_stands_beside_the_measured_one_cell_by_cell() {
 }
 
 #[test]
-fn at_another_scale_times_have_no_ratio_and_shares_have() {
+fn at_another_scale_times_have_no_ratio_but_shares_do() {
     let mut results = then(trials(&[("ext4", TEN)]));
     results[0].scale = 10;
     let judged = judge(&study(TABLE), &results);
@@ -639,7 +639,7 @@ fn at_another_scale_times_have_no_ratio_and_shares_have() {
 }
 
 #[test]
-fn at_another_scale_a_time_is_of_less_work_and_a_share_is_what_it_was() {
+fn at_another_scale_times_are_of_less_work_and_shares_are_unchanged() {
     let value = |figure: &str| {
         format!(
             "value = {{ row = \"ext4\", phase = \"create\", figure = \"{figure}\" }}\nmore_than = 1"
@@ -654,7 +654,7 @@ fn at_another_scale_a_time_is_of_less_work_and_a_share_is_what_it_was() {
     assert_eq!(claims[1].verdict, Verdict::StillHolds);
 }
 
-/// How well a claim of "more" stands.
+/// Returns the rank of a verdict for a claim of "more".
 fn rank(verdict: Verdict) -> usize {
     [Verdict::Reversed, Verdict::NoLongerHolds, Verdict::Undecided, Verdict::StillHolds]
         .iter()
@@ -677,7 +677,7 @@ proptest! {
             claims(&file, trials(&[("ext4", &ext4), ("xfs", &xfs)])).remove(0).verdict
         };
         prop_assert!(rank(verdict(slower)) >= rank(verdict(1.0)));
-        // Far enough, and no spread can hide it.
+        // No spread can hide a large enough difference.
         prop_assert!(rank(verdict(1e-4)) <= rank(verdict(1.0)));
         if seconds.len() == 1 {
             prop_assert_eq!(verdict(1e3), Verdict::StillHolds);

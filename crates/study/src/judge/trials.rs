@@ -1,4 +1,4 @@
-//! The trials of a cell, and its value in each.
+//! Finds the trials of a cell, and its value in each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,26 +14,26 @@ use crate::file::{Cell, Figure, StudyFile, Variant};
 pub struct Trials<'a> {
     /// The study.
     pub file: &'a StudyFile,
-    /// Which variant is judged.
+    /// The variant that is judged.
     pub variant: Variant,
-    /// What sizes were divided by; 1 at full scale.
+    /// Divisor of sizes; 1 at full scale.
     pub scale: u64,
-    /// The trials of each run, by its name.
+    /// The trials of each run, by name.
     pub runs: Vec<(&'a str, Vec<&'a Trial>)>,
 }
 
 /// The trials of a cell that count.
 pub struct Found<'a> {
-    /// Each with the cell's first phase.
+    /// The trials, each with the cell's first phase.
     pub runs: Vec<Run<'a>>,
-    /// How many others ended badly.
+    /// Number of other trials, which failed.
     pub failed: usize,
-    /// What weakens a verdict that they bear.
+    /// Their flags that weaken a verdict.
     pub flags: Vec<Flag>,
 }
 
 impl<'a> Trials<'a> {
-    /// That a run of these cells has no trial in this variant, which it could have; none where all have some.
+    /// Returns the reason if a run of these cells has no trial in this variant, although it could have.
     pub fn missing(&self, cells: &[&Cell]) -> Option<String> {
         let has = |run: &str| self.runs.iter().any(|(name, _)| *name == run);
         let serves = |run: &str| self.file.run(run)?.serves(self.variant);
@@ -41,10 +41,10 @@ impl<'a> Trials<'a> {
         Some(not_run(&missing.run, self.variant))
     }
 
-    /// The trials of a cell; with `points`, those of every point of a curve.
+    /// Returns the trials of a cell; with `points`, those of every point of a curve.
     ///
     /// # Errors
-    /// Why there are none that count, in a sentence.
+    /// The reason for which none count, as a sentence.
     pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
         let here = self.variant.words();
@@ -108,7 +108,7 @@ impl<'a> Trials<'a> {
         Ok(Found { runs, failed, flags })
     }
 
-    /// A kernel thread that no trial of a run has is a name typed wrong, or of another kernel, and not one at rest.
+    /// Refuses a kernel thread that no trial of a run has: it is misspelt, or of another kernel, and not idle.
     fn known_thread(&self, cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
         let Figure::KernelCpu(Some(thread)) = &cell.figure else { return Ok(()) };
         let names: BTreeSet<&str> = trials
@@ -128,12 +128,12 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// That a run has no trial.
+/// Returns the reason that a run has no trial.
 fn not_run(run: &str, variant: Variant) -> String {
     format!("run '{run}' has not been run {}", variant.words())
 }
 
-/// Trials of one plan in two labs (another fsdyno, other tools) are no repeats of each other.
+/// Refuses trials of one plan in two labs (another fsdyno, other tools), which are no repeats of each other.
 fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
     let mut labs: BTreeMap<&str, &str> = BTreeMap::new();
     for trial in trials {
@@ -151,7 +151,7 @@ fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
     Ok(())
 }
 
-/// Two records of one trial in one lab are the same to the digit, or neither can be trusted.
+/// Checks that two records of one trial in one lab are bit-identical; otherwise neither can be trusted.
 fn repeated(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), String> {
     let exact = |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.repeats_exactly();
     for trial in all.iter().filter(exact) {
@@ -167,23 +167,23 @@ fn repeated(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), Stri
     Ok(())
 }
 
-/// The phases of a cell in a trial, as runs.
+/// Returns the phases of a cell in a trial, as runs.
 pub fn phases_of<'a>(cell: &Cell, trial: &'a Trial) -> Vec<Run<'a>> {
     let phases = figure::phases(cell, trial).unwrap_or_default();
     phases.into_iter().map(|phase| (trial, phase)).collect()
 }
 
 impl Found<'_> {
-    /// The cell's value in each trial, in its unit.
+    /// Returns the cell's value in each trial, in its unit.
     ///
     /// # Errors
-    /// What a trial lacks for it.
+    /// The missing part of a trial.
     pub fn values(&self, cell: &Cell) -> Result<Vec<f64>, String> {
         self.runs.iter().map(|(trial, _)| in_unit(cell, trial)).collect()
     }
 }
 
-/// The cell's value in a trial, in its unit.
+/// Returns the cell's value in a trial, in its unit.
 pub fn in_unit(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     Ok(figure::value(cell, trial)? / cell.unit.is)
 }
@@ -204,7 +204,7 @@ fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String 
     format!("'{}' has no trial with {wanted}: there are {}", cell.row, there.join(", "))
 }
 
-/// Why no trial counts, by the first of them.
+/// Returns why no trial counts, taken from the first of them.
 fn why_none(row: &str, trials: &[&Trial]) -> String {
     let skipped = trials.iter().find(|trial| trial.outcome == Outcome::Skipped);
     let failed = trials.iter().find(|trial| trial.outcome == Outcome::Failed);

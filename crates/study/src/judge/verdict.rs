@@ -1,51 +1,51 @@
-//! The verdict of a claim, from its parts alone: estimates held against bounds.
+//! Computes the verdict of a claim from its parts alone: estimates compared with bounds.
 //!
 //! A claim holds if all of its parts lie within their bounds, and does not if one lies outside; it is reversed
-//! only if all of them are turned round. A number has to keep a margin from its bounds, 5 % of them unless the
-//! claim says otherwise, however many seeds there are: what differs by less does not count. With two seeds or more
-//! its whole 95 % interval has to be on the same side too, and the claims of a variant are corrected for their
-//! number ([`correct`], Holm 1979). An exponent has its points, and no margin.
+//! only if all of them are reversed. A number must keep a margin from its bounds, 5 % of them by default,
+//! independent of the number of seeds: smaller differences do not count. With two seeds or more its whole 95 %
+//! interval must be on the same side too, and the claims of a variant are corrected for their number
+//! ([`correct`], Holm 1979). An exponent has its points, and no margin.
 
 use fsdyno_stats::Estimate;
 use fsdyno_stats::holm::holm;
 use fsdyno_stats::interval::LEVEL;
 
-/// An estimate and what has to hold of it.
+/// An estimate and its bounds.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What it is of, where a claim has several: `xfs over ext2`.
+    /// Its name, if a claim has several parts: `xfs over ext2`.
     pub what: String,
     /// The number, in the unit of the bounds.
     pub estimate: Estimate,
-    /// The least that it may be.
+    /// Lower bound.
     pub above: Option<Edge>,
-    /// The most that it may be.
+    /// Upper bound.
     pub below: Option<Edge>,
-    /// Whether it compares two sides, so that 1 is no difference and beyond 1 the claim is turned round.
+    /// True for a comparison of two sides: 1 means no difference, and beyond 1 the claim is reversed.
     pub ratio: bool,
-    /// The rows that it is measured on: run and label.
+    /// The measured rows: run and label.
     pub rows: Vec<(String, String)>,
-    /// Whether it is fitted over points: then its interval is all that tells, and of two points, which every power
-    /// fits, there is none.
+    /// True if it is fitted over points: only its interval decides, and two points, which every power law fits,
+    /// have none.
     pub fitted: bool,
 }
 
 /// A bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// Where it is.
+    /// Value of the bound.
     pub at: f64,
-    /// Whether the bound itself is within.
+    /// True if the bound itself is within.
     pub included: bool,
 }
 
 impl Edge {
-    /// A bound that is outside.
+    /// Creates an exclusive bound.
     pub fn beyond(at: f64) -> Edge {
         Edge { at, included: false }
     }
 
-    /// A bound that is within.
+    /// Creates an inclusive bound.
     pub fn upto(at: f64) -> Edge {
         Edge { at, included: true }
     }
@@ -59,50 +59,50 @@ impl Edge {
     }
 }
 
-/// Where an estimate lies.
+/// The position of an estimate relative to its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
-    /// Beyond doubt within the bounds.
+    /// Certainly within the bounds.
     Within,
-    /// Beyond doubt outside of them.
+    /// Certainly outside of them.
     Outside,
-    /// It is not told.
+    /// Undecided.
     Open,
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// How it stands.
+    /// Position of the claim.
     pub stand: Stand,
-    /// Whether, being outside, all of it is turned round: what was claimed to be more is less.
+    /// True if it is outside and all of it is reversed: the claimed increase is a decrease.
     pub turned: bool,
-    /// The part that decides it: of those outside the surest, else the first that is open, else the
-    /// one nearest to its bound.
+    /// The deciding part: the most certain one outside, else the first undecided one, else the one nearest to its
+    /// bound.
     pub part: usize,
-    /// How each of its parts stands, by itself.
+    /// Position of each part by itself.
     pub stands: Vec<Stand>,
-    /// The p-value of how it stands, raised for all claims of the variant; none where no spread was seen.
+    /// P-value of the position, corrected for all claims of the variant; `None` if no variation was seen.
     pub p: Option<f64>,
-    /// What took its verdict away, where its intervals alone would have decided it.
+    /// The correction that withheld a verdict which its intervals alone would have given.
     pub lost: Option<Lost>,
-    /// The raised p-value of its being turned round, where its intervals say that it is and this does not.
+    /// Corrected p-value of the reversal, if its intervals show one and this does not.
     pub unsure_turned: Option<f64>,
 }
 
-/// What made a p-value too large where the intervals would have decided.
+/// The correction that made a p-value too large although the intervals would have decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Relabelling the trials sets them as far apart too often.
+    /// The permutation test separates the trials as far too often.
     Relabelled,
-    /// It is the surest of several parts that were looked at.
+    /// It is the most certain of several parts.
     Parts,
     /// It is one of several claims.
     Claims,
 }
 
-/// Where a difference that is claimed to be there, of whatever size, begins to count: `least` beyond 1 on the side
-/// that was claimed. None of a claim with another bound than just 1.
+/// Returns the value from which a claimed difference of any size counts: `least` beyond 1 on the claimed side.
+/// `None` for a claim with a bound other than 1.
 pub fn counts_from(above: Option<Edge>, below: Option<Edge>, least: f64) -> Option<f64> {
     let one = Edge::beyond(1.0);
     match (above, below) {
@@ -113,7 +113,7 @@ pub fn counts_from(above: Option<Edge>, below: Option<Edge>, least: f64) -> Opti
 }
 
 impl Part {
-    /// Where it lies: told by its interval, where it has one, and by the margin of `least` alike.
+    /// Returns the position by the interval, if any, and by the margin `least`.
     pub fn stand(&self, least: f64) -> Stand {
         let value = self.estimate.value;
         match self.estimate.interval {
@@ -128,8 +128,8 @@ impl Part {
         }
     }
 
-    /// Where all from `low` to `high` lies, the bounds made so much narrower for what is to be within, and so much
-    /// wider for what is to be outside.
+    /// Returns the position of the range from `low` to `high`; the margin narrows the bounds for a position
+    /// within and widens them for one outside.
     fn place(&self, low: f64, high: f64, least: f64) -> Stand {
         let up = |edge: Edge| Edge { at: edge.at + edge.at.abs() * least, ..edge };
         let down = |edge: Edge| Edge { at: edge.at - edge.at.abs() * least, ..edge };
@@ -144,8 +144,8 @@ impl Part {
         }
     }
 
-    /// Whether a difference is claimed, of whatever size, and none that counts is there: the interval ends before
-    /// `least` beyond 1, on the side that was claimed (as `Comparison::regressed` of `fsdyno_stats` has it).
+    /// Returns whether a difference of any size is claimed and none that counts exists: the interval ends before
+    /// `least` beyond 1 on the claimed side (like `Comparison::regressed` of `fsdyno_stats`).
     pub fn no_difference(&self, least: f64) -> bool {
         let (Some(band), Some((low, high))) = (self.band(least), self.estimate.interval) else {
             return false;
@@ -153,20 +153,20 @@ impl Part {
         if self.above.is_some() { high <= band } else { low >= band }
     }
 
-    /// Where the claimed difference begins to count ([`counts_from`]); none of what is no ratio.
+    /// Returns the value from which the claimed difference counts ([`counts_from`]); `None` if it is no ratio.
     fn band(&self, least: f64) -> Option<f64> {
         counts_from(self.above, self.below, least).filter(|_| self.ratio)
     }
 
-    /// Whether a difference is claimed, and the number itself is short of what counts: then all that more
-    /// repeats can show is that it is not there.
+    /// Returns whether a difference is claimed and the estimate itself is below the value that counts: more
+    /// repeats can only show its absence.
     pub fn falls_short(&self, least: f64) -> bool {
         let value = self.estimate.value;
         let short = |band: f64| if self.above.is_some() { value < band } else { value > band };
         self.band(least).is_some_and(short)
     }
 
-    /// Whether it is turned round: the claim has it on one side of 1, and it lies on the other, by more than
+    /// Returns whether it is reversed: the estimate lies on the other side of 1 than claimed, by more than
     /// `least` and with its whole interval.
     pub fn turned(&self, least: f64) -> bool {
         let value = self.estimate.value;
@@ -178,27 +178,27 @@ impl Part {
                 || (less && low > 1.0 && value > 1.0 + least))
     }
 
-    /// Whether it is nearer to a bound than the margin, on whatever side.
+    /// Returns whether it is nearer to a bound than the margin, on either side.
     pub fn too_near(&self, least: f64) -> bool {
         let value = self.estimate.value;
         !self.fitted && self.place(value, value, least) == Stand::Open
     }
 
-    /// Whether the number lies within this factor of one of its bounds.
+    /// Returns whether the estimate lies within this factor of one of its bounds.
     pub fn is_near(&self, factor: f64) -> bool {
         let value = self.estimate.value;
         let mut edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
         edges.any(|at| value > 0.0 && at > 0.0 && (value / at).ln().abs() <= factor.ln())
     }
 
-    /// Whether the number itself lies within the bounds, sure or not.
+    /// Returns whether the estimate itself lies within the bounds, certain or not.
     fn seems_within(&self) -> bool {
         let value = self.estimate.value;
         self.above.is_none_or(|edge| edge.is_below(value))
             && self.below.is_none_or(|edge| edge.is_above(value))
     }
 
-    /// The bound that is nearest to the number, as a factor or a difference of it.
+    /// Returns the distance to the nearest bound, as a factor or a difference.
     pub fn nearest(&self) -> Option<f64> {
         let value = self.estimate.value;
         let apart = |at: f64| {
@@ -209,14 +209,14 @@ impl Part {
         edges.min_by(|a, b| apart(*a).total_cmp(&apart(*b)))
     }
 
-    /// The bound that its p-value is of: the nearest; of a claimed difference 1, or where it begins to count if
-    /// the number falls short of that.
+    /// Returns the bound of the p-value: the nearest one; for a claimed difference 1, or the value from which it
+    /// counts if the estimate is below that.
     pub fn tested_at(&self, least: f64) -> Option<f64> {
         self.band(least).filter(|_| self.falls_short(least)).or_else(|| self.nearest())
     }
 
-    /// The p-value of what it seems to be: within, which both bounds must allow, or outside. It is two-sided, so
-    /// that it is below 5 % just where the interval excludes the bound.
+    /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so that
+    /// it is below 5 % exactly if the interval excludes the bound.
     fn p(&self, least: f64) -> Option<f64> {
         let edges = || [self.above, self.below].into_iter().flatten();
         if self.seems_within() && !self.falls_short(least) {
@@ -227,32 +227,33 @@ impl Part {
     }
 }
 
-/// The outcome of a claim by itself, its p-values not yet raised.
+/// The outcome of a claim by itself, with uncorrected p-values.
 struct Alone {
     outcome: Outcome,
-    /// The p-value of its being turned round: at 1, whatever its bound; none if it is not, or no spread was seen.
+    /// P-value of the reversal: at 1, whatever its bound; `None` if it is not reversed, or no variation was seen.
     turned: Option<f64>,
-    /// What its p-value is too large for, if it is.
+    /// The correction for which its p-value is too large, if any.
     lost: Option<Lost>,
-    /// The part that the p-value is of: where all are within not the nearest, but the least sure.
+    /// The part of the p-value: if all are within, the least certain one instead of the nearest.
     tested: usize,
 }
 
-/// The outcome of each claim of one variant: its parts, and the margin that they have to keep.
+/// Returns the outcome of each claim of one variant, given its parts and their margin.
 pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
     let alone: Vec<Option<Alone>> =
         claims.iter().map(|(parts, least)| alone(parts, *least)).collect();
     let p = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.outcome.p);
     let turned = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.turned);
     let stands = raised(alone.iter().map(p).collect());
-    // What is turned round is outside too, and surely so before it is surely turned: each claim is one test in this
-    // family as well, of the more that it asserts.
+    // A reversed claim is also outside, and certainly so before it is certainly reversed: each claim is one test
+    // in this family too, of the stronger assertion.
     let turns = raised(alone.iter().map(|claim| turned(claim).or(p(claim))).collect());
     let all = alone.into_iter().zip(stands.into_iter().zip(turns));
     all.map(|(alone, (stands, turns))| Some(alone?.raised(stands, turns))).collect()
 }
 
-/// Holm's p-values. What has none was not tested and is not counted: a lone number, and what never varied.
+/// Applies Holm's correction. Entries without a p-value were not tested and are not counted: a lone number, and
+/// one that never varied.
 fn raised(p: Vec<Option<f64>>) -> Vec<Option<f64>> {
     let tested: Vec<f64> = p.iter().flatten().copied().collect();
     let mut raised = holm(&tested).into_iter();
@@ -264,7 +265,7 @@ fn too_large(p: f64) -> bool {
 }
 
 impl Alone {
-    /// The outcome with its p-values raised: of how it stands, and of its being turned round.
+    /// Returns the outcome with corrected p-values of the position and of the reversal.
     fn raised(self, stands: Option<f64>, turns: Option<f64>) -> Outcome {
         let mut outcome = self.outcome;
         let turns = turns.filter(|_| self.turned.is_some());
@@ -283,14 +284,14 @@ impl Alone {
     }
 }
 
-/// The outcome of a claim by itself; none of one without parts.
+/// Returns the outcome of a claim by itself; `None` if it has no parts.
 fn alone(parts: &[Part], least: f64) -> Option<Alone> {
     let stands: Vec<Stand> = parts.iter().map(|part| part.stand(least)).collect();
     let of = |wanted: Stand| {
         let all = parts.iter().zip(&stands).enumerate();
         all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
     };
-    // Of those outside: what has no p needs none, and is the surest.
+    // Of those outside, one without a p-value is the most certain.
     let surest = of(Stand::Outside)
         .min_by(|(_, a), (_, b)| a.p(least).unwrap_or(0.0).total_cmp(&b.p(least).unwrap_or(0.0)));
     let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(least)).reduce(f64::min);
@@ -299,7 +300,7 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
         let bound = part.nearest().unwrap_or(f64::INFINITY);
         (part.estimate.value / bound).ln().abs()
     };
-    // With how many were looked at to find it.
+    // The number of parts from which it was selected.
     let (stand, part, p, looked) = match (surest, of(Stand::Open).next()) {
         (Some((at, part)), _) => (Stand::Outside, at, part.p(least), parts.len()),
         (None, Some((at, _))) => {
@@ -309,7 +310,7 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
                 false => (Stand::Open, at, smallest(&missed), parts.len()),
             }
         }
-        // All must be within: the largest p stands.
+        // All must be within: the largest p-value counts.
         (None, None) => {
             let by = |(_, a): &(usize, &Part), (_, b): &(usize, &Part)| {
                 distance(a).total_cmp(&distance(b))
@@ -317,7 +318,7 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
             (Stand::Within, parts.iter().enumerate().min_by(by)?.0, largest(), 1)
         }
     };
-    // One of so many looked at (Bonferroni).
+    // Selected from several (Bonferroni).
     let of_parts = p.map(|p| (p * looked as f64).min(1.0));
     let lost = match (p, of_parts) {
         (Some(p), _) if too_large(p) => Some(Lost::Relabelled),

@@ -66,7 +66,7 @@ fn a_curve_is_a_cell_for_each_of_its_points() {
 }
 
 #[test]
-fn what_a_file_system_lacks_is_a_reason_to_skip_before_any_work() {
+fn a_missing_feature_of_a_file_system_is_a_reason_to_skip_before_any_work() {
     let skips = |work: &str, filesystem: &str| {
         let cells = matrix(&ask(&[work], &[filesystem]), &Place::Lab(lab())).unwrap();
         cells[0].skip.clone().unwrap_or_default()
@@ -78,7 +78,7 @@ fn what_a_file_system_lacks_is_a_reason_to_skip_before_any_work() {
 }
 
 #[test]
-fn what_lies_in_memory_has_no_disk_and_one_row_beside_several() {
+fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
     let disks = vec!["hdd-7200".to_string(), "instant".to_string()];
     let size = Size::Exactly(Bytes(64 << 20));
     let place = Place::Lab(LabPlace { disks, size, ..lab() });
@@ -120,7 +120,7 @@ fn two_kernels_make_rows_of_one_label_that_the_grammar_takes() {
 }
 
 #[test]
-fn an_age_is_a_row_beside_the_fresh_one_and_leaves_less_room() {
+fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     let aged = |ages: &[&str], lab: LabPlace| {
         let age = |typed: &&str| match *typed {
             "none" => None,
@@ -152,7 +152,7 @@ fn an_age_is_a_row_beside_the_fresh_one_and_leaves_less_room() {
 }
 
 #[test]
-fn only_a_kernel_that_was_found_is_asked_for_its_file_systems() {
+fn only_the_file_systems_of_a_found_kernel_are_checked() {
     let question = ask(&["dirops"], &["ext4", "reiserfs"]);
     let cells = |kernel: &str, found| {
         let kernels = vec![kernel.to_string()];
@@ -180,7 +180,7 @@ fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
 }
 
 #[test]
-fn kvm_takes_nothing_that_is_of_virtual_time() {
+fn kvm_refuses_options_of_virtual_time() {
     let accel = fsdyno_record::plan::AccelPlan::Kvm;
     let question = ask(&["dirops"], &["ext4"]);
     assert!(matrix(&question, &Place::Lab(LabPlace { accel, ..lab() })).is_ok());
@@ -192,7 +192,7 @@ fn kvm_takes_nothing_that_is_of_virtual_time() {
 }
 
 #[test]
-fn threads_are_for_workloads_that_can_share_a_phase() {
+fn threads_need_workloads_that_can_share_a_phase() {
     let asked = |workloads: &[&str], threads| Question { threads, ..ask(workloads, &["ext4"]) };
     let cells = matrix(&asked(&["dirops"], 8), &Place::Lab(lab())).unwrap();
     assert_eq!(cells[0].plan.threads, 8);
@@ -242,7 +242,7 @@ fn a_directory_takes_no_file_system() {
 }
 
 #[test]
-fn sizes_that_cannot_be_are_refused() {
+fn impossible_sizes_are_refused() {
     let question = ask(&["dirops"], &["ext4"]);
     let size = Size::Exactly(Bytes(1 << 50));
     assert!(refusal(&question, LabPlace { size, ..lab() }).contains("more than disk"));
@@ -274,14 +274,14 @@ fn a_sysctl_that_could_leave_proc_sys_is_refused() {
     }
     assert_eq!(read("vm.dirty_ratio=10", None).unwrap()["vm.dirty_ratio"], "10");
     let then = read("vm.dirty_ratio=11", Some("2004")).unwrap();
-    assert_eq!(then["vm.dirty_ratio"], "11", "what is typed wins");
+    assert_eq!(then["vm.dirty_ratio"], "11", "given settings win");
     assert_eq!(then["vm.dirty_background_ratio"], "10");
     let bytes = read("vm.dirty_bytes=9000000", Some("2004")).unwrap();
     assert!(!bytes.contains_key("vm.dirty_ratio"), "{bytes:?}");
 }
 
 #[test]
-fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
+fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
     let then = |name: &str, filesystems: &[&str]| {
         let periods = vec![Some(name.into())];
         matrix(&Question { periods, ..ask(&["dirops"], filesystems) }, &Place::Lab(lab()))
@@ -304,7 +304,7 @@ fn a_period_stands_under_what_is_typed_and_what_it_does_not_know_is_refused() {
 }
 
 #[test]
-fn several_periods_are_rows_of_one_table_and_today_may_be_one() {
+fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
     let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
     let question = Question { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
     let cells = matrix(&question, &Place::Lab(lab())).unwrap();

@@ -1,4 +1,4 @@
-//! Runs through venues that only pretend.
+//! Runs through mock venues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::*;
 use crate::USUAL_DEADLINE;
 use crate::schedule::schedule;
 
-/// A venue that answers at once, as its function says.
+/// A venue that answers at once with the result of its function.
 struct Fake<F>(F);
 
 impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
@@ -90,7 +90,7 @@ fn go_with(
 }
 
 #[test]
-fn every_record_names_the_build_whatever_became_of_its_trial() {
+fn every_record_names_the_build_whatever_its_outcome() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let mut cells = cells();
@@ -118,7 +118,7 @@ fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
 }
 
 #[test]
-fn a_venue_that_fails_leaves_a_line_with_the_reason_and_is_tried_again() {
+fn a_failed_trial_is_recorded_with_the_reason_and_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let bad = |_: &Job| Err(VenueError::Died("killed by signal 9".into()));
@@ -130,7 +130,7 @@ fn a_venue_that_fails_leaves_a_line_with_the_reason_and_is_tried_again() {
 }
 
 #[test]
-fn a_failure_bears_the_identity_of_the_lab_it_happened_in() {
+fn a_failure_records_the_identity_of_its_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let bad = |_: &Job| Err(VenueError::Died("x".into()));
@@ -139,7 +139,7 @@ fn a_failure_bears_the_identity_of_the_lab_it_happened_in() {
 }
 
 #[test]
-fn trials_keep_the_row_that_the_commands_of_their_folder_gave_them() {
+fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     go(&Fake(good), &mut store, false).unwrap();
@@ -171,7 +171,7 @@ fn the_same_plan_under_another_label_is_another_row_and_runs() {
 }
 
 #[test]
-fn what_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs() {
+fn a_cell_that_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let mut cells = cells();
@@ -187,7 +187,7 @@ fn what_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs() {
 }
 
 #[test]
-fn one_worker_stores_the_trials_in_the_order_of_the_schedule_those_that_are_skipped_too() {
+fn one_worker_stores_trials_and_skips_in_the_order_of_the_schedule() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let mut cells = cells();
@@ -201,7 +201,7 @@ fn one_worker_stores_the_trials_in_the_order_of_the_schedule_those_that_are_skip
     assert_eq!(stored, planned);
 }
 
-/// A directory on which something else may be mounted.
+/// A directory on which another file system may be mounted.
 struct Place(&'static str);
 
 impl Venue for Place {
@@ -231,7 +231,7 @@ fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do(
 }
 
 #[test]
-fn a_host_never_joins_a_lab_and_other_questions_are_told() {
+fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     go(&Fake(good), &mut store, false).unwrap();
@@ -249,7 +249,7 @@ fn a_host_never_joins_a_lab_and_other_questions_are_told() {
 }
 
 #[test]
-fn a_stopped_run_stores_nothing_of_what_was_running() {
+fn a_stopped_run_stores_nothing_of_its_running_trials() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let summary = go(&Fake(good), &mut store, true).unwrap();
@@ -258,7 +258,7 @@ fn a_stopped_run_stores_nothing_of_what_was_running() {
 }
 
 #[test]
-fn what_is_missing_for_all_ends_the_run_at_once() {
+fn a_missing_requirement_of_all_trials_ends_the_run_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let bad = |_: &Job| Err(VenueError::Missing("no QEMU".into()));

@@ -1,4 +1,4 @@
-//! What a scale divides, what it refuses, and what stored studies keep.
+//! Quantities that a scale divides and refuses, and stored studies.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
 }
 
 #[test]
-fn numbers_with_suffixes_are_divided_as_those_without() {
+fn numbers_with_and_without_suffixes_are_divided_alike() {
     let study = scaled(&STUDY.replace("1000..4000x2", "1k..4kx2"), "1/10").unwrap();
     assert!(words(&study).contains(&"--set=curve=100,200,400".to_string()));
     let text = STUDY
@@ -66,7 +66,7 @@ fn numbers_with_suffixes_are_divided_as_those_without() {
 }
 
 #[test]
-fn what_is_not_said_is_divided_too() {
+fn defaults_are_divided_too() {
     let text = STUDY
         .replace("cacheable = \"640M\"\n", "")
         .replace("size = \"10G\"\n", "")
@@ -78,7 +78,7 @@ fn what_is_not_said_is_divided_too() {
 }
 
 #[test]
-fn the_guest_keeps_what_it_takes_beside_the_memory_that_caches_files() {
+fn the_guest_keeps_the_memory_that_does_not_cache_files() {
     let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
     let words = words(&scaled(&text, "1/10").unwrap());
     for word in ["--cacheable=65536K", "--ram=448M"] {
@@ -89,7 +89,7 @@ fn the_guest_keeps_what_it_takes_beside_the_memory_that_caches_files() {
 }
 
 #[test]
-fn what_becomes_too_small_is_refused_with_the_smallest_scale_that_works() {
+fn a_quantity_too_small_is_refused_with_the_smallest_valid_scale() {
     let error = scaled(STUDY, "1/20").unwrap_err();
     assert_eq!(
         error,
@@ -104,7 +104,7 @@ fn what_becomes_too_small_is_refused_with_the_smallest_scale_that_works() {
 }
 
 #[test]
-fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_least_that_their_tools_take() {
+fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_minimum_of_their_tools() {
     let of = |spec: &str| STUDY.replace("ext3 -J size=64", spec);
     let disk = "xfs -l logdev={journal}";
     for (spec, by, is) in [
@@ -130,7 +130,7 @@ fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_least_that_their_tools_ta
             "{error}"
         );
     }
-    // The settings of a period let mkfs.xfs make smaller ones.
+    // The settings of a period let mkfs.xfs create smaller ones.
     let then = of(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
     assert!(scaled(&then, "1/10").is_ok());
     let blocks = scaled(&of("xfs -l size=65536b"), "1/2").unwrap_err();
@@ -138,7 +138,7 @@ fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_least_that_their_tools_ta
 }
 
 #[test]
-fn what_comes_out_no_whole_number_is_refused_with_scales_on_either_side() {
+fn a_fraction_is_refused_with_the_nearest_valid_scales() {
     let text = STUDY
         .replace("curve = \"1000..4000x2\"", "files = 15")
         .replace(", at = { files = 2000 }", "");
@@ -148,19 +148,19 @@ fn what_comes_out_no_whole_number_is_refused_with_scales_on_either_side() {
         "at scale 1/4 parameter files=15 of run 'a' comes out no whole number; 1/3 and 1/5 work";
     assert!(error.ends_with(is), "{error}");
     assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
-    // However far the next one is.
+    // However distant the next valid one is.
     let error = scaled(&text.replace("= 15", "= 11"), "1/2").unwrap_err();
     assert!(error.ends_with("no whole number; 1/11 works"), "{error}");
 }
 
 #[test]
-fn what_is_stored_is_read_at_a_scale_that_is_refused_today() {
+fn a_stored_study_is_read_at_a_scale_that_is_refused_now() {
     let stored = |text: &str, by: &str| {
         assert!(scaled(text, by).is_err(), "{text}");
         let text = with_scale(text, by.parse().unwrap());
         StudyFile::parse("s.toml", &text).unwrap().as_run()
     };
-    // A journal that is too small, one in units that are not divided, a row called as its spec reads.
+    // A journal that is too small, one in units that are not divided, a row named by its spec.
     let study = stored(STUDY, "1/20");
     let Test::Check(check) = &study.claims[0].test else { panic!() };
     assert_eq!(check.cells()[0].at["files"], "100");
@@ -184,7 +184,7 @@ fn a_scale_is_one_over_a_whole_number() {
 }
 
 #[test]
-fn the_scale_stands_in_a_stored_file_once() {
+fn a_stored_file_has_the_scale_once() {
     let scale = |text: &str| text.parse::<Scale>().unwrap();
     let text = "#:schema x\ntitle = \"t\"\nabout = \"\"\"\nscale = 2 is no key\n\"\"\"\n[[run]]\nscales = []\n";
     let tenth = with_scale(text, scale("1/10"));

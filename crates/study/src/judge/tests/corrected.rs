@@ -1,8 +1,9 @@
-//! What is sure alone and not among many: claims, parts, trials relabelled; and what the reason then says.
+//! Corrections: decisions that hold alone but not among many claims, parts or relabelled trials, and their
+//! explanation.
 
 use super::*;
 
-/// The first of so many claims with this check, judged by these times.
+/// Judges the first of `many` claims with this check by these times.
 fn first_of(many: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
     let all: String = (0..many).map(|at| claim(&format!("C{at}"), check)).collect();
     claims(&study(&all), trials(rows)).remove(0)
@@ -21,7 +22,7 @@ fn many_claims_are_corrected_for_their_number() {
     assert!((0.05..0.2).contains(&p) && alone.verdict == Verdict::Undecided, "{alone:?}");
     let single = one(&check3, &[("ext4", base), ("xfs", new)]);
     assert!((of_three[0].p.unwrap() - (3.0 * single.p.unwrap()).min(1.0)).abs() < 1e-9);
-    // One that holds alone, and not beside two more that are near.
+    // One claim holds alone, but not next to two more near their bounds.
     let near = &[10.6, 10.2, 10.5, 10.4][..];
     let strict = ratio("xfs", "ext4", "more_than = 1.012");
     let strictly = |ids: &[&str]| {
@@ -36,7 +37,7 @@ fn many_claims_are_corrected_for_their_number() {
 }
 
 #[test]
-fn that_no_difference_is_there_is_corrected_like_all_else() {
+fn the_absence_of_a_difference_is_corrected_like_any_result() {
     // 0.954 (0.91 to 1.002): it ends before 1.05, and is not so far from 1 that all is turned round.
     let rows: &[(&str, &[f64])] =
         &[("ext4", &[10.0; 5]), ("xfs", &[9.05, 9.35, 9.53, 9.75, 10.05])];
@@ -47,13 +48,13 @@ fn that_no_difference_is_there_is_corrected_like_all_else() {
     assert_eq!(of_forty.verdict, Verdict::Undecided, "{of_forty:?}");
     assert!((of_forty.p.unwrap() / alone.p.unwrap() / 40.0 - 1.0).abs() < 1e-9, "{of_forty:?}");
     assert!(of_forty.why.contains("not as one of 40 claims"), "{}", of_forty.why);
-    // Its interval alone would tell with as many as there are.
+    // Its interval alone would decide with any number of claims.
     assert!(of_forty.why.contains("more than the 5 seeds that are there"), "{}", of_forty.why);
-    // The same the other way round.
+    // The opposite direction.
     let less = ratio("ext4", "xfs", "less_than = 1.0");
     let other = first_of(40, &less, rows);
     assert!((other.p.unwrap() - of_forty.p.unwrap()).abs() < 1e-9, "{other:?}");
-    // In a family it counts: a claim beside it is raised for both.
+    // It counts in a family: a claim next to it is corrected for both.
     let holds = claim("H", &ratio("ext4", "xfs", "more_than = 0.8"));
     let p = |file: &str| claims(&study(file), trials(rows)).remove(0).p.unwrap();
     let beside = p(&(holds.clone() + &claim("C", &more)));
@@ -61,7 +62,7 @@ fn that_no_difference_is_there_is_corrected_like_all_else() {
 }
 
 #[test]
-fn trials_of_a_host_are_relabelled_where_the_difference_begins_to_count() {
+fn trials_of_a_host_are_relabelled_at_the_difference_that_counts() {
     let (base, new) = (&[10.0, 10.1, 10.2, 10.3][..], &[9.975, 10.08, 10.185, 10.5525][..]);
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.0")));
     let mut trials = trials(&[("ext4", base), ("xfs", new)]);
@@ -78,7 +79,7 @@ fn trials_of_a_host_are_relabelled_where_the_difference_begins_to_count() {
 }
 
 #[test]
-fn what_is_reversed_is_surely_beyond_1_and_not_only_outside_of_its_bound() {
+fn a_reversal_is_certainly_beyond_1_and_not_only_outside_of_its_bound() {
     // 0.935: far from 1.3, and not so far from 1.
     let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[9.5, 9.0, 9.6, 9.2, 9.45])];
     let more = ratio("xfs", "ext4", "more_than = 1.3");
@@ -98,13 +99,13 @@ fn what_is_reversed_is_surely_beyond_1_and_not_only_outside_of_its_bound() {
 }
 
 #[test]
-fn near_a_bound_of_1_more_seeds_show_that_nothing_counts() {
+fn near_a_bound_of_1_more_seeds_show_that_no_difference_counts() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
     let open = one(&more, &[("ext4", &[10.0; 5]), ("xfs", &[9.0, 11.1, 10.0, 9.5, 11.2])]);
     assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
     assert!(!open.why.contains("however many seeds"), "{}", open.why);
     assert!(open.why.contains("may be more than 1 by the 5 % that count; about "), "{}", open.why);
-    // So many of the same spread do show it.
+    // More seeds of the same spread do show it.
     let n: usize =
         open.why.split("--repeat ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
     let seeds: Vec<f64> = [9.0, 11.1, 10.0, 9.5, 11.2].into_iter().cycle().take(n).collect();
@@ -113,7 +114,7 @@ fn near_a_bound_of_1_more_seeds_show_that_nothing_counts() {
 }
 
 #[test]
-fn what_many_parts_take_away_is_not_laid_to_the_claims() {
+fn a_correction_for_parts_is_not_attributed_to_the_claims() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
     let far = &[16.15, 16.81, 17.5, 18.21, 18.96];
     let told = one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
@@ -125,7 +126,7 @@ fn what_many_parts_take_away_is_not_laid_to_the_claims() {
 }
 
 #[test]
-fn the_part_that_leaves_many_open_is_the_least_sure_and_not_the_nearest() {
+fn the_part_that_leaves_many_open_is_the_least_certain_and_not_the_nearest() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
     // The first link is the nearest to 1 and never varied; the second is far from it and scatters.
     let far = &[15.0, 21.0, 25.0, 30.0, 38.0];

@@ -1,10 +1,10 @@
-//! Layton's tables of journal sizes as a study file has them: marked are the five cells that cannot be, each
-//! with the one that it contradicts, and no other.
+//! Layton's tables of journal sizes as a study file: the five impossible cells are marked, each with the one that
+//! it contradicts, and no others.
 
 use super::*;
 use crate::judge::table::doubts;
 
-/// As printed, with what every run of a set counts (workloads.md, A): directories, files, KiB.
+/// The printed rows, with the work of every run of a set (workloads.md, A): directories, files, KiB.
 const SETS: [(&str, [u64; 3], &str); 4] = [
     ("small shallow", [8421, 336_840, 1_347_360], "\
 16M 28.40±1.28 346.70±2.53 70.90±0.94 6.80±3.89 296.5±13.3 971.1±7.06 3885.9±28.73 4751.5±63.66 1529.5±513.69
@@ -28,7 +28,7 @@ const SETS: [(&str, [u64; 3], &str); 4] = [
 1G 2.90±0.83 220.40±1.28 14.30±3.00 2.50±1.20 767.1±219.19 18.1±0.30 74303.3±430.36 300.1±70.44 1108.4±639.67"),
 ];
 
-/// The columns of times, then those of rates: name, index into what is counted, column of the times.
+/// The columns of times, then those of rates: name, index of the amount of work, column of the times.
 const TIMES: [&str; 4] = ["dcreate", "fcreate", "fremove", "dremove"];
 const RATES: [(&str, usize, &str); 5] = [
     ("dirs/s", 0, "dcreate"),
@@ -38,7 +38,7 @@ const RATES: [(&str, usize, &str); 5] = [
     ("rmdirs/s", 0, "dremove"),
 ];
 
-/// A set's table in the form of a study file; `more` stands beside its columns.
+/// Returns a set's table as a study file; `more` is added to its columns.
 fn table((name, counts, lines): &(&str, [u64; 3], &str), more: &str) -> String {
     let untested = "untestable = \"not of this test\"";
     let mut columns: Vec<String> =
@@ -64,7 +64,7 @@ fn table((name, counts, lines): &(&str, [u64; 3], &str), more: &str) -> String {
     )
 }
 
-/// The marked cells of all sets: set, row, column.
+/// Returns the marked cells of all sets: set, row, column.
 fn marked(more: &str) -> Vec<(String, String, String)> {
     let mut marked = Vec::new();
     for set in &SETS {
@@ -102,6 +102,6 @@ fn the_five_contradictions_are_marked_and_no_other_cell() {
 }
 
 #[test]
-fn without_the_number_of_runs_a_deviation_tells_nothing() {
+fn without_the_number_of_runs_a_deviation_has_no_effect() {
     assert_eq!(marked(""), []);
 }

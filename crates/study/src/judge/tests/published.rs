@@ -1,5 +1,5 @@
-//! What was published of a claim meets it, by the margin: else the bound would be one that even
-//! the document cannot meet.
+//! Checks that the published number of a claim satisfies it with the margin: otherwise even the document would
+//! not meet the bound.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::file::{Check, StudyFile, Test};
 use crate::judge::check::edges;
 use crate::judge::verdict::{Edge, Part, Stand};
 
-/// Claims that their own number does not meet, with the reason.
+/// Claims not satisfied by their own number, with the reason.
 const EXCEPT: &[(&str, &str)] = &[(
     "layton-journal-size C4-medium-remove",
     "the table has a loss at 1 GB, of less than its deviations, where a comment says that there is none",
