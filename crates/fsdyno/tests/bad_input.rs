@@ -323,10 +323,10 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("--cacheable", "lots", "'lots' is not a size: write a number with K, M, G or T"),
     ("--journal-size", "big", "'big' is not a size"),
     ("--boot", "warm", "possible values: cold, snapshot"),
-    ("--shard", "0/2", "'0/2' is no share; it is I/N with I from 1 to N, such as 2/8"),
-    ("--shard", "3/2", "'3/2' is no share"),
-    ("--shard", "a/b", "'a/b' is no share"),
-    ("--shard", "1", "'1' is no share"),
+    ("--shard", "0/2", "'0/2' is not a share; write I/N with I from 1 to N, such as 2/8"),
+    ("--shard", "3/2", "'3/2' is not a share"),
+    ("--shard", "a/b", "'a/b' is not a share"),
+    ("--shard", "1", "'1' is not a share"),
 ];
 
 #[test]
@@ -347,7 +347,7 @@ fn an_outer_journal_is_refused_where_its_disk_or_size_cannot_be() {
     for (words, part) in [
         ("--journal-disk nowhere", "failed to find a disk called 'nowhere': there are: instant"),
         ("--journal-disk nowhere.toml", "read the disk in nowhere.toml"),
-        ("--journal-size 1K", "--journal-size 1 KiB is not possible: it takes whole mebibytes"),
+        ("--journal-size 1K", "--journal-size 1 KiB is not valid: it must be in whole mebibytes"),
         ("--journal-size 900T", "has room for"),
     ] {
         let output = fsdyno(folder.path())
@@ -448,7 +448,7 @@ fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
         ("--repeat 2 --out share", "'share' holds share 1/2, and a run without --shard"),
         ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot go there"),
         ("--repeat 3 --shard 1/2 --out share", "holds share 1/2 of other trials"),
-        ("--repeat 2 --shard 1/2 --out plain", "so it is no share"),
+        ("--repeat 2 --shard 1/2 --out plain", "so it is not a share"),
     ] {
         let dry = run(folder.path(), &format!("{MODEL} {words} --dry-run"));
         let meant = run(folder.path(), &format!("{MODEL} {words}"));

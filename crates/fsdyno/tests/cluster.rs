@@ -171,7 +171,7 @@ fn a_share_keeps_its_folder_and_one_without_trials_has_one_too() {
         ("--shard 3/3 --out none", 0, "share 3/3 has none of the 2 trials"),
         ("--shard 1/3 --out one", 0, "report:"),
         ("--shard 2/3 --out two", 0, "report:"),
-        ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot go there"),
+        ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot be stored there"),
         ("--out one", 2, "holds share 1/3, and a run without --shard cannot go there"),
         ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
         ("--shard 1/3 --out one", 0, "1 of 1 trial is there already"),

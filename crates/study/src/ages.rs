@@ -11,14 +11,14 @@ use crate::question::MatrixError;
 pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     let wrong = |text| Err(MatrixError::Wrong(text));
     for (at, age) in ages.iter().enumerate() {
-        let typed = age.as_ref().map_or("none".to_string(), ToString::to_string);
+        let given = age.as_ref().map_or("none".to_string(), ToString::to_string);
         if ages[..at].contains(age) {
-            return wrong(format!("--age {typed} is given twice"));
+            return wrong(format!("--age {given} is given twice"));
         }
         let Some(age) = age else { continue };
         if age.files.parse::<Sizes>().is_err() {
             return wrong(format!(
-                "--age {typed}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
+                "--age {given}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
                  lognormal:64K:1.5",
                 age.files
             ));

@@ -22,7 +22,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
     let specs = specs(&question.filesystems)?;
     if specs.is_empty() {
         return Err(MatrixError::Wrong(format!(
-            "--on {} takes a file system to make there: --fs ext4, for example",
+            "--on {} needs a file system to create there, such as --fs ext4",
             place.on
         )));
     }
@@ -37,7 +37,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
         }
         Some(Bytes(size)) if size == 0 || size % (1 << 20) != 0 => {
             return Err(MatrixError::Wrong(format!(
-                "--journal-size {} is not possible: it takes whole mebibytes",
+                "--journal-size {} is not valid: it must be in whole mebibytes",
                 Bytes(size)
             )));
         }
@@ -64,7 +64,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
         let plan = top.plan(spec, Context::Host, version).map_err(MatrixError::spec(text))?;
         if place.size < filesystem.minimum_size {
             return Err(MatrixError::Wrong(format!(
-                "--on {} is too small for {}, which takes at least {}",
+                "--on {} is too small for {}, which needs at least {}",
                 place.on, spec.kind, filesystem.minimum_size
             )));
         }
@@ -151,7 +151,7 @@ mod tests {
         };
         let loops = || place("loop:8G", 8 << 30);
         assert!(refused(&ask(&[]), loops()).contains("--fs ext4"));
-        assert!(refused(&ask(&["xfs"]), place("loop:8M", 8 << 20)).contains("takes at least 300"));
+        assert!(refused(&ask(&["xfs"]), place("loop:8M", 8 << 20)).contains("needs at least 300"));
         let sysctls = vec!["vm.swappiness=1".to_string()];
         let text = refused(&Question { sysctls, ..ask(&["ext4"]) }, loops());
         assert!(text.contains("sysctl -w"), "{text}");

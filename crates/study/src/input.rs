@@ -89,23 +89,23 @@ fn read_to(path: &str, most: Bytes) -> Result<InputFile, String> {
     } else {
         let mut start = [0; 6];
         let mut file = bounded::open(Path::new(path)).map_err(failed)?;
-        let there = start_of(&mut file, &mut start).map_err(failed)?;
-        let file = io::Cursor::new(start).take(there as u64).chain(file);
-        unpack(&mut unpacker(file, &start[..there])?, out)?
+        let length = start_of(&mut file, &mut start).map_err(failed)?;
+        let file = io::Cursor::new(start).take(length as u64).chain(file);
+        unpack(&mut unpacker(file, &start[..length])?, out)?
     };
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
 }
 
 /// Reads up to as many bytes as `start` holds and returns their number. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
-    let mut there = 0;
-    while there < start.len() {
-        match file.read(&mut start[there..])? {
+    let mut length = 0;
+    while length < start.len() {
+        match file.read(&mut start[length..])? {
             0 => break,
-            more => there += more,
+            more => length += more,
         }
     }
-    Ok(there)
+    Ok(length)
 }
 
 /// An anonymous file that receives an archive, with its hash.
@@ -146,7 +146,7 @@ impl Write for Out {
 
 fn no_room(error: io::Error) -> String {
     let folder = std::env::temp_dir();
-    format!("cannot be kept in '{}': {error}; TMPDIR names another folder", folder.display())
+    format!("cannot be stored in '{}': {error}; TMPDIR names another folder", folder.display())
 }
 
 /// Returns a decompressing reader, chosen by the first bytes.

@@ -19,7 +19,8 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     ages::check(&question.ages)?;
     check_periods(&question.periods)?;
     let specs = specs(&question.filesystems)?;
-    let disks: Vec<Disk> = lab.disks.iter().map(|typed| disk(typed)).collect::<Result<_, _>>()?;
+    let disks: Vec<Disk> =
+        lab.disks.iter().map(|requested| disk(requested)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
     let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
     for (option, given) in [
@@ -61,12 +62,12 @@ fn periods(question: &Question) -> Vec<Option<&str>> {
 }
 
 fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
-    for (at, typed) in periods.iter().enumerate() {
-        if periods[..at].contains(typed) {
-            let typed = typed.as_deref().unwrap_or(TODAY);
-            return Err(MatrixError::Wrong(format!("--period names {typed} twice")));
+    for (at, requested) in periods.iter().enumerate() {
+        if periods[..at].contains(requested) {
+            let requested = requested.as_deref().unwrap_or(TODAY);
+            return Err(MatrixError::Wrong(format!("--period names {requested} twice")));
         }
-        if let Some(name) = typed {
+        if let Some(name) = requested {
             period::get(name).map_err(|error| MatrixError::Wrong(error.to_string()))?;
         }
     }
@@ -85,10 +86,10 @@ fn in_model(spec: &Spec) -> &'static str {
 }
 
 /// Parses the requested file systems, in their order.
-pub fn specs(typed: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
+pub fn specs(requested: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
-    for text in typed {
+    for text in requested {
         let spec = Spec::parse(text).map_err(MatrixError::spec(text))?;
         if !labels.insert(spec.name()) {
             return Err(MatrixError::SameLabel(spec.name()));
@@ -120,8 +121,8 @@ impl Disk {
 }
 
 /// Returns a disk of the catalog, or of a user's file.
-pub(crate) fn disk(typed: &str) -> Result<Disk, MatrixError> {
-    let (name, spec) = fsdyno_disk::catalog::find(typed)
+pub(crate) fn disk(requested: &str) -> Result<Disk, MatrixError> {
+    let (name, spec) = fsdyno_disk::catalog::find(requested)
         .map_err(|error| MatrixError::Disk(format!("failed to {error}")))?;
     Ok(Disk { name, spec })
 }
@@ -200,20 +201,20 @@ fn lab_row(
     };
     if room > largest {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is more than {}disk '{}' has room for: {largest}",
+            "--size {room} is more than {}disk '{}' can hold: {largest}",
             lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default(),
             disk.name
         )));
     }
     if room < filesystem.minimum_size && lab.size == Size::Usual {
         return Err(MatrixError::Wrong(format!(
-            "disk '{}' is too small for {}: it has room for {largest}, and {} takes at least {}",
+            "disk '{}' is too small for {}: it holds {largest}, and {} needs at least {}",
             disk.name, spec.kind, spec.kind, filesystem.minimum_size
         )));
     }
     if room < filesystem.minimum_size {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is too small for {}, which takes at least {}",
+            "--size {room} is too small for {}, which needs at least {}",
             spec.kind, filesystem.minimum_size
         )));
     }
@@ -312,7 +313,7 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     }
     if lab.ram < LEAST_RAM || lab.ram.0 % (1 << 20) != 0 {
         return Err(MatrixError::Wrong(format!(
-            "--ram {} is not right: it takes whole mebibytes, at least {LEAST_RAM}",
+            "--ram {} is not valid: it must be in whole mebibytes, at least {LEAST_RAM}",
             lab.ram
         )));
     }

@@ -40,7 +40,7 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, 
     let failed = |source| MergeError::Log { what: "read", path: to.clone(), source };
     match same(&from, &to).map_err(failed)? {
         true => Ok(None),
-        false => Err(MergeError::OtherLog { there: to, of: from }),
+        false => Err(MergeError::OtherLog { existing: to, of: from }),
     }
 }
 

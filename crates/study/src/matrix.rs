@@ -67,7 +67,7 @@ fn issuers(question: &Question, place: &Place, works: &[Work]) -> Result<(), Mat
     let wrong = |text| Err(MatrixError::Wrong(text));
     if !(1..=MOST_THREADS).contains(&threads) {
         return wrong(format!(
-            "--threads {threads} is not possible; it is a number from 1 to {MOST_THREADS}"
+            "--threads {threads} is not valid; it must be from 1 to {MOST_THREADS}"
         ));
     }
     if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {
@@ -137,7 +137,7 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
 
 /// Returns the settings of each point of a curve; unchanged if there is no curve.
 fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, MatrixError> {
-    let curve: Option<Curve> = settings.get("curve").and_then(|typed| typed.parse().ok());
+    let curve: Option<Curve> = settings.get("curve").and_then(|given| given.parse().ok());
     let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
     if settings.contains_key("files") {
         return Err(MatrixError::Wrong(format!(
@@ -363,7 +363,7 @@ fn fills(work: &Work, row: &Row) -> Result<(), MatrixError> {
 
 /// Returns the sysctls of the row's period, overridden by the requested ones.
 fn sysctls(
-    typed: &[String],
+    requested: &[String],
     period: Option<&str>,
 ) -> Result<BTreeMap<String, String>, MatrixError> {
     let mut sysctls = BTreeMap::new();
@@ -372,7 +372,7 @@ fn sysctls(
             .map_err(|error| MatrixError::Wrong(error.to_string()))?;
         sysctls.extend(period.sysctls.clone());
     }
-    for text in typed {
+    for text in requested {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         match text.split_once('=') {
             // The key becomes a path below /proc/sys in the guest.

@@ -51,13 +51,13 @@ pub enum MergeError {
     InUse(PathBuf),
     /// The target folder holds something else.
     #[error(
-        "'{}' holds {there} and is no merge; give the merged trials a new folder", .folder.display()
+        "'{}' holds {found} and is no merge; give the merged trials a new folder", .folder.display()
     )]
     OutTaken {
         /// The folder.
         folder: PathBuf,
         /// Its contents.
-        there: String,
+        found: String,
     },
     /// Two shares belong to two commands.
     #[error(
@@ -86,7 +86,7 @@ pub enum MergeError {
     },
     /// Two shares ran in two labs, or on two hosts.
     #[error(
-        "'{}' and '{}' did not run in the same place, so their trials are no repeats of each other: \
+        "'{}' and '{}' did not run in one lab or on one host, so their trials are no repeats of each other: \
          {what}", .first.display(), .second.display()
     )]
     OtherPlace {
@@ -128,12 +128,12 @@ pub enum MergeError {
     },
     /// Another log has the name of a trial's log.
     #[error(
-        "'{}' is there and is another log than '{}'; name a new folder for the merged trials",
-        .there.display(), .of.display()
+        "'{}' exists and is another log than '{}'; name a new folder for the merged trials",
+        .existing.display(), .of.display()
     )]
     OtherLog {
         /// The existing file.
-        there: PathBuf,
+        existing: PathBuf,
         /// The trial's log.
         of: PathBuf,
     },
@@ -149,7 +149,7 @@ pub enum MergeError {
     },
     /// Trials are missing.
     #[error(
-        "not all is there: {0}; run or name what is missing, or merge what there is with --partial"
+        "trials are missing: {0}; run or name these shares, or merge the others with --partial"
     )]
     Missing(String),
 }
@@ -202,9 +202,9 @@ impl Source {
 
 /// Opens the merged folder, new or as an earlier merge left it.
 fn open(out: &Path) -> Result<Store, MergeError> {
-    let taken = |there: String| MergeError::OutTaken { folder: out.into(), there };
+    let taken = |found: String| MergeError::OutTaken { folder: out.into(), found };
     match Share::read(out)? {
-        Some(there) if there.shard.is_some() => return Err(taken(there.what())),
+        Some(share) if share.shard.is_some() => return Err(taken(share.what())),
         None if out.join(RECORDS).exists() => return Err(taken("trials".into())),
         _ => {}
     }
@@ -317,10 +317,10 @@ fn planned_only(source: &Source) -> Result<(), MergeError> {
 /// Checks that all trials ran in comparable conditions: in guests that differ only in what their file systems
 /// need, and on hosts with one kernel and one mount.
 fn one_place(sources: &[Source]) -> Result<(), MergeError> {
-    let mut seen: Vec<(&Source, &Trial)> = Vec::new();
+    let mut distinct: Vec<(&Source, &Trial)> = Vec::new();
     for source in sources {
         for trial in &source.trials {
-            for (first, other) in &seen {
+            for (first, other) in &distinct {
                 if let Some(what) = other_place(other, trial) {
                     let (first, second) = (first.folder.clone(), source.folder.clone());
                     return Err(MergeError::OtherPlace { first, second, what });
@@ -329,8 +329,9 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
             // One trial of each plan stands for all that follow.
             let alike =
                 |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
-            if trial.outcome != Outcome::Skipped && !seen.iter().any(|(_, known)| alike(known)) {
-                seen.push((source, trial));
+            if trial.outcome != Outcome::Skipped && !distinct.iter().any(|(_, known)| alike(known))
+            {
+                distinct.push((source, trial));
             }
         }
     }
@@ -481,9 +482,9 @@ fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
         *shares.entry(Shard::with(*place, of)).or_default() += 1;
     }
     let all = |shard: &Shard| (0..trials).filter(|place| Shard::with(*place, of) == *shard).count();
-    let said = shares.iter().map(|(shard, count)| match all(shard) {
+    let parts = shares.iter().map(|(shard, count)| match all(shard) {
         all if all == *count => format!("share {shard} ({})", counted(all, "trial")),
         all => format!("share {shard} ({count} of its {})", counted(all, "trial")),
     });
-    said.collect::<Vec<_>>().join(", ")
+    parts.collect::<Vec<_>>().join(", ")
 }

@@ -20,11 +20,11 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
     if let Some(disk) = twice(&place.disks) {
         return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
     }
-    let mut typed = question.filesystems.clone();
-    if typed.is_empty() {
-        typed.extend(find::ALL.iter().map(|variant| variant.name.to_string()));
+    let mut requested = question.filesystems.clone();
+    if requested.is_empty() {
+        requested.extend(find::ALL.iter().map(|variant| variant.name.to_string()));
     }
-    let specs = lab_rows::specs(&typed)?;
+    let specs = lab_rows::specs(&requested)?;
     let mut rows = Vec::new();
     for name in &place.disks {
         let disk = lab_rows::disk(name)?;
@@ -69,20 +69,20 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
         return wrong(format!("the model takes no mount option, and '{option}' is one"));
     }
     let words: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
-    let said = match words.as_slice() {
+    let given = match words.as_slice() {
         [] => return Ok(BLOCK_SIZES[0]),
         ["-b", size] => *size,
         [word] if word.starts_with("-b") => &word[2..],
         _ => {
             return wrong(format!(
-                "'{}' is not right; the model takes -b SIZE only",
+                "'{}' is not valid; the model accepts -b SIZE only",
                 words.join(" ")
             ));
         }
     };
-    match BLOCK_SIZES.iter().find(|size| size.to_string() == said) {
+    match BLOCK_SIZES.iter().find(|size| size.to_string() == given) {
         Some(size) => Ok(*size),
-        None => wrong(format!("-b {said} is not possible; it is 1024, 2048 or 4096")),
+        None => wrong(format!("-b {given} is not valid; it must be 1024, 2048 or 4096")),
     }
 }
 

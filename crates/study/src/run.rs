@@ -105,7 +105,7 @@ pub struct Summary {
     /// Trials that cannot run here, stored with the reason.
     pub skipped: usize,
     /// Trials stored by an earlier run.
-    pub there: usize,
+    pub already_stored: usize,
     /// Trials not run, or killed, because the run was stopped.
     pub left: usize,
 }
@@ -117,14 +117,14 @@ impl Summary {
             ok: self.ok + next.ok,
             failed: self.failed + next.failed,
             skipped: self.skipped + next.skipped,
-            there: self.there + next.there,
+            already_stored: self.already_stored + next.already_stored,
             left: self.left + next.left,
         }
     }
 
     /// Returns the number of all requested trials.
     pub fn trials(&self) -> usize {
-        self.ok + self.failed + self.skipped + self.there + self.left
+        self.ok + self.failed + self.skipped + self.already_stored + self.left
     }
 }
 
@@ -140,22 +140,22 @@ pub fn run(
     runner: &Runner<'_>,
 ) -> Result<Summary, RunError> {
     may_join(cells, venue, store.trials())?;
-    let there = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
-    let (steps, skipped) = steps(schedule, cells, store);
+    let already_stored = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
+    let (items, skipped) = work_items(schedule, cells, store);
     let rows = rows(cells, store.trials());
-    let floor = Floor {
+    let floor = Pool {
         venue,
         runner,
-        steps: &steps,
+        items: &items,
         rows: &rows,
         next: AtomicUsize::new(0),
         store: Mutex::new(store),
         refused: Mutex::default(),
-        summary: Mutex::new(Summary { skipped, there, ..Summary::default() }),
+        summary: Mutex::new(Summary { skipped, already_stored, ..Summary::default() }),
         error: Mutex::new(None),
     };
     std::thread::scope(|scope| {
-        for worker in 0..runner.jobs.clamp(1, steps.len().max(1)) {
+        for worker in 0..runner.jobs.clamp(1, items.len().max(1)) {
             let floor = &floor;
             // The thread lives until all its trials have ended, as their processes need it to.
             scope.spawn(move || floor.work(worker));
@@ -165,7 +165,7 @@ pub fn run(
         return Err(error);
     }
     let mut summary = *lock(&floor.summary);
-    summary.left = schedule.len() - there - summary.ok - summary.failed - summary.skipped;
+    summary.left = schedule.len() - already_stored - summary.ok - summary.failed - summary.skipped;
     Ok(summary)
 }
 
@@ -191,31 +191,31 @@ fn job(cell: &Cell, seed: u64) -> Job {
     Job { trial_id, seed, plan, deadline, task: Task::Whole }
 }
 
-/// The next task of a worker, in the order of the schedule, so that a single worker stores the trials in that order.
-enum Step {
+/// The next item of a worker, in the order of the schedule, so that a single worker stores the trials in that order.
+enum WorkItem {
     /// A trial to run.
     Run(Box<Job>, Slot),
     /// A trial that cannot run here, to be stored with its reason.
     Skip(Box<Job>, String),
 }
 
-/// Returns the tasks left, and the number of trials stored as skipped already: a cell that cannot run here is
+/// Returns the work left, and the number of trials stored as skipped already: a cell that cannot run here is
 /// stored once, however often it is tried.
-fn steps(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<Step>, usize) {
-    let (mut steps, mut skipped) = (Vec::new(), 0);
+fn work_items(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<WorkItem>, usize) {
+    let (mut items, mut skipped) = (Vec::new(), 0);
     for slot in schedule.iter().filter(|slot| !is_there(store, cells, slot)) {
         let Some(cell) = cells.get(slot.cell) else { continue };
         let job = Box::new(job(cell, slot.seed));
         let Some(reason) = &cell.skip else {
-            steps.push(Step::Run(job, *slot));
+            items.push(WorkItem::Run(job, *slot));
             continue;
         };
-        match said(store.trials(), &job, reason) {
+        match is_skip_stored(store.trials(), &job, reason) {
             true => skipped += 1,
-            false => steps.push(Step::Skip(job, reason.clone())),
+            false => items.push(WorkItem::Skip(job, reason.clone())),
         }
     }
-    (steps, skipped)
+    (items, skipped)
 }
 
 /// Row numbers by plan and label in the folder's table.
@@ -241,7 +241,7 @@ fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
 }
 
 /// Returns whether a job is already stored as skipped for this reason.
-fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
+fn is_skip_stored(stored: &[Trial], job: &Job, reason: &str) -> bool {
     stored.iter().any(|known| {
         known.outcome == Outcome::Skipped
             && (&known.trial_id, &known.plan.label) == (&job.trial_id, &job.plan.label)
@@ -250,10 +250,10 @@ fn said(stored: &[Trial], job: &Job, reason: &str) -> bool {
 }
 
 /// The state shared by the workers.
-struct Floor<'a> {
+struct Pool<'a> {
     venue: &'a dyn Venue,
     runner: &'a Runner<'a>,
-    steps: &'a [Step],
+    items: &'a [WorkItem],
     rows: &'a Rows,
     next: AtomicUsize,
     store: Mutex<&'a mut Store>,
@@ -262,7 +262,7 @@ struct Floor<'a> {
     error: Mutex<Option<RunError>>,
 }
 
-impl Floor<'_> {
+impl Pool<'_> {
     fn stopped(&self) -> bool {
         self.runner.stop.load(Ordering::Relaxed) || lock(&self.error).is_some()
     }
@@ -270,13 +270,13 @@ impl Floor<'_> {
     fn work(&self, worker: usize) {
         while !self.stopped() {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(step) = self.steps.get(at) else { return };
-            let refused = match step {
-                Step::Run(job, _) => lock(&self.refused).reason(job).cloned(),
-                Step::Skip(_, reason) => Some(reason.clone()),
+            let Some(item) = self.items.get(at) else { return };
+            let refused = match item {
+                WorkItem::Run(job, _) => lock(&self.refused).reason(job).cloned(),
+                WorkItem::Skip(_, reason) => Some(reason.clone()),
             };
-            let (Step::Run(job, slot), None) = (step, &refused) else {
-                let (Step::Run(job, _) | Step::Skip(job, _)) = step;
+            let (WorkItem::Run(job, slot), None) = (item, &refused) else {
+                let (WorkItem::Run(job, _) | WorkItem::Skip(job, _)) = item;
                 match self.skip(job, &refused.unwrap_or_default()) {
                     Ok(()) => continue,
                     Err(error) => return self.fail(error.into()),
@@ -312,7 +312,7 @@ impl Floor<'_> {
     }
 
     fn skip(&self, job: &Job, reason: &str) -> Result<(), StoreError> {
-        if said(lock(&self.store).trials(), job, reason) {
+        if is_skip_stored(lock(&self.store).trials(), job, reason) {
             lock(&self.summary).skipped += 1;
             return Ok(());
         }

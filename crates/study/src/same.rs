@@ -27,9 +27,9 @@ pub fn may_join(cells: &[Cell], venue: &dyn Venue, stored: &[Trial]) -> Result<(
 
 /// Times of a lab, of a model and of a host share a table only if one command requests all of them.
 fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
-    let asked: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan)).collect();
-    let other = stored.iter().map(|trial| clock(&trial.plan)).find(|it| !asked.contains(it));
-    match (other, asked.first()) {
+    let clocks: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan)).collect();
+    let other = stored.iter().map(|trial| clock(&trial.plan)).find(|it| !clocks.contains(it));
+    match (other, clocks.first()) {
         (Some(stored), Some(current)) => Err(RunError::OtherClock { stored, current }),
         _ => Ok(()),
     }
@@ -50,13 +50,14 @@ pub fn others<'a>(
     cells: &[Cell],
     stored: impl Iterator<Item = &'a Trial> + Clone,
 ) -> (usize, Vec<String>) {
-    let asked = |plan: &Plan| {
+    let is_requested = |plan: &Plan| {
         let same = |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
         cells.iter().any(same)
     };
     let plans = cells.iter().map(|cell| &cell.plan);
     let names = Names::of(plans.chain(stored.clone().map(|trial| &trial.plan)));
-    let others: Vec<&Plan> = stored.map(|trial| &trial.plan).filter(|plan| !asked(plan)).collect();
+    let others: Vec<&Plan> =
+        stored.map(|trial| &trial.plan).filter(|plan| !is_requested(plan)).collect();
     let name = |plan: &&Plan| format!("{} on {}", names.workload(*plan), names.row(*plan));
     let mut rows: Vec<String> = Vec::new();
     for row in others.iter().map(name) {

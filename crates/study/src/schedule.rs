@@ -37,13 +37,13 @@ pub struct Shard {
 impl FromStr for Shard {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<Shard, String> {
-        let parts = typed.split_once('/');
+    fn from_str(given: &str) -> Result<Shard, String> {
+        let parts = given.split_once('/');
         let shard = parts.and_then(|(index, of)| {
             Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
         });
         shard.filter(|shard| (1..=shard.of).contains(&shard.index)).ok_or_else(|| {
-            format!("'{typed}' is no share; it is I/N with I from 1 to N, such as 2/8")
+            format!("'{given}' is not a share; write I/N with I from 1 to N, such as 2/8")
         })
     }
 }
@@ -51,8 +51,8 @@ impl FromStr for Shard {
 impl TryFrom<String> for Shard {
     type Error = String;
 
-    fn try_from(typed: String) -> Result<Shard, String> {
-        typed.parse()
+    fn try_from(given: String) -> Result<Shard, String> {
+        given.parse()
     }
 }
 
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn an_impossible_share_is_refused() {
-        for typed in ["0/2", "3/2", "1", "1/0", "1/", "a/b", "-1/2", "1/2/3"] {
-            let error = typed.parse::<Shard>().unwrap_err();
-            assert!(error.contains("such as 2/8"), "{typed}: {error}");
+        for given in ["0/2", "3/2", "1", "1/0", "1/", "a/b", "-1/2", "1/2/3"] {
+            let error = given.parse::<Shard>().unwrap_err();
+            assert!(error.contains("such as 2/8"), "{given}: {error}");
         }
     }
 

@@ -46,7 +46,7 @@ pub struct Planned {
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
     /// It belongs to an unshared run, or to something else.
-    #[error("'{}' holds trials and no {FILE}, so it is no share; {hint}", .folder.display())]
+    #[error("'{}' holds trials and no {FILE}, so it is not a share; {hint}", .folder.display())]
     NoShare {
         /// The folder.
         folder: PathBuf,
@@ -54,14 +54,14 @@ pub enum ShareError {
         hint: &'static str,
     },
     /// It is another share, or one of other trials.
-    #[error("'{}' holds {there}, and {asked} cannot go there; give --out a new folder", .folder.display())]
+    #[error("'{}' holds {found}, and {requested} cannot be stored there; give --out a new folder", .folder.display())]
     Taken {
         /// The folder.
         folder: PathBuf,
         /// Its contents.
-        there: String,
+        found: String,
         /// The requested share.
-        asked: String,
+        requested: String,
     },
     /// The file was not written by fsdyno.
     #[error("'{}' cannot be read: {error}", .path.display())]
@@ -158,13 +158,13 @@ impl Share {
             None => {
                 Err(ShareError::NoShare { folder: folder.into(), hint: "give --out a new folder" })
             }
-            Some(there) if there.shard == self.shard && there.trials == self.trials => Ok(true),
-            Some(there) => {
-                let another = if there.trials == self.trials { "" } else { " of other trials" };
+            Some(known) if known.shard == self.shard && known.trials == self.trials => Ok(true),
+            Some(known) => {
+                let another = if known.trials == self.trials { "" } else { " of other trials" };
                 Err(ShareError::Taken {
                     folder: folder.into(),
-                    there: format!("{}{another}", there.what()),
-                    asked: self.what(),
+                    found: format!("{}{another}", known.what()),
+                    requested: self.what(),
                 })
             }
         }
@@ -176,10 +176,10 @@ impl Share {
     /// The folder holds a share.
     pub fn refuse(folder: &Path) -> Result<(), ShareError> {
         match Share::read(folder)? {
-            Some(there) if there.shard.is_some() => Err(ShareError::Taken {
+            Some(known) if known.shard.is_some() => Err(ShareError::Taken {
                 folder: folder.into(),
-                there: there.what(),
-                asked: "a run without --shard".into(),
+                found: known.what(),
+                requested: "a run without --shard".into(),
             }),
             _ => Ok(()),
         }

@@ -32,7 +32,7 @@ impl SideFile {
     /// The file was not written by fsdyno, and is left unchanged; the error of the file system.
     pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
         let path = folder.join(FILE);
-        let Some(lines) = there(&path)? else {
+        let Some(lines) = read_if_present(&path)? else {
             return Ok(SideFile { path, file: None, length: 0 });
         };
         let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
@@ -100,7 +100,7 @@ impl SideFile {
     /// # Errors
     /// The file cannot be read.
     pub fn read(&self) -> Result<Vec<Series>, StoreError> {
-        Ok(there(&self.path)?.unwrap_or_default().records)
+        Ok(read_if_present(&self.path)?.unwrap_or_default().records)
     }
 
     /// Removes it.
@@ -123,7 +123,7 @@ pub fn belongs(series: &Series, trial: &Trial) -> bool {
 }
 
 /// Reads the file; `None` if there is none.
-fn there(path: &Path) -> Result<Option<LinesOf<Series>>, StoreError> {
+fn read_if_present(path: &Path) -> Result<Option<LinesOf<Series>>, StoreError> {
     match bounded::open(path) {
         Ok(file) => read_file(file, Some).map(Some).map_err(|error| unread(path, error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -455,12 +455,12 @@ pub(crate) mod tests {
             trial("a", Outcome::Ok),
             trial("b", Outcome::Failed),
         ];
-        let kept = without_superseded(&all);
-        let ids: Vec<&str> = kept.iter().map(|trial| trial.trial_id.as_str()).collect();
+        let current = without_superseded(&all);
+        let ids: Vec<&str> = current.iter().map(|trial| trial.trial_id.as_str()).collect();
         assert_eq!(ids, ["a", "b"]);
         let mut in_place = all.to_vec();
         drop_superseded(&mut in_place, &[4]);
-        assert_eq!(in_place, kept);
+        assert_eq!(in_place, current);
     }
 
     #[test]

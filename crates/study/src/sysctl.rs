@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn a_sysctl_that_no_kernel_has_is_refused_with_the_nearest_known_one() {
-        let said = |key| check([key]).unwrap_err().to_string();
-        assert!(said("vm.dirty_rato=5").contains("did you mean 'dirty_ratio'?"));
-        assert!(said("vn.dirty_ratio=5").contains("did you mean 'vm'?"));
-        assert!(said("vm.foo=1").contains("no kernel has a sysctl 'vm.foo'"));
+        let refusal = |key| check([key]).unwrap_err().to_string();
+        assert!(refusal("vm.dirty_rato=5").contains("did you mean 'dirty_ratio'?"));
+        assert!(refusal("vn.dirty_ratio=5").contains("did you mean 'vm'?"));
+        assert!(refusal("vm.foo=1").contains("no kernel has a sysctl 'vm.foo'"));
     }
 
     #[test]

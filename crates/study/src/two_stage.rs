@@ -51,22 +51,22 @@ pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decisi
 pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String> {
     let ran = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
     for trial in ran {
-        let there = trial.repeats.as_ref();
-        let same = match (rule, there) {
+        let theirs = trial.repeats.as_ref();
+        let same = match (rule, theirs) {
             (None, None) => true,
-            (Some(rule), Some(there)) => rule.same_rule(there),
+            (Some(rule), Some(theirs)) => rule.same_rule(theirs),
             _ => false,
         };
         if !same {
-            let said = |rule: Option<&Repeats>| match rule {
+            let describe = |rule: Option<&Repeats>| match rule {
                 Some(rule) => format!("{} --seed {}", rule.typed(), rule.first_seed),
-                None => "a number of repeats that was typed (--repeat)".to_string(),
+                None => "a fixed number of repeats (--repeat)".to_string(),
             };
             return Err(format!(
-                "the trials in this folder ran under {}, and this command says {}: a number of \
-                 repeats is fixed before the results are seen; say the same, or give --out a new folder",
-                said(there),
-                said(rule)
+                "the trials in this folder ran under {}, and this command requests {}: a number of \
+                 repeats is fixed before the results are known; give the same, or give --out a new folder",
+                describe(theirs),
+                describe(rule)
             ));
         }
     }
@@ -167,16 +167,16 @@ mod tests {
 
     #[test]
     fn two_rules_do_not_mix_in_one_folder() {
-        let there = [of("a", 1, Some(5))];
+        let stored = [of("a", 1, Some(5))];
         let same = rule(20_000, 100, 1);
-        assert_eq!(same_rule(Some(&same), &there), Ok(()));
+        assert_eq!(same_rule(Some(&same), &stored), Ok(()));
         assert_eq!(same_rule(None, &[]), Ok(()));
         for other in [None, Some(rule(10_000, 100, 1)), Some(rule(20_000, 100, 2))] {
-            let error = same_rule(other.as_ref(), &there).unwrap_err();
+            let error = same_rule(other.as_ref(), &stored).unwrap_err();
             assert!(error.contains("--width 2% --at-most 100"), "{error}");
         }
         let fixed = [trial(1, Outcome::Ok)];
         let error = same_rule(Some(&same), &fixed).unwrap_err();
-        assert!(error.contains("under a number of repeats that was typed"), "{error}");
+        assert!(error.contains("under a fixed number of repeats"), "{error}");
     }
 }

@@ -114,13 +114,13 @@ impl Cluster {
     fn share(
         &self,
         name: &str,
-        typed: &str,
+        shard: &str,
         change: impl Fn(usize, Trial) -> Option<Trial>,
     ) -> PathBuf {
         let folder = self.path(name);
-        let shard: Shard = typed.parse().unwrap();
+        let shard: Shard = shard.parse().unwrap();
         let mut store = Store::open(&folder).unwrap();
-        let share = Share::new(shard, &self.slots(), &self.cells, format!("run {typed}"), None);
+        let share = Share::new(shard, &self.slots(), &self.cells, format!("run {shard}"), None);
         share.claim(&store).unwrap();
         // The last one ends first, as it may with several workers.
         for (at, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
@@ -134,8 +134,8 @@ impl Cluster {
         folder
     }
 
-    fn good(&self, name: &str, typed: &str) -> PathBuf {
-        self.share(name, typed, |_, trial| Some(trial))
+    fn good(&self, name: &str, shard: &str) -> PathBuf {
+        self.share(name, shard, |_, trial| Some(trial))
     }
 
     fn whole(&self) -> Vec<Trial> {
@@ -231,9 +231,9 @@ fn one_nanosecond_between_two_runs_of_a_trial_in_one_lab_is_an_error() {
     let out = cluster.path("out");
     let error = merge(&out, &shares, false).unwrap_err();
     assert!(matches!(error, MergeError::Differs { .. }), "{error}");
-    let said = error.to_string();
+    let text = error.to_string();
     for part in ["s2'", "twin'", "measured.phases.0.returned_ns", "(30", "DID NOT REPEAT"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!out.exists());
 }
@@ -259,7 +259,7 @@ fn two_labs_are_refused_with_their_differences() {
     let cluster = Cluster::new(cells());
     let first = cluster.good("s1", "1/2");
     // Another QEMU, and another initramfs alone: the same trial would have another identity.
-    for (component, name, said) in
+    for (component, name, text) in
         [(Some("qemu"), "s2", "what differs: qemu"), (None, "s3", "the initramfs")]
     {
         let second = cluster.share(name, "2/2", |_, mut trial| {
@@ -269,7 +269,7 @@ fn two_labs_are_refused_with_their_differences() {
         });
         let error = merge(&cluster.path("out"), &[first.clone(), second], false).unwrap_err();
         assert!(matches!(error, MergeError::OtherPlace { .. }), "{error}");
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
     }
 }
 
@@ -326,7 +326,7 @@ fn folders_that_are_no_share_or_no_merge_are_left_unchanged() {
         assert_eq!(files(taken), before);
     }
     let error = merge(&cluster.path("out"), &[first, unshared], false).unwrap_err();
-    assert!(error.to_string().contains("is no share"), "{error}");
+    assert!(error.to_string().contains("is not a share"), "{error}");
     let error = merge(&cluster.path("out"), &[cluster.path("nowhere")], false).unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
 }
@@ -352,16 +352,16 @@ fn a_folder_stays_the_share_that_it_is() {
     let cluster = Cluster::new(cells());
     let folder = cluster.good("s1", "1/2");
     let store = Store::open(&folder).unwrap();
-    let share = |typed: &str, cells: &[Cell]| {
-        Share::new(typed.parse().unwrap(), &cluster.slots(), cells, String::new(), None)
+    let share = |shard: &str, cells: &[Cell]| {
+        Share::new(shard.parse().unwrap(), &cluster.slots(), cells, String::new(), None)
     };
     share("1/2", &cluster.cells).claim(&store).unwrap();
-    let said = |claimed: Result<(), ShareError>| claimed.unwrap_err().to_string();
-    let error = said(share("2/2", &cluster.cells).claim(&store));
-    assert!(error.contains("holds share 1/2, and share 2/2 cannot go there"), "{error}");
+    let text = |claimed: Result<(), ShareError>| claimed.unwrap_err().to_string();
+    let error = text(share("2/2", &cluster.cells).claim(&store));
+    assert!(error.contains("holds share 1/2, and share 2/2 cannot be stored there"), "{error}");
     let others = [cell("c", lab("3")), cell("d", lab("4"))];
-    assert!(said(share("1/2", &others).claim(&store)).contains("of other trials"));
-    assert!(said(Share::refuse(store.folder())).contains("a run without --shard"));
+    assert!(text(share("1/2", &others).claim(&store)).contains("of other trials"));
+    assert!(text(Share::refuse(store.folder())).contains("a run without --shard"));
     drop(store);
     let out = cluster.path("out");
     merge(&out, &[folder], true).unwrap();
@@ -369,9 +369,9 @@ fn a_folder_stays_the_share_that_it_is() {
 }
 
 /// Writes a share whose trials each have a log that names the trial.
-fn with_logs(cluster: &Cluster, name: &str, typed: &str) -> PathBuf {
+fn with_logs(cluster: &Cluster, name: &str, shard: &str) -> PathBuf {
     let logs = cluster.path(name).join("logs");
-    cluster.share(name, typed, |_, mut trial| {
+    cluster.share(name, shard, |_, mut trial| {
         let log = format!("logs/{}.log", trial.trial_id);
         std::fs::create_dir_all(&logs).unwrap();
         std::fs::write(cluster.path(name).join(&log), format!("of {}", trial.trial_id)).unwrap();

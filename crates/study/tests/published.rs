@@ -39,7 +39,7 @@ fn every_document_is_parsed_with_its_year_and_has_historical_and_current_runs() 
     for (name, year) in DOCUMENTS {
         let file = format!("{name}.toml");
         let found = studies.iter().find(|study| study.file.to_string().ends_with(&file));
-        let study = found.unwrap_or_else(|| panic!("studies/{name}.toml is not there"));
+        let study = found.unwrap_or_else(|| panic!("studies/{name}.toml is missing"));
         assert_eq!(study.year, Some(*year), "{name}");
         assert_eq!(study.variants(), [Variant::Then, Variant::Today], "{name}");
         assert!(!study.about.is_empty() && !study.published.is_empty(), "{name}");

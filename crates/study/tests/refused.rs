@@ -61,7 +61,7 @@ fn a_refused_row_is_run_once_and_other_failures_are_run_again() {
     }
     let skipped: Vec<&Trial> =
         store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
-    assert_eq!(skipped.len(), 6, "said once, however often it is tried");
+    assert_eq!(skipped.len(), 6, "stored once, however often it is run");
     for trial in skipped {
         let reason = trial.reason.as_deref().unwrap();
         let words = match trial.plan.label.as_str() {

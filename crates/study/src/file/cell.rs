@@ -46,7 +46,7 @@ pub(super) const KEYS: &[&str] = &["run", "row", "phase", "figure", "op", "at", 
 
 /// A partly specified cell: its own keys over those of the context.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Selection {
     run: Option<String>,
     row: Option<Label>,
     /// With their byte offset.
@@ -71,10 +71,10 @@ impl Label {
     }
 }
 
-impl Said {
+impl Selection {
     /// Reads the keys of a table over those of its context.
-    pub fn read(node: &Node<'_>, around: &Said, runs: &[Run]) -> Result<Said, FileError> {
-        let mut said = around.clone();
+    pub fn read(node: &Node<'_>, around: &Selection, runs: &[Run]) -> Result<Selection, FileError> {
+        let mut selection = around.clone();
         if let Some(item) = node.get("run") {
             let name = item.text()?;
             if !runs.iter().any(|run| run.name == name) {
@@ -82,12 +82,12 @@ impl Said {
                 let hint = suggest::hint(&name, names);
                 return Err(item.error(format!("there is no run '{name}'"), hint));
             }
-            said.run = Some(name);
+            selection.run = Some(name);
         }
         if let Some(item) = node.get("figure") {
             let name = item.text()?;
             let wrong = |hint| item.error(format!("there is no figure '{name}'"), hint);
-            said.figure = Some(Figure::named(&name).map_err(wrong)?);
+            selection.figure = Some(Figure::named(&name).map_err(wrong)?);
         }
         if let Some(item) = node.get("op") {
             let name = item.text()?;
@@ -95,49 +95,49 @@ impl Said {
             let found = OpKind::ALL.iter().find(|op| op.name() == name).copied();
             let wrong =
                 || item.error(format!("there is no op '{name}'"), suggest::hint(&name, names));
-            said.op = Some(found.ok_or_else(wrong)?);
+            selection.op = Some(found.ok_or_else(wrong)?);
         }
         if let Some(item) = node.get("phase") {
-            said.phases = Some((phases(&item)?, item.at()));
+            selection.phases = Some((phases(&item)?, item.at()));
         }
         if let Some(item) = node.get("at") {
             let table = item.table("write the point's parameters: at = { files = 10000 }")?;
             for (key, item) in table.entries() {
-                said.at.insert(key, item.typed()?);
+                selection.at.insert(key, item.argument()?);
             }
         }
         if let Some(item) = node.get("unit") {
-            said.unit = Some(unit(&item)?);
+            selection.unit = Some(unit(&item)?);
         }
         if let Some(item) = node.get("row") {
-            said.row = Some(Label::read(&item)?);
+            selection.row = Some(Label::read(&item)?);
         }
-        Ok(said)
+        Ok(selection)
     }
 
     /// Returns the selection of another row: its label, or a table of differences.
-    pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Said, FileError> {
+    pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Selection, FileError> {
         if item.value.as_str().is_some() {
             if self.run.is_none() && only(runs).is_none() {
                 let right = "write run = \"NAME\" next to it";
                 return Err(item.error("no run is named for this row", right));
             }
-            return Ok(Said { row: Some(Label::read(item)?), ..self.clone() });
+            return Ok(Selection { row: Some(Label::read(item)?), ..self.clone() });
         }
         let right = "write the label of a row, or a table: { row = \"ext4\", phase = \"create\" }";
         let node = item.table(right)?;
         node.keys(KEYS)?;
-        Said::read(&node, self, runs)
+        Selection::read(&node, self, runs)
     }
 
     /// Returns the selection in another unit.
-    pub fn in_unit(self, unit: Unit) -> Said {
-        Said { unit: Some(self.unit.unwrap_or(unit)), ..self }
+    pub fn in_unit(self, unit: Unit) -> Selection {
+        Selection { unit: Some(self.unit.unwrap_or(unit)), ..self }
     }
 
     /// Returns the selection of a row whose label is known to be valid.
-    pub fn of_row(&self, label: &str) -> Said {
-        Said { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
+    pub fn of_row(&self, label: &str) -> Selection {
+        Selection { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
     }
 
     /// Returns the name of the run; by default the only one.

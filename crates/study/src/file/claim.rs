@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cell::{Cell, KEYS, Said};
+use super::cell::{Cell, KEYS, Selection};
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 use super::run::Run;
@@ -240,10 +240,10 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     match item.name.as_str() {
         "ratio" => {
             table.keys(&with(&["of", "over"]))?;
-            let said = Said::read(&table, &Said::default(), runs)?;
+            let selection = Selection::read(&table, &Selection::default(), runs)?;
             let side = |key: &str| -> Result<(Item<'_>, Cell), FileError> {
                 let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
-                let cell = said.other(&item, runs)?.cell(&table, runs)?;
+                let cell = selection.other(&item, runs)?.cell(&table, runs)?;
                 Ok((item, cell))
             };
             let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
@@ -284,7 +284,7 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
         }
         "value" => {
             table.keys(KEYS)?;
-            let cell = Said::read(&table, &Said::default(), runs)?.cell(&table, runs)?;
+            let cell = Selection::read(&table, &Selection::default(), runs)?.cell(&table, runs)?;
             let bound = bound(node)?;
             let least = match bound {
                 Bound::MoreThan(at) | Bound::Between(at, _) if at < 0.0 => Some(at),
@@ -301,7 +301,7 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
         }
         _ => {
             table.keys(KEYS)?;
-            let cell = Said::read(&table, &Said::default(), runs)?.cell(&table, runs)?;
+            let cell = Selection::read(&table, &Selection::default(), runs)?.cell(&table, runs)?;
             if let Some(item) = table.get("at") {
                 return Err(item.at_key("an exponent is over all points", "leave 'at' out"));
             }
@@ -312,10 +312,10 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
 
 /// Reads two or more cells, given as labels of rows or as tables.
 fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
-    let said = Said::read(table, &Said::default(), runs)?;
+    let selection = Selection::read(table, &Selection::default(), runs)?;
     let item = table.need("rows", "write rows = [\"ext2\", \"ext3\"]")?;
     let items = item.list()?;
-    let cell = |item: &Item<'_>| said.other(item, runs)?.cell(table, runs);
+    let cell = |item: &Item<'_>| selection.other(item, runs)?.cell(table, runs);
     let cells = items.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
     if cells.len() < 2 {
         return Err(item.error("one row cannot be compared", "name two or more"));
@@ -340,12 +340,12 @@ fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
 }
 
 /// Checks that a cell has the unit of the first: cells are compared as numbers in their units.
-fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, beside: &str) -> Result<(), FileError> {
+fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, others: &str) -> Result<(), FileError> {
     if first.unit == cell.unit {
         return Ok(());
     }
     let (one, other) = (first.unit.name, cell.unit.name);
-    let right = format!("leave 'unit' out, or write unit = \"{one}\" once, next to {next to}");
+    let right = format!("leave 'unit' out, or write unit = \"{one}\" once, next to {others}");
     Err(item.error(format!("a cell in {one} is compared with one in {other}"), right))
 }
 

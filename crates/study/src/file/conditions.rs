@@ -76,7 +76,7 @@ pub struct Conditions {
     /// Kernel settings.
     pub sysctl: Vec<Setting>,
     /// All other options.
-    pub options: Vec<Typed>,
+    pub options: Vec<RunOption>,
 }
 
 /// A file system, as a row of tables.
@@ -103,7 +103,7 @@ pub struct Setting {
 
 /// An option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed {
+pub struct RunOption {
     /// The option, without its dashes.
     pub option: String,
     /// The value; `None` for a flag.
@@ -134,8 +134,8 @@ impl Conditions {
                     conditions.sysctl = settings(&item, "sysctl = { \"vm.dirty_ratio\" = 10 }")?;
                 }
                 option => {
-                    let typed = typed(node, option, &item, other)?;
-                    conditions.options.extend(typed);
+                    let given = read_option(node, option, &item, other)?;
+                    conditions.options.extend(given);
                 }
             }
         }
@@ -146,10 +146,10 @@ impl Conditions {
     /// systems.
     pub fn under(&self, over: &Conditions) -> Conditions {
         let set = |below: &[Setting], over: &[Setting]| {
-            let kept = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
-            kept.chain(over).cloned().collect()
+            let rest = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
+            rest.chain(over).cloned().collect()
         };
-        let named = |it: &&Typed| !over.options.iter().any(|other| other.option == it.option);
+        let named = |it: &&RunOption| !over.options.iter().any(|other| other.option == it.option);
         Conditions {
             rows: over.rows.clone().or_else(|| self.rows.clone()),
             set: set(&self.set, &over.set),
@@ -159,8 +159,8 @@ impl Conditions {
     }
 
     /// Returns an option, if it is set.
-    pub fn option(&self, option: &str) -> Option<&Typed> {
-        self.options.iter().find(|typed| typed.option == option)
+    pub fn option(&self, option: &str) -> Option<&RunOption> {
+        self.options.iter().find(|it| it.option == option)
     }
 
     /// Returns a parameter, if it is set.
@@ -184,17 +184,17 @@ impl Conditions {
                 spot: it.spot,
             }
         };
-        let typed = self.options.iter().map(|typed| Word {
-            text: match &typed.value {
-                Some(value) => format!("--{}={value}", typed.option),
-                None => format!("--{}", typed.option),
+        let options = self.options.iter().map(|it| Word {
+            text: match &it.value {
+                Some(value) => format!("--{}={value}", it.option),
+                None => format!("--{}", it.option),
             },
-            spot: typed.spot,
+            spot: it.spot,
         });
         let (set, sysctl) = (setting("set"), setting("sysctl"));
         rows.chain(self.set.iter().map(set))
             .chain(self.sysctl.iter().map(sysctl))
-            .chain(typed)
+            .chain(options)
             .collect()
     }
 }
@@ -250,18 +250,18 @@ fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
 fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
     let node = item.table(&format!("write {right}"))?;
     let setting = |(key, item): (String, Item<'_>)| {
-        Ok(Setting { key, value: item.typed()?, spot: item.spot() })
+        Ok(Setting { key, value: item.argument()?, spot: item.spot() })
     };
     node.entries().into_iter().map(setting).collect()
 }
 
 /// Reads one option. A list would make several rows with one name, which a cell could not distinguish.
-fn typed(
+fn read_option(
     node: &Node<'_>,
     option: &str,
     item: &Item<'_>,
     other: &[&str],
-) -> Result<Option<Typed>, FileError> {
+) -> Result<Option<RunOption>, FileError> {
     if let Some(right) = refused(option) {
         return Err(item.at_key(format!("{} cannot have '{option}'", node.what), right));
     }
@@ -285,7 +285,7 @@ fn typed(
                 "give one value; another run may have another",
             ));
         }
-        (false, _) => Some(item.typed()?),
+        (false, _) => Some(item.argument()?),
     };
     if let (Some((_, least, right)), Some(value)) =
         (WHOLE.iter().find(|(name, ..)| *name == option), &value)
@@ -293,5 +293,5 @@ fn typed(
     {
         return Err(wrong(right));
     }
-    Ok(Some(Typed { option: option.to_string(), value, spot: item.spot() }))
+    Ok(Some(RunOption { option: option.to_string(), value, spot: item.spot() }))
 }

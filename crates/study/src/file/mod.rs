@@ -19,7 +19,7 @@ mod whole;
 
 pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};
-pub use conditions::{Conditions, OPTIONS, Row, Setting, Typed, Word, refused};
+pub use conditions::{Conditions, OPTIONS, Row, RunOption, Setting, Word, refused};
 pub use error::{FileError, FileName, Spot};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
 pub use planned::{Planned, check_planned};
@@ -83,7 +83,7 @@ impl StudyFile {
             source: text_of("source")?,
             about: top.get("about").map_or(Ok(String::new()), |item| item.text())?,
             year: year.and_then(|year| u16::try_from(year).ok()),
-            scale: top.get("scale").map_or(Ok(Scale::default()), |item| scale::typed(&item))?,
+            scale: top.get("scale").map_or(Ok(Scale::default()), |item| scale::read(&item))?,
             runs,
             published,
             claims,

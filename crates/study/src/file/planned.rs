@@ -69,7 +69,7 @@ fn known(
         return Ok(());
     }
     let wrong = |problem: String, right: String| Err(file.error(cell.spot, problem, right));
-    let hint = |typed: &str, names: BTreeSet<&str>| suggest::hint(typed, names);
+    let hint = |given: &str, names: BTreeSet<&str>| suggest::hint(given, names);
     let (run, row) = (&cell.run, &cell.row);
     let rows: Vec<&question::Cell> =
         of_run().flat_map(|it| it.cells).filter(|planned| planned.plan.label == *row).collect();

@@ -265,7 +265,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns a value in the form of the command line: text, number or true.
-    pub fn typed(&self) -> Result<String, FileError> {
+    pub fn argument(&self) -> Result<String, FileError> {
         match self.value {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_string()),

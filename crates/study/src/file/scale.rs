@@ -15,7 +15,7 @@ use toml::de::DeTable;
 use super::StudyFile;
 use super::cell::Cell;
 use super::claim::{Check, Test};
-use super::conditions::{Conditions, Row, Setting, Typed};
+use super::conditions::{Conditions, Row, RunOption, Setting};
 use super::error::{FileError, Spot};
 use super::read::Item;
 use super::run::{Run, Variant};
@@ -58,8 +58,8 @@ impl fmt::Display for Scale {
 impl FromStr for Scale {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<Scale, String> {
-        let number = match typed.trim() {
+    fn from_str(given: &str) -> Result<Scale, String> {
+        let number = match given.trim() {
             "1" => Some("1"),
             other => other.strip_prefix("1/"),
         };
@@ -69,8 +69,8 @@ impl FromStr for Scale {
 }
 
 /// Reads the scale of a file.
-pub(super) fn typed(item: &Item<'_>) -> Result<Scale, FileError> {
-    let text = item.typed()?;
+pub(super) fn read(item: &Item<'_>) -> Result<Scale, FileError> {
+    let text = item.argument()?;
     text.parse().map_err(|right| item.error(format!("'{text}' is no scale"), right))
 }
 
@@ -242,7 +242,7 @@ impl Scaler {
         for key in &run.scales {
             self.parameter(run, key, &mut scaled);
         }
-        let on = match of.option("on").and_then(|typed| typed.value.as_deref()) {
+        let on = match of.option("on").and_then(|given| given.value.as_deref()) {
             None | Some("lab") => On::Lab,
             Some("model") => On::Model,
             Some(_) => On::Host,
@@ -298,8 +298,8 @@ impl Scaler {
     /// Divides the memory that can cache files; by default the guest's RAM.
     fn memory(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
-            let typed = of.option(option)?;
-            Some((typed.value.as_ref()?.parse::<Bytes>().ok()?, typed.spot))
+            let given = of.option(option)?;
+            Some((given.value.as_ref()?.parse::<Bytes>().ok()?, given.spot))
         };
         let (full, spot) =
             bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((USUAL_RAM, run.spot));
@@ -317,21 +317,21 @@ impl Scaler {
 
     /// Divides the file system, or its part of the disk.
     fn size(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions, on: On) {
-        let (typed, spot) = match of.option("size") {
-            Some(typed) => (typed.value.clone(), typed.spot),
+        let (given, spot) = match of.option("size") {
+            Some(given) => (given.value.clone(), given.spot),
             None => (None, run.spot),
         };
         let usual = match on {
             On::Model => "ide-2001",
             _ => "hdd-7200",
         };
-        let named = of.option("disk").and_then(|typed| typed.value.as_deref()).unwrap_or(usual);
+        let named = of.option("disk").and_then(|given| given.value.as_deref()).unwrap_or(usual);
         // An unknown disk is reported when the run is checked.
         let Ok(disk) = disk(named) else { return };
         let raid =
-            of.option("raid").and_then(|typed| typed.value.as_ref()?.parse::<RaidPlan>().ok());
+            of.option("raid").and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
         let largest = largest(&disk, raid);
-        let full = match typed.as_deref() {
+        let full = match given.as_deref() {
             None => USUAL_SIZE.min(largest),
             Some("whole") => largest,
             Some(size) => match size.parse() {
@@ -389,9 +389,9 @@ impl Scaler {
             row.spec = divided.to_string();
         }
         let Some(spot) = second else { return };
-        let typed =
-            scaled.option("journal-size").and_then(|typed| typed.value.as_ref()?.parse().ok());
-        let full: Bytes = typed.unwrap_or(USUAL_JOURNAL);
+        let given =
+            scaled.option("journal-size").and_then(|given| given.value.as_ref()?.parse().ok());
+        let full: Bytes = given.unwrap_or(USUAL_JOURNAL);
         let name = format!("the journal's disk of run '{}', {full},", run.name);
         self.at_least(least.max(MIB), full.0, (spot, &name));
         put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);
@@ -414,8 +414,8 @@ fn domain(of: &Domain, value: &str) -> Domain {
 
 /// Replaces an option.
 fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
-    conditions.options.retain(|typed| typed.option != option);
-    conditions.options.push(Typed { option: option.to_string(), value: Some(value), spot });
+    conditions.options.retain(|given| given.option != option);
+    conditions.options.push(RunOption { option: option.to_string(), value: Some(value), spot });
 }
 
 /// Returns the text of a study with this scale at the top; 1 is left out.

@@ -4,7 +4,7 @@ use fsdyno_record::suggest;
 use fsdyno_report::counted;
 use toml::de::DeValue;
 
-use super::cell::{self, Cell, Said, known_row};
+use super::cell::{self, Cell, Selection, known_row};
 use super::error::{FileError, Spot};
 use super::figure::Dimension::{self, Flow, Rate};
 use super::figure::Unit;
@@ -52,23 +52,23 @@ pub struct Column {
 /// The cell of a column without its row.
 #[derive(Clone, Debug)]
 pub struct ColumnCell {
-    said: Cell,
+    cell: Cell,
 }
 
 impl ColumnCell {
     /// Returns the cell of a row.
     pub fn of_row(&self, label: &str) -> Cell {
-        Cell { row: label.to_string(), ..self.said.clone() }
+        Cell { row: label.to_string(), ..self.cell.clone() }
     }
 
     /// Returns the run of the cell.
     pub fn run(&self) -> &str {
-        &self.said.run
+        &self.cell.run
     }
 
     /// Returns the cell without a row, to change it.
     pub(super) fn cell_mut(&mut self) -> &mut Cell {
-        &mut self.said
+        &mut self.cell
     }
 }
 
@@ -139,12 +139,12 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
     let own = ["name", "caption", "source", "runs", "step", "columns", "rows", "doubts"];
     let around: Vec<&str> = cell::KEYS.iter().copied().filter(|key| *key != "row").collect();
     node.keys(&[&own[..], &around].concat())?;
-    let said = Said::read(&node, &Said::default(), runs)?;
+    let selection = Selection::read(&node, &Selection::default(), runs)?;
     let unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
     let listed = node.need("columns", "write columns = [ { name = \"create\", ... } ]")?;
     let mut columns: Vec<Column> = Vec::new();
     for item in listed.list()? {
-        let column = column(&item, (&name, &said, unit), runs)?;
+        let column = column(&item, (&name, &selection, unit), runs)?;
         if columns.iter().any(|known| known.name == column.name) {
             let problem = format!("table '{name}' has two columns '{}'", column.name);
             return Err(item.error(problem, "give each a name of its own"));
@@ -188,14 +188,14 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
 fn step(item: Item<'_>) -> Result<f64, FileError> {
     let step = item.number()?;
     let wrong =
-        || item.error(format!("a step of {step} is none"), "write step = 1, for whole seconds");
+        || item.error(format!("step = {step} is not above 0"), "write step = 1, for whole seconds");
     (step > 0.0).then_some(step).ok_or_else(wrong)
 }
 
 /// Reads an amount of work: a number above zero.
 fn amount(item: Item<'_>) -> Result<f64, FileError> {
     let amount = item.number()?;
-    let wrong = || item.error(format!("a rate of {amount} is none"), "write of = 8421");
+    let wrong = || item.error(format!("of = {amount} is not above 0"), "write of = 8421");
     (amount > 0.0).then_some(amount).ok_or_else(wrong)
 }
 
@@ -216,7 +216,7 @@ fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError
 
 fn column(
     item: &Item<'_>,
-    (table, around, table_unit): (&str, &Said, Option<Unit>),
+    (table, around, table_unit): (&str, &Selection, Option<Unit>),
     runs: &[Run],
 ) -> Result<Column, FileError> {
     let node =
@@ -246,8 +246,8 @@ fn column(
             Err(why)
         }
         None => {
-            let said = Said::read(&node, around, runs)?.in_unit(unit).of_row("");
-            Ok(ColumnCell { said: said.cell(&node, runs)? })
+            let selection = Selection::read(&node, around, runs)?.in_unit(unit).of_row("");
+            Ok(ColumnCell { cell: selection.cell(&node, runs)? })
         }
     };
     let of = node.get("of").map(amount).transpose()?;

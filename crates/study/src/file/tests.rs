@@ -135,7 +135,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "the table has 4 columns",
         ),
         ("\"913.9±0.5\"", "\"913.9+-0.5\"", "is no cell", "\"mean±deviation\""),
-        ("\"cpu share\"", "\"cpu share\", unit = \"s\"", "cannot be told in s", "its unit is %"),
+        ("\"cpu share\"", "\"cpu share\", unit = \"s\"", "cannot be given in s", "its unit is %"),
         ("less_than = 14", "", "claim 'C5' has no bound", "write more_than = 1.0"),
         ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "leave one out"),
         ("[1.7, 2.3]", "[2.3, 1.7]", "holds nothing", "the smaller one first"),
@@ -151,12 +151,17 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ("at_most = 1.2", "at_most = 1.05", "nothing can meet", "a smaller least"),
         ("more_than = 1.0", "between = [0.98, 1.02]", "nothing can meet", "a smaller least"),
         ("more_than = 1.0", "more_than = 0", "has the bound 0", "a ratio is above 0"),
-        ("of = 20000", "of = 0", "a rate of 0 is none", "of = 8421"),
-        ("per = \"remove\"", "per = \"fun\"", "'fun' is told in count", "the column of the times"),
+        ("of = 20000", "of = 0", "of = 0 is not above 0", "of = 8421"),
+        (
+            "per = \"remove\"",
+            "per = \"fun\"",
+            "'fun' has the unit count",
+            "the column of the times",
+        ),
         (
             "\"rate\", op = \"unlink\", unit = \"/s\"",
             "\"returned\"",
-            "is told in s, and that is no rate",
+            "has the unit s, which is no rate",
             "leave 'of' and 'per' out",
         ),
         (
@@ -171,7 +176,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "row 'ext3-128', column 'remove' is doubted twice",
             "in one 'why'",
         ),
-        ("of = 20000", "of = -1", "a rate of -1 is none", "of = 8421"),
+        ("of = 20000", "of = -1", "of = -1 is not above 0", "of = 8421"),
         ("\"913.9±0.5\"", "\"913.9±-0.5\"", "is no cell", "\"mean±deviation\""),
         ("least = \"10%\"", "least = \"10\"", "'10' is no percentage", "\"5%\""),
         (
@@ -240,13 +245,13 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
     ] {
         let text = wrong(from, to);
         let line = text.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
-        let there = line_of(from);
-        let meant = there.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
+        let expected = line_of(from);
+        let wanted = expected.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         // A missing key is reported at its table: in this line or some above.
         let near = line
-            .zip(meant)
-            .is_some_and(|(line, meant)| (meant.saturating_sub(5)..=meant + 1).contains(&line));
-        assert!(near, "{text}, not {there}");
+            .zip(wanted)
+            .is_some_and(|(line, wanted)| (wanted.saturating_sub(5)..=wanted + 1).contains(&line));
+        assert!(near, "{text}, not {expected}");
         assert!(text.contains(problem) && text.contains(right), "{text}");
     }
 }
@@ -287,7 +292,7 @@ fn a_missing_cell_is_reported_with_the_number_of_cells() {
 
 #[test]
 fn cells_of_one_check_have_one_unit() {
-    let told = |text: &str, from: &str| {
+    let check = |text: &str, from: &str| {
         assert!(text.starts_with(&line_of(from)), "{text}");
         assert!(text.contains("a cell in ms is compared with one in s"), "{text}");
         assert!(text.contains("leave 'unit' out, or write unit = \"ms\" once"), "{text}");
@@ -295,14 +300,14 @@ fn cells_of_one_check_have_one_unit() {
     let both = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }";
     let ms = "of = { phase = \"remove\", unit = \"ms\" }, over = { phase = [\"extract\"] }";
     // Compared with the usual unit of the figure, with another, and with that of the context.
-    told(&wrong(both, ms), both);
-    told(&wrong(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    check(&wrong(both, ms), both);
+    check(&wrong(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
     let around = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
-    told(&wrong(both, &around.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    check(&wrong(both, &around.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
     let rows = "rows = [\"indexed\", \"classic\"]";
-    told(&wrong(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
+    check(&wrong(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
     let rows = "rows = [\"ext4-128\", \"ext3-128\"]";
-    told(&wrong(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
+    check(&wrong(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
     // One unit for all of them is valid, wherever it is given.
     for right in [around, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
         StudyFile::parse("my.toml", &EXAMPLE.replace(both, &right)).unwrap();

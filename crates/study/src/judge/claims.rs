@@ -31,12 +31,12 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
         .collect();
     let outcomes = correct(&parts);
     let tested = outcomes.iter().flatten().filter(|outcome| outcome.p.is_some()).count();
-    let told =
+    let judged =
         claims.iter().zip(measured).zip(outcomes).map(|((claim, measured), outcome)| {
             match (measured, outcome) {
                 (Ok(measured), Some(outcome)) => {
                     let context = Context { claim, measured, outcome, tested, trials };
-                    context.told()
+                    context.into_claim()
                 }
                 (measured, _) => {
                     let nothing = || Untested::here("nothing is measured for it".to_string());
@@ -44,7 +44,7 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
                 }
             }
         });
-    told.collect()
+    judged.collect()
 }
 
 /// The verdict of a claim without measurements.
@@ -105,7 +105,7 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn told(self) -> study::Claim {
+    fn into_claim(self) -> study::Claim {
         let part = &self.measured.parts[self.outcome.part];
         let verdict = match self.outcome.stand {
             Stand::Within if self.of_its_time() => Verdict::Reproduced,
@@ -143,7 +143,7 @@ impl Context<'_> {
     }
 
     fn why(&self, part: &Part) -> String {
-        let told = self.told_of_parts(part) + &self.unsure_turned(part);
+        let explanation = self.explain_parts(part) + &self.unsure_turned(part);
         let order: Vec<String> = self
             .measured
             .means
@@ -151,34 +151,34 @@ impl Context<'_> {
             .map(|(label, mean)| format!("{label} {}", digits(*mean)))
             .collect();
         if order.is_empty() {
-            return sentence(told);
+            return sentence(explanation);
         }
         let unit = match &self.claim.test {
             Test::Check(check) => check.cells().first().map_or("", |cell| cell.unit.name),
             Test::Untestable(_) => "",
         };
         let unit = if unit == "count" { String::new() } else { format!(" {unit}") };
-        format!("{}{unit}. {}", order.join(", "), sentence(told))
+        format!("{}{unit}. {}", order.join(", "), sentence(explain))
     }
 
     /// Explains the decision: of several parts, each that is outside or open, by its name.
-    fn told_of_parts(&self, decides: &Part) -> String {
+    fn explain_parts(&self, decides: &Part) -> String {
         let parts = &self.measured.parts;
-        let told = |part: &Part, stand: Stand| match part.what.is_empty() {
-            true => self.told_of(part, stand),
-            false => format!("{}: {}", part.what, self.told_of(part, stand)),
+        let explain = |part: &Part, stand: Stand| match part.what.is_empty() {
+            true => self.explain_part(part, stand),
+            false => format!("{}: {}", part.what, self.explain_part(part, stand)),
         };
         let all = parts.len();
         let of = |stand: Stand| -> Vec<String> {
             let stands = parts.iter().zip(&self.outcome.stands);
-            stands.filter(|(_, it)| **it == stand).map(|(part, _)| told(part, stand)).collect()
+            stands.filter(|(_, it)| **it == stand).map(|(part, _)| explain(part, stand)).collect()
         };
         match self.outcome.stand {
-            stand if all < 2 => told(decides, stand),
+            stand if all < 2 => explain(decides, stand),
             Stand::Within => {
                 format!(
                     "all {all} parts hold; nearest to its bound is {}",
-                    told(decides, Stand::Within)
+                    explain(decides, Stand::Within)
                 )
             }
             Stand::Outside => {
@@ -187,7 +187,7 @@ impl Context<'_> {
                 format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
             }
             // A part may be decided alone, but not as one of several.
-            Stand::Open if self.outcome.lost.is_some() => told(decides, Stand::Open),
+            Stand::Open if self.outcome.lost.is_some() => explain(decides, Stand::Open),
             Stand::Open => {
                 let open = of(Stand::Open);
                 let verb = if open.len() == 1 { "is" } else { "are" };
@@ -196,7 +196,7 @@ impl Context<'_> {
         }
     }
 
-    fn told_of(&self, part: &Part, stand: Stand) -> String {
+    fn explain_part(&self, part: &Part, stand: Stand) -> String {
         let (value, least) = (part.estimate.value, self.claim.least);
         let shown = digits(value);
         match stand {

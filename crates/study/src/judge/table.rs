@@ -45,10 +45,9 @@ fn cell(
     doubts: Vec<String>,
     trials: &Trials<'_>,
 ) -> study::Cell {
-    let asked = column.measured.as_ref().map(|cell| cell.of_row(label));
-    let measured =
-        asked.as_ref().map_err(|why| (*why).clone()).and_then(|cell| number(cell, trials));
-    let comparable = trials.scale == 1 || asked.is_ok_and(|cell| figure::keeps_its_size(&cell));
+    let cell = column.measured.as_ref().map(|it| it.of_row(label));
+    let measured = cell.as_ref().map_err(|why| (*why).clone()).and_then(|it| number(it, trials));
+    let comparable = trials.scale == 1 || cell.is_ok_and(|it| figure::keeps_its_size(&it));
     let ratio = measured.as_ref().ok().zip(value).filter(|_| comparable).and_then(|(m, v)| {
         let ratio = m.value / v.value;
         (v.value > 0.0 && m.value > 0.0).then_some(ratio)

@@ -113,25 +113,25 @@ fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_ope
 
 #[test]
 fn a_claim_reports_its_number_its_trials_and_its_interval() {
-    let told = one(&ratio("xfs", "ext4", "more_than = 1.3"), &[("ext4", TEN), ("xfs", FIFTEEN)]);
-    let number = told.measured.unwrap();
+    let judged = one(&ratio("xfs", "ext4", "more_than = 1.3"), &[("ext4", TEN), ("xfs", FIFTEEN)]);
+    let number = judged.measured.unwrap();
     let (low, high) = number.interval.unwrap();
     assert!((number.value - 1.5).abs() < 0.01 && number.n == 5 && low < 1.5 && high > 1.5);
-    assert_eq!(told.published, Some(1.5));
-    assert!(told.p.unwrap() < 0.01);
+    assert_eq!(judged.published, Some(1.5));
+    assert!(judged.p.unwrap() < 0.01);
     assert_eq!(
-        told.check.as_deref(),
+        judged.check.as_deref(),
         Some("returned of files create: xfs over ext4; more than 1.3")
     );
-    assert_eq!(told.why, "1.5 is more than 1.3.");
-    assert_eq!(told.notes, Vec::<String>::new());
+    assert_eq!(judged.why, "1.5 is more than 1.3.");
+    assert_eq!(judged.notes, Vec::<String>::new());
 }
 
 #[test]
 fn trials_of_two_labs_are_never_averaged_and_two_results_of_one_trial_are_refused() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
     let rows: &[(&str, &[f64])] = &[("ext4", TEN), ("xfs", FIFTEEN)];
-    let told = |change: &dyn Fn(&mut Trial)| {
+    let judged = |change: &dyn Fn(&mut Trial)| {
         let mut all = trials(rows);
         let mut second = all.last().unwrap().clone();
         change(&mut second);
@@ -139,11 +139,11 @@ fn trials_of_two_labs_are_never_averaged_and_two_results_of_one_trial_are_refuse
         claims(&file, all).remove(0)
     };
     // A duplicate of a record counts once.
-    assert_eq!(told(&|_| {}).measured.unwrap().n, 5);
-    let of_two = told(&|trial| trial.lab_id = Some("another".into()));
+    assert_eq!(judged(&|_| {}).measured.unwrap().n, 5);
+    let of_two = judged(&|trial| trial.lab_id = Some("another".into()));
     assert_eq!(of_two.verdict, Verdict::NotTestable);
     assert!(of_two.why.contains("'xfs' has trials of two labs in run 'files'"), "{}", of_two.why);
-    let differ = told(&|trial| trial.measured.phases[0].returned_ns.0 += 1);
+    let differ = judged(&|trial| trial.measured.phases[0].returned_ns.0 += 1);
     assert_eq!(differ.verdict, Verdict::NotTestable);
     assert!(differ.why.contains("two records of seed 5 in run 'files'"), "{}", differ.why);
 }
@@ -156,9 +156,9 @@ fn a_claim_of_a_run_without_a_trial_was_not_run_yet() {
         ratio("xfs", "ext4", "more_than = 1.3").replace("phase =", "run = \"more\", phase =");
     let text = format!("{HEAD}[[run]]{more}{}", claim("C1", &check));
     let file = StudyFile::parse("test.toml", &text).unwrap();
-    let told = claims(&file, trials(&[("ext4", TEN), ("xfs", FIFTEEN)])).remove(0);
-    assert_eq!(told.verdict, Verdict::NotRun);
-    assert_eq!(told.why, "run 'more' has not been run as then.");
+    let judged = claims(&file, trials(&[("ext4", TEN), ("xfs", FIFTEEN)])).remove(0);
+    assert_eq!(judged.verdict, Verdict::NotRun);
+    assert_eq!(judged.why, "run 'more' has not been run as then.");
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn a_latency_without_an_op_reports_its_op() {
             ops.count = 54;
         }
     }
-    let told = claims(&study(&claim("C1", &unnamed)), few).remove(0).notes.join(" ");
+    let judged = claims(&study(&claim("C1", &unnamed)), few).remove(0).notes.join(" ");
     let says = "p99 of 'xfs' in 'create' is of 54 ops, and of fewer than 100 it is the longest.";
-    assert!(told.contains(says) && !told.contains("'ext4' in"), "{told}");
+    assert!(judged.contains(says) && !judged.contains("'ext4' in"), "{judged}");
     let named = unnamed.replace("figure =", "op = \"create\", figure =");
     assert!(!notes(&named).contains("No op is named"), "{}", notes(&named));
 }
@@ -211,13 +211,17 @@ fn a_latency_without_an_op_reports_its_op() {
 #[test]
 fn one_seed_must_keep_its_margin_and_reports_it() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let told = |of: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[of])]);
-    assert_eq!(told(10.6).verdict, Verdict::StillHolds);
-    assert_eq!(told(10.4).verdict, Verdict::Undecided);
-    assert_eq!(told(9.6).verdict, Verdict::Undecided);
-    assert_eq!(told(9.4).verdict, Verdict::Reversed);
-    assert_eq!(told(10.6).notes, ["One seed, margin 5 %."]);
-    assert!(told(10.4).why.contains("within 5 % of 1, which does not count"), "{}", told(10.4).why);
+    let judged = |of: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[of])]);
+    assert_eq!(judged(10.6).verdict, Verdict::StillHolds);
+    assert_eq!(judged(10.4).verdict, Verdict::Undecided);
+    assert_eq!(judged(9.6).verdict, Verdict::Undecided);
+    assert_eq!(judged(9.4).verdict, Verdict::Reversed);
+    assert_eq!(judged(10.6).notes, ["One seed, margin 5 %."]);
+    assert!(
+        judged(10.4).why.contains("within 5 % of 1, which does not count"),
+        "{}",
+        judged(10.4).why
+    );
     let wide = study(&claim_by("10%", "C", &check));
     let wide = claims(&wide, trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
     assert_eq!(wide[0].verdict, Verdict::Undecided);
@@ -226,44 +230,44 @@ fn one_seed_must_keep_its_margin_and_reports_it() {
 #[test]
 fn the_margin_is_independent_of_the_number_of_seeds() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
-    let told = |of: &[f64]| one(&more, &[("ext4", &[10.0; 20][..of.len()]), ("xfs", of)]);
+    let judged = |of: &[f64]| one(&more, &[("ext4", &[10.0; 20][..of.len()]), ("xfs", of)]);
     // 2 % beyond the bound, and known to a thousandth: by one seed, by two, by twenty.
     let scattered: Vec<f64> = (0..20).map(|at| 13.26 + 0.005 * f64::from(at % 3)).collect();
     for n in [1, 2, 3, 20] {
-        let claim = told(&scattered[..n]);
+        let claim = judged(&scattered[..n]);
         assert_eq!(claim.verdict, Verdict::Undecided, "{n} seeds: {claim:?}");
         assert!(claim.why.contains("within 5 % of 1.3"), "{}", claim.why);
         assert_eq!(claim.why.contains("however many seeds"), n > 1, "{}", claim.why);
     }
     // Beyond the margin two seeds with scatter still decide nothing, and five decide.
     let far = [13.0, 16.5, 14.8, 15.2, 15.6];
-    assert_eq!(told(&far[..1]).verdict, Verdict::Undecided);
-    let two = told(&far[..2]);
+    assert_eq!(judged(&far[..1]).verdict, Verdict::Undecided);
+    let two = judged(&far[..2]);
     assert!(two.verdict == Verdict::Undecided && two.why.contains("holds 1.3"), "{}", two.why);
-    assert_eq!(told(&[15.0, 15.5, 14.8, 15.2, 15.6]).verdict, Verdict::StillHolds);
+    assert_eq!(judged(&[15.0, 15.5, 14.8, 15.2, 15.6]).verdict, Verdict::StillHolds);
 }
 
 #[test]
 fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
     let base = &[10.0; 5];
-    let told = |of: &[f64]| one(&more, &[("ext4", base), ("xfs", of)]);
-    let none = told(&[10.1, 10.0, 9.9, 10.05, 9.95]);
+    let judged = |of: &[f64]| one(&more, &[("ext4", base), ("xfs", of)]);
+    let none = judged(&[10.1, 10.0, 9.9, 10.05, 9.95]);
     assert_eq!(none.verdict, Verdict::NoLongerHolds);
     assert!(
         none.p.is_some_and(|p| p < 0.05) && none.why.contains("is not more than 1 by the 5 %"),
         "{none:?}"
     );
     // A small p is not enough: the second is certainly more than 1, but not by a difference that counts.
-    assert_eq!(told(&[10.3, 10.31, 10.29, 10.3, 10.3]).verdict, Verdict::NoLongerHolds);
-    assert_eq!(told(&[9.7, 9.6, 9.8, 9.7, 9.65]).verdict, Verdict::NoLongerHolds);
-    assert_eq!(told(&[9.2, 9.1, 9.3, 9.2, 9.15]).verdict, Verdict::Reversed);
-    assert_eq!(told(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
+    assert_eq!(judged(&[10.3, 10.31, 10.29, 10.3, 10.3]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(judged(&[9.7, 9.6, 9.8, 9.7, 9.65]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(judged(&[9.2, 9.1, 9.3, 9.2, 9.15]).verdict, Verdict::Reversed);
+    assert_eq!(judged(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
     let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
     assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
     // Corrected for many claims the reversal is no longer certain; that it does not hold is.
     let turned = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
-    assert_eq!(told(turned).verdict, Verdict::Reversed);
+    assert_eq!(judged(turned).verdict, Verdict::Reversed);
     let many: String = (0..40).map(|at| claim(&format!("C{at}"), &more)).collect();
     let of_many = claims(&study(&many), trials(&[("ext4", base), ("xfs", turned)])).remove(0);
     assert_eq!(of_many.verdict, Verdict::NoLongerHolds, "{of_many:?}");
@@ -279,12 +283,12 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
 #[test]
 fn an_order_holds_link_by_link() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
-    let told = |ext4, xfs, far| one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
+    let judged = |ext4, xfs, far| one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
     let twenty = &[20.0, 20.2, 19.8, 20.1, 19.9];
-    let holds = told(TEN, FIFTEEN, twenty);
+    let holds = judged(TEN, FIFTEEN, twenty);
     assert_eq!(holds.verdict, Verdict::StillHolds);
     assert!(holds.why.starts_with("ext4 10, xfs 15, far 20 s. "), "{}", holds.why);
-    let broken = told(TEN, twenty, FIFTEEN);
+    let broken = judged(TEN, twenty, FIFTEEN);
     assert_eq!(broken.verdict, Verdict::NoLongerHolds);
     let why = &broken.why;
     assert!(
@@ -292,29 +296,29 @@ fn an_order_holds_link_by_link() {
         "{why}"
     );
     assert!(holds.why.contains("all 2 parts hold; nearest to its bound is far over xfs: 1.33"));
-    let turned = told(twenty, FIFTEEN, TEN);
+    let turned = judged(twenty, FIFTEEN, TEN);
     assert_eq!(turned.verdict, Verdict::Reversed);
     assert!(turned.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", turned.why);
     assert!(turned.why.contains("; far over xfs: 0.66"), "{}", turned.why);
     // One link is reversed and one equal: it does not hold, and is not reversed.
-    let partly = told(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
+    let partly = judged(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
     assert_eq!(partly.verdict, Verdict::NoLongerHolds);
     assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);
     // The most certain failure decides: a varying link casts no doubt on one that never varied.
-    let exact = told(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
+    let exact = judged(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
     assert_eq!((exact.verdict, exact.p), (Verdict::NoLongerHolds, None), "{exact:?}");
-    assert_eq!(told(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
+    assert_eq!(judged(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
 }
 
 #[test]
 fn within_is_about_the_largest_and_the_smallest() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
-    let told = |far: &[f64]| one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
-    let holds = told(&[12.0, 12.1, 11.9, 12.1, 11.9]);
+    let judged = |far: &[f64]| one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
+    let holds = judged(&[12.0, 12.1, 11.9, 12.1, 11.9]);
     assert_eq!(holds.verdict, Verdict::StillHolds);
     assert!((holds.measured.unwrap().value - 1.5).abs() < 0.01, "the widest gap is shown");
-    assert_eq!(told(&[20.0, 20.2, 19.8, 20.1, 19.9]).verdict, Verdict::NoLongerHolds);
-    assert_eq!(told(&[16.0, 17.0, 15.0, 16.5, 15.5]).verdict, Verdict::Undecided);
+    assert_eq!(judged(&[20.0, 20.2, 19.8, 20.1, 19.9]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(judged(&[16.0, 17.0, 15.0, 16.5, 15.5]).verdict, Verdict::Undecided);
 }
 
 #[test]
@@ -322,17 +326,17 @@ fn the_judged_ratio_shows_which_is_the_larger() {
     let within = "within = { rows = [\"ext4\", \"xfs\"], phase = \"create\", figure = \"returned\", at_most = 1.2 }";
     // One long seed makes the mean of xfs the larger; by its ratios, paired by seed, ext4 is.
     let (ext4, xfs) = (&[10.0, 10.0, 10.0, 10.0, 10.0][..], &[8.0, 8.0, 8.0, 8.0, 19.0][..]);
-    let told = one(within, &[("ext4", ext4), ("xfs", xfs)]);
-    assert!(told.measured.unwrap().value >= 1.0, "{told:?}");
-    assert!(told.why.contains("ext4 over xfs: 1.05"), "{}", told.why);
+    let judged = one(within, &[("ext4", ext4), ("xfs", xfs)]);
+    assert!(judged.measured.unwrap().value >= 1.0, "{judged:?}");
+    assert!(judged.why.contains("ext4 over xfs: 1.05"), "{}", judged.why);
     assert!(
-        told.notes.iter().any(|note| note.starts_with("The means of ext4 over xfs")),
-        "{told:?}"
+        judged.notes.iter().any(|note| note.starts_with("The means of ext4 over xfs")),
+        "{judged:?}"
     );
     // In either order.
     let other = within.replace("[\"ext4\", \"xfs\"]", "[\"xfs\", \"ext4\"]");
     let other = one(&other, &[("ext4", ext4), ("xfs", xfs)]);
-    assert_eq!((other.verdict, other.measured), (told.verdict, told.measured));
+    assert_eq!((other.verdict, other.measured), (judged.verdict, judged.measured));
 }
 
 #[test]
@@ -341,16 +345,16 @@ fn a_value_is_compared_with_its_bound_in_its_unit() {
         format!("value = {{ row = \"ext4\", phase = \"create\", figure = \"cpu share\" }}\n{bound}")
     };
     // A tenth of the time is CPU.
-    let told = one(&value("less_than = 14"), &[("ext4", &[10.0, 10.1])]);
-    assert_eq!((told.verdict, told.unit.as_str()), (Verdict::StillHolds, "%"));
-    assert!((told.measured.unwrap().value - 10.0).abs() < 1e-6);
+    let judged = one(&value("less_than = 14"), &[("ext4", &[10.0, 10.1])]);
+    assert_eq!((judged.verdict, judged.unit.as_str()), (Verdict::StillHolds, "%"));
+    assert!((judged.measured.unwrap().value - 10.0).abs() < 1e-6);
     assert_eq!(one(&value("more_than = 14"), &[("ext4", &[10.0])]).verdict, Verdict::NoLongerHolds);
     assert_eq!(one(&value("between = [9, 11]"), &[("ext4", &[10.0])]).verdict, Verdict::StillHolds);
     let seconds =
         "value = { row = \"ext4\", phase = \"create\", figure = \"returned\", unit = \"ms\" }\n";
-    let told = one(&format!("{seconds}more_than = 9000"), &[("ext4", TEN)]);
-    assert_eq!(told.verdict, Verdict::StillHolds);
-    assert!((told.measured.unwrap().value - 10_000.0).abs() < 1.0);
+    let judged = one(&format!("{seconds}more_than = 9000"), &[("ext4", TEN)]);
+    assert_eq!(judged.verdict, Verdict::StillHolds);
+    assert!((judged.measured.unwrap().value - 10_000.0).abs() < 1.0);
 }
 
 #[test]
@@ -393,8 +397,8 @@ fn a_point_of_a_curve_is_a_cell_and_a_cell_needs_its_point() {
         );
         claims(&study(&claim("C1", &check)), fixture::curve()).remove(0)
     };
-    let told = at(", at = { files = 4000 }");
-    assert!((told.measured.unwrap().value - 0.4).abs() < 1e-9, "{told:?}");
+    let judged = at(", at = { files = 4000 }");
+    assert!((judged.measured.unwrap().value - 0.4).abs() < 1e-9, "{judged:?}");
     assert!(at("").why.contains("4 plans"), "{}", at("").why);
     let none = at(", at = { files = 3000 }");
     assert_eq!(none.verdict, Verdict::NotTestable);
@@ -408,7 +412,7 @@ fn a_point_of_a_curve_is_a_cell_and_a_cell_needs_its_point() {
 fn an_unmeasured_claim_is_not_testable_for_the_reason_of_its_trials() {
     let check = ratio("xfs", "ext4", "more_than = 1");
     let file = study(&claim("C1", &check));
-    let told = |change: &dyn Fn(&mut Trial)| {
+    let judged = |change: &dyn Fn(&mut Trial)| {
         let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
         trials.iter_mut().filter(|trial| trial.plan.label == "xfs").for_each(change);
         let claim = claims(&file, trials).remove(0);
@@ -416,25 +420,25 @@ fn an_unmeasured_claim_is_not_testable_for_the_reason_of_its_trials() {
         assert!(claim.measured.is_none() && claim.check.is_some());
         claim.why
     };
-    let skipped = told(&|trial| {
+    let skipped = judged(&|trial| {
         trial.outcome = Outcome::Skipped;
         trial.reason = Some("kernel 6.12 has no module reiserfs\nmore".into());
     });
     assert_eq!(skipped, "'xfs' was skipped: kernel 6.12 has no module reiserfs.");
-    let failed = told(&|trial| {
+    let failed = judged(&|trial| {
         trial.outcome = Outcome::Failed;
         trial.reason = Some("mkfs exited with 1".into());
     });
     assert_eq!(failed, "'xfs' failed: mkfs exited with 1.");
-    let served = told(&|trial| trial.conditions.userspace = true);
+    let served = judged(&|trial| trial.conditions.userspace = true);
     assert!(served.contains("FUSE"), "{served}");
-    let dirty = told(&|trial| trial.measured.check.as_mut().unwrap().clean = false);
+    let dirty = judged(&|trial| trial.measured.check.as_mut().unwrap().clean = false);
     assert!(dirty.starts_with("'xfs' is CHECK FAILED"), "{dirty}");
-    let null = told(&|trial| trial.plan.issuer = fsdyno_record::plan::IssuerPlan::Null);
+    let null = judged(&|trial| trial.plan.issuer = fsdyno_record::plan::IssuerPlan::Null);
     assert!(null.starts_with("'xfs' is NO CALLS"), "{null}");
-    let absent = told(&|trial| trial.plan.label = "ext5".into());
+    let absent = judged(&|trial| trial.plan.label = "ext5".into());
     assert_eq!(absent, "run 'files' has no trial of 'xfs'.");
-    let phase = told(&|trial| trial.measured.phases[0].name = "make".into());
+    let phase = judged(&|trial| trial.measured.phases[0].name = "make".into());
     assert_eq!(phase, "its trials have no phase 'create': there are make, delete.");
 }
 
@@ -455,9 +459,9 @@ fn a_row_without_current_conditions_is_not_testable_under_them_only() {
 fn a_reason_of_the_file_is_shown_unchanged() {
     let file =
         study("[[claim]]\nid = \"C9\"\ntext = \"It is fun\"\nuntestable = \"fun is no figure\"\n");
-    let told = claims(&file, trials(&[("ext4", TEN)])).remove(0);
-    assert_eq!((told.verdict, told.why.as_str()), (Verdict::NotTestable, "fun is no figure."));
-    assert_eq!(told.check, None);
+    let judged = claims(&file, trials(&[("ext4", TEN)])).remove(0);
+    assert_eq!((judged.verdict, judged.why.as_str()), (Verdict::NotTestable, "fun is no figure."));
+    assert_eq!(judged.check, None);
 }
 
 #[test]
@@ -565,17 +569,17 @@ fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
 #[test]
 fn a_verdict_reports_a_single_seed_and_the_scale() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
-    let told = |scale: u64, seeds: usize| {
+    let outcome = |scale: u64, seeds: usize| {
         let trials = trials(&[("ext4", &TEN[..seeds]), ("xfs", &FIFTEEN[..seeds])]);
         let mut results = then(trials);
         results[0].scale = scale;
         judge(&file, &results)
     };
     let called = |judged: &Judged| judged.variants[0].claims[0].called();
-    assert_eq!(called(&told(1, 1)), "still holds, one seed");
-    assert_eq!(called(&told(1, 3)), "still holds");
-    assert_eq!(called(&told(32, 1)), "at 1/32: still holds, one seed");
-    let text = fsdyno_report::study::text(&told(1, 1), fsdyno_report::Style::default());
+    assert_eq!(called(&outcome(1, 1)), "still holds, one seed");
+    assert_eq!(called(&outcome(1, 3)), "still holds");
+    assert_eq!(called(&outcome(32, 1)), "at 1/32: still holds, one seed");
+    let text = fsdyno_report::study::text(&outcome(1, 1), fsdyno_report::Style::default());
     assert!(text.contains("1 claim: 1 still holds (1 of them by one seed)"), "{text}");
 }
 
@@ -585,9 +589,9 @@ fn flags_and_uncounted_trials_are_reported_with_the_verdict() {
     let mut trials =
         trials(&[("ext4", &[0.01, 0.0101, 0.0099]), ("xfs", &[15.0, 15.1, 14.9, 15.0])]);
     trials.last_mut().unwrap().outcome = Outcome::Failed;
-    let told = claims(&file, trials).remove(0);
-    assert_eq!(told.verdict, Verdict::StillHolds);
-    let notes = told.notes.join(" ");
+    let outcome = claims(&file, trials).remove(0);
+    assert_eq!(outcome.verdict, Verdict::StillHolds);
+    let notes = outcome.notes.join(" ");
     assert!(notes.contains("'ext4' is TOO SHORT"), "{notes}");
     assert!(notes.contains("1 trial of 'xfs' did not end well"), "{notes}");
 }

@@ -48,10 +48,10 @@ impl<'a> Trials<'a> {
     pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
         let here = self.variant.words();
-        let asked = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;
-        let serves = asked.serves(self.variant);
+        let found = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;
+        let serves = found.serves(self.variant);
         let serves = serves.ok_or_else(|| format!("run '{run}' is not run {here}"))?;
-        if asked.rows(serves).is_some_and(|rows| !rows.contains(row)) {
+        if found.rows(serves).is_some_and(|rows| !rows.contains(row)) {
             return Err(format!("run '{run}' has no row '{row}' {here}"));
         }
         let trials = self.runs.iter().find(|(name, _)| name == run).map(|(_, trials)| trials);
@@ -193,15 +193,15 @@ fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String 
         of.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
     let wanted = say(&mut cell.at.iter());
-    let mut there: Vec<String> = Vec::new();
+    let mut points: Vec<String> = Vec::new();
     for trial in trials {
         let params = &trial.plan.workload.params;
         let here = say(&mut params.iter().filter(|(key, _)| cell.at.contains_key(*key)));
-        if !there.contains(&here) {
-            there.push(here);
+        if !points.contains(&here) {
+            points.push(here);
         }
     }
-    format!("'{}' has no trial with {wanted}: there are {}", cell.row, there.join(", "))
+    format!("'{}' has no trial with {wanted}: there are {}", cell.row, points.join(", "))
 }
 
 /// Returns why no trial counts, taken from the first of them.

@@ -113,7 +113,7 @@ fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
     let summary = go(&Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 6, ..Summary::default() });
     let summary = go(&Fake(good), &mut store, false).unwrap();
-    assert_eq!(summary, Summary { there: 6, ..Summary::default() });
+    assert_eq!(summary, Summary { already_stored: 6, ..Summary::default() });
     assert_eq!(store.trials().len(), 6);
 }
 
@@ -125,8 +125,8 @@ fn a_failed_trial_is_recorded_with_the_reason_and_run_again() {
     assert_eq!(go(&Fake(bad), &mut store, false).unwrap().failed, 6);
     assert_eq!(store.trials()[0].reason.as_deref(), Some("killed by signal 9"));
     assert_eq!(go(&Fake(good), &mut store, false).unwrap().ok, 6);
-    let kept = crate::without_superseded(store.trials());
-    assert!(kept.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure stayed");
+    let current = crate::without_superseded(store.trials());
+    assert!(current.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure stayed");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn the_same_plan_under_another_label_is_another_row_and_runs() {
     cells[1] = cells[0].clone();
     cells[1].plan.label = "twin".into();
     let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
-    assert_eq!(summary, Summary { ok: 3, there: 3, ..Summary::default() });
+    assert_eq!(summary, Summary { ok: 3, already_stored: 3, ..Summary::default() });
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_cell_that_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs(
     let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 3, skipped: 3, ..Summary::default() });
     let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
-    assert_eq!(summary, Summary { there: 3, skipped: 3, ..Summary::default() });
+    assert_eq!(summary, Summary { already_stored: 3, skipped: 3, ..Summary::default() });
     let skipped: Vec<&Trial> =
         store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
     assert_eq!(skipped.len(), 3);
@@ -225,7 +225,7 @@ fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do(
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().ok, 6);
-    assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().there, 6);
+    assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().already_stored, 6);
     let error = go(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("mount 'ext4 rw'") && error.contains("'tmpfs rw' now"), "{error}");
 }

@@ -70,12 +70,16 @@ fn trials_of_a_host_are_relabelled_at_the_difference_that_counts() {
         trial.lab_id = None;
         trial.host.started = format!("{} {}", trial.plan.label, trial.seed);
     }
-    let told = claims(&file, trials).remove(0);
+    let judged = claims(&file, trials).remove(0);
     // Student's interval alone ends before 1.05; of 70 relabellings four are as far apart.
-    assert!(told.measured.unwrap().interval.unwrap().1 < 1.05, "{told:?}");
-    assert!((told.p.unwrap() - 4.0 / 70.0).abs() < 1e-9, "{told:?}");
-    assert_eq!(told.verdict, Verdict::Undecided);
-    assert!(told.why.contains("but relabelling the trials does not (p = 0.06)"), "{}", told.why);
+    assert!(judged.measured.unwrap().interval.unwrap().1 < 1.05, "{judged:?}");
+    assert!((judged.p.unwrap() - 4.0 / 70.0).abs() < 1e-9, "{judged:?}");
+    assert_eq!(judged.verdict, Verdict::Undecided);
+    assert!(
+        judged.why.contains("but relabelling the trials does not (p = 0.06)"),
+        "{}",
+        judged.why
+    );
 }
 
 #[test]
@@ -109,18 +113,18 @@ fn near_a_bound_of_1_more_seeds_show_that_no_difference_counts() {
     let n: usize =
         open.why.split("--repeat ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
     let seeds: Vec<f64> = [9.0, 11.1, 10.0, 9.5, 11.2].into_iter().cycle().take(n).collect();
-    let told = one(&more, &[("ext4", &vec![10.0; n]), ("xfs", &seeds)]);
-    assert_eq!(told.verdict, Verdict::NoLongerHolds, "{n} seeds: {told:?}");
+    let judged = one(&more, &[("ext4", &vec![10.0; n]), ("xfs", &seeds)]);
+    assert_eq!(judged.verdict, Verdict::NoLongerHolds, "{n} seeds: {judged:?}");
 }
 
 #[test]
 fn a_correction_for_parts_is_not_attributed_to_the_claims() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
     let far = &[16.15, 16.81, 17.5, 18.21, 18.96];
-    let told = one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
-    assert_eq!(told.verdict, Verdict::Undecided, "{told:?}");
-    assert!((0.05..0.15).contains(&told.p.unwrap()), "{told:?}");
-    let why = &told.why;
+    let judged = one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
+    assert_eq!(judged.verdict, Verdict::Undecided, "{judged:?}");
+    assert!((0.05..0.15).contains(&judged.p.unwrap()), "{judged:?}");
+    let why = &judged.why;
     assert!(why.contains("far over ext4: 1.75 leaves it open: alone it would be decided"), "{why}");
     assert!(why.contains("not as one of 3 parts (p = ") && !why.contains("claims"), "{why}");
 }
