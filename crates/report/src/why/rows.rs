@@ -170,7 +170,7 @@ fn difference(here: &Phase, there: &Phase) -> Vec<Column> {
         cells: rows.iter().map(cell).collect(),
     };
     vec![
-        column("function", 0, true, &Difference::called),
+        column("function", 0, true, &Difference::names),
         column("layer", 3, true, &|it| it.layer.clone()),
         column("instructions an op", 1, false, &|it| format!("{:.1}", it.here)),
         column("of the other", 2, false, &|it| format!("{:.1}", it.there)),
