@@ -158,7 +158,7 @@ impl Context<'_> {
             Test::Untestable(_) => "",
         };
         let unit = if unit == "count" { String::new() } else { format!(" {unit}") };
-        format!("{}{unit}. {}", order.join(", "), sentence(explain))
+        format!("{}{unit}. {}", order.join(", "), sentence(explanation))
     }
 
     /// Explains the decision: of several parts, each that is outside or open, by its name.
