@@ -22,7 +22,7 @@ pub struct Cut {
     /// Kind of moment.
     pub moment: Moment,
     /// Surviving writes.
-    pub choice: Choice,
+    pub choice: SurvivingWrites,
     /// Random number of this cut, for the faults of a faulty disk.
     pub draw: u64,
 }
@@ -34,7 +34,7 @@ struct Stored {
     after: u32,
     at: Nanos,
     moment: Moment,
-    choice: Choice,
+    choice: SurvivingWrites,
     /// Absent from older records, whose disk faults were drawn from the number.
     draw: Option<u64>,
 }
@@ -86,7 +86,7 @@ const MOMENTS: [Moment; 10] = [
 /// The writes, among those in the volatile cache, that are on the medium after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Choice {
+pub enum SurvivingWrites {
     /// Nothing.
     Nothing,
     /// All.
@@ -102,7 +102,7 @@ pub enum Choice {
 /// The fault of the disk that loses power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Disk {
+pub enum DiskFault {
     /// No fault: what was flushed or destaged is on the medium.
     #[default]
     Honest,
@@ -114,13 +114,17 @@ pub enum Disk {
     Tears,
 }
 
-impl Disk {
+impl DiskFault {
     /// Every fault, with the name on the command line and its meaning.
-    pub const ALL: &[(&str, &str, Disk)] = &[
-        ("honest", "What it has flushed is on the medium", Disk::Honest),
-        ("drops-flushes", "Answers a flush and writes nothing for it", Disk::DropsFlushes),
-        ("reorders", "Writes what came after a flush before what came earlier", Disk::Reorders),
-        ("tears", "Leaves one of its last writes half written within a sector", Disk::Tears),
+    pub const ALL: &[(&str, &str, DiskFault)] = &[
+        ("honest", "What it has flushed is on the medium", DiskFault::Honest),
+        ("drops-flushes", "Answers a flush and writes nothing for it", DiskFault::DropsFlushes),
+        (
+            "reorders",
+            "Writes what came after a flush before what came earlier",
+            DiskFault::Reorders,
+        ),
+        ("tears", "Leaves one of its last writes half written within a sector", DiskFault::Tears),
     ];
 }
 
@@ -243,17 +247,17 @@ fn random_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
 
 /// Returns the surviving writes of the `turn`th cut of its kind of moment. Half of the cuts after an
 /// acknowledgement keep nothing of the cache, which shows at once whether it held what was acknowledged.
-fn choose_survivors(moment: Moment, turn: usize, seed: u64) -> Choice {
+fn choose_survivors(moment: Moment, turn: usize, seed: u64) -> SurvivingWrites {
     let partial = |turn: usize| match turn % 4 {
-        0 => Choice::Writes(seed),
-        1 => Choice::Sectors(seed),
-        2 => Choice::Torn(seed),
-        _ => Choice::All,
+        0 => SurvivingWrites::Writes(seed),
+        1 => SurvivingWrites::Sectors(seed),
+        2 => SurvivingWrites::Torn(seed),
+        _ => SurvivingWrites::All,
     };
     match (moment, turn % 2, turn % 5) {
-        (Moment::AfterAcknowledgement, 0, _) => Choice::Nothing,
+        (Moment::AfterAcknowledgement, 0, _) => SurvivingWrites::Nothing,
         (Moment::AfterAcknowledgement, ..) => partial(turn / 2),
-        (_, _, 4) => Choice::Nothing,
+        (_, _, 4) => SurvivingWrites::Nothing,
         (_, _, turn) => partial(turn),
     }
 }
@@ -377,7 +381,7 @@ mod tests {
             let cuts = choose(&events, &acks, &known, 3, count);
             let of = |moment: Moment, nothing: bool| {
                 let all = cuts.iter().filter(move |cut| cut.moment == moment);
-                all.filter(|cut| !nothing || cut.choice == Choice::Nothing).count()
+                all.filter(|cut| !nothing || cut.choice == SurvivingWrites::Nothing).count()
             };
             let acknowledged = Moment::AfterAcknowledgement;
             let flush = [Moment::BeforeFlush, Moment::DuringFlush, Moment::AfterFlush];

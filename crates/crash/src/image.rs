@@ -12,7 +12,7 @@ use fsdyno_disk::log::data::{DataLog, Event, What};
 use fsdyno_disk::store::{Memory, Store, StoreError, To};
 use fsdyno_record::seed::{SplitMix64, stream};
 
-use crate::cut::{Choice, Cut, Disk};
+use crate::cut::{Cut, DiskFault, SurvivingWrites};
 use crate::tear::Tear;
 
 const BLOCK: u64 = 4096;
@@ -60,7 +60,7 @@ impl CachedWrite {
 pub struct Builder<M, N> {
     log: DataLog<M>,
     medium: Store<N>,
-    disk: Disk,
+    disk: DiskFault,
     /// Atomic write unit in sectors.
     unit: u64,
     /// Number of events replayed.
@@ -74,7 +74,7 @@ pub struct Builder<M, N> {
 
 impl<M: Memory, N: Memory> Builder<M, N> {
     /// Creates a builder before the first event; `medium` is an empty store of the disk's size.
-    pub fn new(log: DataLog<M>, medium: Store<N>, disk: Disk, tear: Tear) -> Builder<M, N> {
+    pub fn new(log: DataLog<M>, medium: Store<N>, disk: DiskFault, tear: Tear) -> Builder<M, N> {
         let (cached, changed) = Default::default();
         Builder { log, medium, disk, unit: tear.sectors(), at: 0, cached, held: 0, changed }
     }
@@ -121,11 +121,11 @@ impl<M: Memory, N: Memory> Builder<M, N> {
                     let parts = vec![(event.sector, event.end())];
                     self.held += event.end() - event.sector;
                     self.cached.push(CachedWrite { event: self.at, parts });
-                    if self.disk != Disk::Honest {
+                    if self.disk != DiskFault::Honest {
                         self.evict_excess()?;
                     }
                 }
-                What::Land if self.disk == Disk::Honest => {
+                What::Land if self.disk == DiskFault::Honest => {
                     self.persist(event.sector, event.end())?
                 }
                 What::LandAll => self.persist(0, u64::MAX)?,
@@ -201,7 +201,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
             copy_parts(&mut self.log, event, &parts, work)?;
         }
         match self.disk {
-            Disk::Tears => self.tear_sector(cut, work),
+            DiskFault::Tears => self.tear_sector(cut, work),
             _ => Ok(()),
         }
     }
@@ -211,20 +211,20 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         let all = || self.cached.iter().map(|cached| (cached.event, cached.parts.clone()));
         match self.disk {
             // `tear_sector` damages one of them afterwards.
-            Disk::Tears => return all().collect(),
-            Disk::Reorders => return self.reordered(cut),
-            Disk::Honest | Disk::DropsFlushes => {}
+            DiskFault::Tears => return all().collect(),
+            DiskFault::Reorders => return self.reordered(cut),
+            DiskFault::Honest | DiskFault::DropsFlushes => {}
         }
         let draws = |seed| stream(seed, "what survives");
         match cut.choice {
-            Choice::Nothing => Vec::new(),
-            Choice::All => all().collect(),
-            Choice::Writes(seed) => {
+            SurvivingWrites::Nothing => Vec::new(),
+            SurvivingWrites::All => all().collect(),
+            SurvivingWrites::Writes(seed) => {
                 let mut draws = draws(seed);
                 let of_four = 1 + draws.below(3);
                 all().filter(|_| draws.below(4) < of_four).collect()
             }
-            Choice::Sectors(seed) => {
+            SurvivingWrites::Sectors(seed) => {
                 let mut draws = draws(seed);
                 let of_four = 1 + draws.below(3);
                 let mut keep = || draws.below(4) < of_four;
@@ -232,7 +232,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
                     .map(|(event, parts)| (event, filter_sectors(&parts, self.unit, &mut keep)))
                     .collect()
             }
-            Choice::Torn(seed) => {
+            SurvivingWrites::Torn(seed) => {
                 let mut draws = draws(seed);
                 let torn = draws.below(self.cached.len().max(1) as u64) as usize;
                 let until = all().take(torn);

@@ -19,7 +19,7 @@ mod result;
 mod tear;
 pub mod tree;
 
-pub use cut::{Choice, Cut, Disk};
+pub use cut::{Cut, DiskFault, SurvivingWrites};
 pub use done::{Done, acknowledged};
 pub use found::Found;
 pub use judge::{Findings, judge};

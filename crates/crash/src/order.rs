@@ -3,7 +3,7 @@
 use fsdyno_record::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::cut::{Cut, Disk};
+use crate::cut::{Cut, DiskFault};
 use crate::tear::Tear;
 
 /// Offset of the guest's results in the region of the request log: the share of the sixteenth disk, which no
@@ -21,7 +21,7 @@ pub struct Order {
     /// The cuts.
     pub cuts: Vec<Cut>,
     /// Fault of the disk.
-    pub disk: Disk,
+    pub disk: DiskFault,
     /// Atomic write unit of the disk.
     #[serde(default)]
     pub tear: Tear,

@@ -5,7 +5,7 @@ use fsdyno_record::{Build, Nanos, Plan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::cut::{Cut, Disk};
+use crate::cut::{Cut, DiskFault};
 use crate::found::{Found, Recovery};
 use crate::judge::Findings;
 use crate::tear::Tear;
@@ -70,7 +70,7 @@ pub struct Row {
     pub seed: u64,
     /// Fault of the disk.
     #[serde(default)]
-    pub disk: Disk,
+    pub disk: DiskFault,
     /// Atomic write unit of the disk, in bytes.
     #[serde(default)]
     pub tear: Tear,
@@ -121,14 +121,14 @@ impl Rate {
 
 impl Row {
     /// Creates the row of a file system, with the physical sector of its disk as the atomic write unit.
-    pub fn new(plan: &Plan, seed: u64, disk: Disk, rate: Rate, tried: Vec<Tried>) -> Row {
+    pub fn new(plan: &Plan, seed: u64, disk: DiskFault, rate: Rate, tried: Vec<Tried>) -> Row {
         let (label, tear, plan) = (plan.label.clone(), Tear::of(plan), plan.clone());
         let (crash, oracle, lab_id, build, skipped) = (VERSION, ORACLE, None, None, None);
         Row { crash, label, plan, seed, disk, tear, oracle, lab_id, build, rate, tried, skipped }
     }
 
     /// Creates the row of a file system that cannot run here.
-    pub fn skipped(plan: &Plan, seed: u64, disk: Disk, reason: String) -> Row {
+    pub fn skipped(plan: &Plan, seed: u64, disk: DiskFault, reason: String) -> Row {
         let row = Row::new(plan, seed, disk, Rate::default(), Vec::new());
         Row { skipped: Some(reason), ..row }
     }
@@ -199,7 +199,7 @@ pub struct Finding {
     /// Deadline in virtual time.
     pub deadline: Nanos,
     /// Fault of the disk.
-    pub disk: Disk,
+    pub disk: DiskFault,
     /// Atomic write unit of the disk, in bytes; older files omit it, and were made with 512.
     #[serde(default)]
     pub tear: Tear,

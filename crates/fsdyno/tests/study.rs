@@ -345,7 +345,7 @@ fn put_beside(out: &Path) {
     let told = fsdyno_why::Told { schema: fsdyno_record::SCHEMA, it, against: None };
     let told = serde_json::to_string(&told).unwrap() + "\n";
     std::fs::write(out.join("then/curve/why.ndjson"), told).unwrap();
-    let (disk, reason) = (fsdyno_crash::Disk::Honest, "a model has no power".to_string());
+    let (disk, reason) = (fsdyno_crash::DiskFault::Honest, "a model has no power".to_string());
     let row = fsdyno_crash::Row::skipped(&trial.plan, 1, disk, reason);
     std::fs::create_dir_all(out.join("crash/dirops")).unwrap();
     let rows = serde_json::to_string(&[row]).unwrap();

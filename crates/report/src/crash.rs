@@ -1,6 +1,6 @@
 //! What power cuts cost each file system, beside its speed: the table of `fsdyno crash`.
 
-use fsdyno_crash::{Disk, Row, Tried};
+use fsdyno_crash::{DiskFault, Row, Tried};
 use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;
 use fsdyno_record::naming::{Names, Subject};
@@ -205,8 +205,9 @@ pub fn named(row: &Row) -> String {
 }
 
 /// What a row's name has of a disk that is not an honest one.
-fn lying(disk: Disk) -> String {
-    let disk = Disk::ALL.iter().find(|(_, _, other)| *other == disk && disk != Disk::Honest);
+fn lying(disk: DiskFault) -> String {
+    let disk =
+        DiskFault::ALL.iter().find(|(_, _, other)| *other == disk && disk != DiskFault::Honest);
     disk.map_or(String::new(), |(name, ..)| format!(" on a disk that {}", name.replace('-', " ")))
 }
 
@@ -355,7 +356,7 @@ fn fields(row: &Row) -> Vec<String> {
     let parameters: Vec<String> =
         plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let misbehave =
-        Disk::ALL.iter().find(|(_, _, disk)| *disk == row.disk).map_or("", |(name, ..)| name);
+        DiskFault::ALL.iter().find(|(_, _, disk)| *disk == row.disk).map_or("", |(name, ..)| name);
     let count = |so: fn(&Tried) -> bool| row.count(so).to_string();
     let mut fields = vec![
         row.label.clone(),
@@ -440,7 +441,7 @@ mod tests {
         let mut rows = crash_fixture::crashed();
         rows.extend(crash_fixture::crashed());
         rows[2].seed = 7;
-        rows[3].disk = Disk::Honest;
+        rows[3].disk = DiskFault::Honest;
         rows.push(Row { label: "alone".into(), ..rows[0].clone() });
         rows.push(rows[2].clone());
         let labels: Vec<String> = told_apart(&rows).into_iter().map(|row| row.label).collect();
@@ -464,7 +465,7 @@ mod tests {
         let plan = rows[0].plan.clone();
         rows.push(Row {
             label: "old".into(),
-            ..Row::skipped(&plan, 1, Disk::Honest, "no such driver".into())
+            ..Row::skipped(&plan, 1, DiskFault::Honest, "no such driver".into())
         });
         for format in [Format::Text, Format::Markdown, Format::Csv] {
             let text = shown(&rows, format, 200);

@@ -4,12 +4,12 @@ use fsdyno_record::Nanos;
 
 /// Power cuts of two file systems, the second on a disk that lies.
 pub fn crashed() -> Vec<fsdyno_crash::Row> {
-    use fsdyno_crash::cut::{Choice, Moment};
+    use fsdyno_crash::cut::{Moment, SurvivingWrites};
     use fsdyno_crash::found::Recovery;
-    use fsdyno_crash::{Cut, Disk, Findings, Rate, Row, Tried};
+    use fsdyno_crash::{Cut, DiskFault, Findings, Rate, Row, Tried};
 
     let tried = |number: u32, findings: Findings, recovery: Recovery| {
-        let (moment, choice) = (Moment::Between, Choice::All);
+        let (moment, choice) = (Moment::Between, SurvivingWrites::All);
         let cut = Cut { number, after: number, at: Nanos(9), moment, choice, draw: 1 };
         Tried { cut, recovery, findings }
     };
@@ -54,8 +54,8 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
         tried(2, Findings::default(), refused),
     ];
     let mut rows = vec![
-        Row::new(&plans[0], 1, Disk::Honest, rate(48.04), kept),
-        Row::new(&plans[1], 1, Disk::DropsFlushes, rate(1312.5), off),
+        Row::new(&plans[0], 1, DiskFault::Honest, rate(48.04), kept),
+        Row::new(&plans[1], 1, DiskFault::DropsFlushes, rate(1312.5), off),
     ];
     rows[1].label = "off".into();
     rows

@@ -104,7 +104,7 @@ fn power_cuts_say_so_too_and_do_not_acquit_it() {
     rows.reverse();
     let filesystem = rows[0].plan.filesystem.as_mut().unwrap();
     (filesystem.kind, filesystem.mount_options) = ("ext4".into(), "barrier=0".into());
-    rows[0].disk = fsdyno_crash::Disk::Honest;
+    rows[0].disk = fsdyno_crash::DiskFault::Honest;
     rows[0].tried = rows[1].tried.clone();
     for format in [Format::Text, Format::Mail, Format::Csv, Format::Markdown] {
         let text = crash_table(&rows, format, Style::default()).unwrap();

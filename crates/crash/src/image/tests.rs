@@ -67,7 +67,7 @@ fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
     DataLog::open(held).unwrap()
 }
 
-fn cut(after: usize, choice: Choice) -> Cut {
+fn cut(after: usize, choice: SurvivingWrites) -> Cut {
     let (at, moment) = (Nanos(0), Moment::Between);
     Cut { number: 3, after: after as u32, at, moment, choice, draw: 3 }
 }
@@ -93,16 +93,16 @@ proptest! {
     #[test]
     fn nothing_yields_the_medium_and_all_yields_the_visible_contents(steps in prop::collection::vec(step(), 1..20)) {
         let tear = Tear::LEAST;
-        let mut builder = Builder::new(log(&steps), empty(), Disk::Honest, tear);
+        let mut builder = Builder::new(log(&steps), empty(), DiskFault::Honest, tear);
         let (mut work, mut touched) = (empty(), Vec::new());
         let mut source = log(&steps);
         for after in 0..=steps.len() {
             let mut right = empty();
             source.replay(0..after, &mut right).unwrap();
             for (choice, view) in [
-                (Choice::Nothing, View::Medium),
-                (Choice::All, View::Visible),
-                (Choice::Nothing, View::Medium),
+                (SurvivingWrites::Nothing, View::Medium),
+                (SurvivingWrites::All, View::Visible),
+                (SurvivingWrites::Nothing, View::Medium),
             ] {
                 builder.image(&cut(after, choice), &touched, &mut work).unwrap();
                 prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut right, view), "{after} {choice:?}");
@@ -119,8 +119,8 @@ proptest! {
     fn a_subset_holds_only_whole_written_sectors(
         steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(), tear in tears(),
     ) {
-        for choice in [Choice::Writes(seed), Choice::Sectors(seed), Choice::Torn(seed)] {
-            let mut builder = Builder::new(log(&steps), empty(), Disk::Honest, tear);
+        for choice in [SurvivingWrites::Writes(seed), SurvivingWrites::Sectors(seed), SurvivingWrites::Torn(seed)] {
+            let mut builder = Builder::new(log(&steps), empty(), DiskFault::Honest, tear);
             let mut work = empty();
             builder.image(&cut(steps.len(), choice), &[], &mut work).unwrap();
             let found = bytes(&mut work, View::Medium);
@@ -149,7 +149,7 @@ const FLUSHED: [Step; 6] = [
     Step::Write(0, 8, 5, false),
 ];
 
-fn image_of(disk: Disk, after: usize, choice: Choice, draw: u64) -> Vec<u8> {
+fn image_of(disk: DiskFault, after: usize, choice: SurvivingWrites, draw: u64) -> Vec<u8> {
     let mut builder = Builder::new(log(&FLUSHED), empty(), disk, Tear::LEAST);
     let mut work = empty();
     builder.image(&Cut { draw, ..cut(after, choice) }, &[], &mut work).unwrap();
@@ -158,16 +158,21 @@ fn image_of(disk: Disk, after: usize, choice: Choice, draw: u64) -> Vec<u8> {
 
 #[test]
 fn an_honest_disk_persists_what_it_flushed_and_one_that_drops_flushes_does_not() {
-    for choice in [Choice::Nothing, Choice::All, Choice::Writes(7), Choice::Torn(8)] {
-        assert_eq!(image_of(Disk::Honest, 4, choice, 0)[0], 1, "{choice:?}");
+    for choice in [
+        SurvivingWrites::Nothing,
+        SurvivingWrites::All,
+        SurvivingWrites::Writes(7),
+        SurvivingWrites::Torn(8),
+    ] {
+        assert_eq!(image_of(DiskFault::Honest, 4, choice, 0)[0], 1, "{choice:?}");
     }
-    assert_eq!(image_of(Disk::DropsFlushes, 4, Choice::Nothing, 0)[0], 0);
-    assert_eq!(image_of(Disk::DropsFlushes, 4, Choice::All, 0)[0], 1);
+    assert_eq!(image_of(DiskFault::DropsFlushes, 4, SurvivingWrites::Nothing, 0)[0], 0);
+    assert_eq!(image_of(DiskFault::DropsFlushes, 4, SurvivingWrites::All, 0)[0], 1);
 }
 
 #[test]
 fn a_disk_that_reorders_has_the_newer_write_without_the_older() {
-    let images = (0..20).map(|draw| image_of(Disk::Reorders, 5, Choice::All, draw));
+    let images = (0..20).map(|draw| image_of(DiskFault::Reorders, 5, SurvivingWrites::All, draw));
     let images: Vec<Vec<u8>> = images.collect();
     assert!(images.iter().all(|image| image[64 * 512] == 9), "it is newer than the flush");
     assert!(images.iter().any(|image| image[0] == 0) && images.iter().any(|image| image[0] == 1));
@@ -175,9 +180,9 @@ fn a_disk_that_reorders_has_the_newer_write_without_the_older() {
 
 #[test]
 fn a_disk_that_tears_writes_leaves_half_a_sector() {
-    let whole = image_of(Disk::Honest, 4, Choice::All, 0);
+    let whole = image_of(DiskFault::Honest, 4, SurvivingWrites::All, 0);
     for draw in 0..10 {
-        let torn = image_of(Disk::Tears, 4, Choice::All, draw);
+        let torn = image_of(DiskFault::Tears, 4, SurvivingWrites::All, draw);
         let differs: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != torn[*at]).collect();
         assert!(!differs.is_empty() && differs.len() <= 256, "{}", differs.len());
         assert!(differs[0] % 512 >= 256 && differs[0] / 512 == differs[differs.len() - 1] / 512);
@@ -192,7 +197,13 @@ const ACROSS: Step = Step::Write(4, 24, 1, false);
 const PIECES: [std::ops::Range<usize>; 4] = [4..8, 8..16, 16..24, 24..28];
 
 /// Returns for each of the first 32 sectors whether it was written.
-fn written(steps: &[Step], disk: Disk, tear: u32, choice: Choice, draw: u64) -> Vec<bool> {
+fn written(
+    steps: &[Step],
+    disk: DiskFault,
+    tear: u32,
+    choice: SurvivingWrites,
+    draw: u64,
+) -> Vec<bool> {
     let tear = Tear::try_from(tear).unwrap();
     let (mut builder, mut work) = (Builder::new(log(steps), empty(), disk, tear), empty());
     builder.image(&Cut { draw, ..cut(steps.len(), choice) }, &[], &mut work).unwrap();
@@ -202,10 +213,10 @@ fn written(steps: &[Step], disk: Disk, tear: u32, choice: Choice, draw: u64) -> 
 
 #[test]
 fn a_physical_sector_survives_whole_or_not_at_all() {
-    let torn = |tear: u32, choice: fn(u64) -> Choice| {
-        (0..200).map(move |seed| written(&[ACROSS], Disk::Honest, tear, choice(seed), 0))
+    let torn = |tear: u32, choice: fn(u64) -> SurvivingWrites| {
+        (0..200).map(move |seed| written(&[ACROSS], DiskFault::Honest, tear, choice(seed), 0))
     };
-    for choice in [Choice::Sectors as fn(u64) -> Choice, Choice::Torn] {
+    for choice in [SurvivingWrites::Sectors as fn(u64) -> SurvivingWrites, SurvivingWrites::Torn] {
         let mut patterns = std::collections::BTreeSet::new();
         for image in torn(4096, choice) {
             assert!(image[..4].iter().chain(&image[28..]).all(|written| !written));
@@ -228,7 +239,7 @@ fn a_physical_sector_survives_whole_or_not_at_all() {
 #[test]
 fn a_partly_persisted_physical_sector_is_persisted_whole() {
     let steps = [ACROSS, Step::Land(5, 4)];
-    let there = |tear| written(&steps, Disk::Honest, tear, Choice::Nothing, 0);
+    let there = |tear| written(&steps, DiskFault::Honest, tear, SurvivingWrites::Nothing, 0);
     let sectors = |image: Vec<bool>| (0..32).filter(|at| image[*at]).collect::<Vec<_>>();
     assert_eq!(sectors(there(512)), [5, 6, 7, 8]);
     assert_eq!(sectors(there(1024)), [4, 5, 6, 7, 8, 9]);
@@ -238,7 +249,7 @@ fn a_partly_persisted_physical_sector_is_persisted_whole() {
 #[test]
 fn a_disk_that_tears_writes_leaves_half_of_the_write_to_a_physical_sector() {
     for draw in 0..50 {
-        let image = written(&[ACROSS], Disk::Tears, 4096, Choice::Nothing, draw);
+        let image = written(&[ACROSS], DiskFault::Tears, 4096, SurvivingWrites::Nothing, draw);
         let lost: Vec<usize> = (4..28).filter(|at| !image[*at]).collect();
         let halves = PIECES.map(|piece| (piece.start + piece.end) / 2..piece.end);
         assert!(halves.iter().any(|half| half.clone().eq(lost.iter().copied())), "{lost:?}");
@@ -262,8 +273,10 @@ fn with_512_byte_sectors_the_images_are_those_of_older_findings() {
                 _ => draws.below(2) == 0,
             })
             .collect();
-        for (choice, right) in [(Choice::Sectors(seed), sectors), (Choice::Torn(seed), torn)] {
-            let image = written(&[ACROSS], Disk::Honest, 512, choice, 0);
+        for (choice, right) in
+            [(SurvivingWrites::Sectors(seed), sectors), (SurvivingWrites::Torn(seed), torn)]
+        {
+            let image = written(&[ACROSS], DiskFault::Honest, 512, choice, 0);
             assert_eq!(image[4..28], right, "{choice:?}");
         }
     }

@@ -207,7 +207,7 @@ fn rounded(share: f64, round: fn(f64) -> f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_crash::{Disk, Tear};
+    use fsdyno_crash::{DiskFault, Tear};
 
     use super::*;
     use crate::crash::told_apart;
@@ -271,7 +271,7 @@ mod tests {
         let plan = rows[0].plan.clone();
         rows.push(Row {
             label: "old".into(),
-            ..Row::skipped(&plan, 1, Disk::Honest, "no such driver".into())
+            ..Row::skipped(&plan, 1, DiskFault::Honest, "no such driver".into())
         });
         rows[1].tried.retain(|tried| tried.recovery.lost.is_some());
         let said = sentences(&rows).join(" ");

@@ -1,6 +1,6 @@
 //! How power cuts were made: what a reader of their page needs to make them again.
 
-use fsdyno_crash::{Disk, Row};
+use fsdyno_crash::{DiskFault, Row};
 use fsdyno_record::Bytes;
 use fsdyno_record::shell::quote;
 
@@ -66,8 +66,8 @@ fn period(row: &Row) -> Option<String> {
 }
 
 /// What the command line calls a kind of disk.
-fn told(disk: Disk) -> &'static str {
-    let known = Disk::ALL.iter().find(|(_, _, other)| *other == disk);
+fn told(disk: DiskFault) -> &'static str {
+    let known = DiskFault::ALL.iter().find(|(_, _, other)| *other == disk);
     known.map_or("honest", |(name, ..)| name)
 }
 
@@ -118,7 +118,7 @@ fn choices(row: &Row) -> (String, Vec<String>) {
         words.push(option("threads", &plan.threads.to_string()));
     }
     words.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
-    if row.disk != Disk::Honest {
+    if row.disk != DiskFault::Honest {
         words.push(option("misbehave", told(row.disk)));
     }
     words.push(format!("--tear {}", row.tear.bytes()));
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(text.matches("fsdyno crash dirops").count(), 2, "{text}");
         assert_eq!(text.matches("--misbehave drops-flushes").count(), 1, "{text}");
         assert_eq!(text.matches("--cuts 3 --seed 1").count(), 2, "{text}");
-        rows[1].disk = Disk::Honest;
+        rows[1].disk = DiskFault::Honest;
         let text = commands(&rows);
         assert_eq!(text.matches("fsdyno crash dirops").count(), 1, "{text}");
         assert_eq!(text.matches("--fs").count(), 2, "{text}");

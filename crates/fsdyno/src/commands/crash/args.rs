@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_crash::{Disk, Tear};
+use fsdyno_crash::{DiskFault, Tear};
 use fsdyno_filesystem::Author;
 
 use crate::cli::{Run, SEEDS, folder, named, whole};
@@ -77,8 +77,8 @@ pub struct Crash {
     pub disk: Option<String>,
     /// What the disk does with its cache when it is flushed: what a file system is safe with is
     /// the first; the others show what it does not survive
-    #[arg(long, default_value = "honest", value_parser = named(Disk::ALL))]
-    pub misbehave: Disk,
+    #[arg(long, default_value = "honest", value_parser = named(DiskFault::ALL))]
+    pub misbehave: DiskFault,
     /// Between what a write is torn, in bytes: 512 is harsher than a disk whose physical sectors are
     /// larger [default: the disk's physical sector]
     #[arg(long, value_name = "BYTES")]
