@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fsdyno_crash::image::Builder;
-use fsdyno_crash::order::Order;
+use fsdyno_crash::request::RecoveryRequest;
 use fsdyno_disk::log::data::{Event, What};
 use fsdyno_disk::partition;
 use fsdyno_disk::store::{Memory, Store, View};
@@ -74,7 +74,7 @@ impl LabVenue {
         &self,
         job: &Job,
         logged: &Logged,
-        order: &Order,
+        order: &RecoveryRequest,
     ) -> Result<File, VenueError> {
         let lab = job.plan.lab().ok_or_else(crate::lab::not_a_lab)?;
         let spec = crate::lab::disk_of(&lab.disk)?;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fsdyno_crash::Cut;
 use fsdyno_crash::found::{self, Found, Recovery};
-use fsdyno_crash::order::{self, Order, RECORDS};
 use fsdyno_crash::promise::{self, Promise};
+use fsdyno_crash::request::{self, RECORDS, RecoveryRequest};
 use fsdyno_disk::store::Memory;
 use fsdyno_lab::{Finished, Guest, Machine, RunError};
 use fsdyno_record::mailbox::Stage;
@@ -58,7 +58,7 @@ struct Work<'a> {
     guest: Guest,
     machine: Machine,
     job: &'a Job,
-    order: Order,
+    order: RecoveryRequest,
     left: Mutex<VecDeque<Vec<Cut>>>,
     found: Mutex<Vec<(Cut, Found)>>,
     done: AtomicU64,
@@ -76,7 +76,7 @@ impl LabVenue {
         &self,
         job: &Job,
         logged: &Logged,
-        order: Order,
+        order: RecoveryRequest,
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<Vec<(Cut, Found)>, VenueError> {
@@ -90,7 +90,8 @@ impl LabVenue {
         let left = order.cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
         let words = |argv: &[&str]| argv.iter().map(ToString::to_string).collect();
         let (repair, last_resort) = (words(promise.repair), words(promise.last_resort));
-        let order = Order { cuts: Vec::new(), repair, last_resort, deadline: DEADLINE, ..order };
+        let order =
+            RecoveryRequest { cuts: Vec::new(), repair, last_resort, deadline: DEADLINE, ..order };
         let work = Work {
             guest,
             machine,
@@ -139,7 +140,7 @@ impl Work<'_> {
         cuts: &mut Vec<Cut>,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<(), VenueError> {
-        let order = Order { cuts: cuts.clone(), ..self.order.clone() };
+        let order = RecoveryRequest { cuts: cuts.clone(), ..self.order.clone() };
         let job = Job { task: Task::Recover, deadline: ALL, ..self.job.for_agent() };
         let died = |error: serde_json::Error| VenueError::Died(error.to_string());
         let mut text: Value = serde_json::from_slice(&text_of(job)?).map_err(died)?;
@@ -224,9 +225,10 @@ fn records(finished: &Finished) -> Result<Vec<Found>, VenueError> {
     let damaged = || VenueError::Died("what a guest found is damaged".into());
     let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
     let mut region = Region::open(log).map_err(VenueError::io("open what a guest found"))?;
-    let word = region.slice(order::FOUND_AT + 8, 8).try_into().map(u64::from_le_bytes);
-    let length = word.unwrap_or_default().min(order::MOST_FOUND);
-    let (mut at, end) = (order::FOUND_AT + RECORDS, order::FOUND_AT + RECORDS + length);
+    let word = region.slice(request::RESULTS_OFFSET + 8, 8).try_into().map(u64::from_le_bytes);
+    let length = word.unwrap_or_default().min(request::RESULTS_MAX);
+    let (mut at, end) =
+        (request::RESULTS_OFFSET + RECORDS, request::RESULTS_OFFSET + RECORDS + length);
     let mut all = Vec::new();
     while at < end {
         let length = found::length(region.slice(at, 24)).ok_or_else(damaged)?;

@@ -16,7 +16,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use fsdyno_crash::found::{self, Recovery};
 use fsdyno_crash::image::Builder;
-use fsdyno_crash::order::{self, Order, RECORDS, Told};
+use fsdyno_crash::request::{self, RECORDS, RecoveryJob, RecoveryRequest};
 use fsdyno_disk::log::data::DataLog;
 use fsdyno_disk::log::region;
 use fsdyno_disk::store::Memory;
@@ -91,9 +91,9 @@ fn disk() -> io::Result<Windows> {
 }
 
 /// The order, which stands beside the job.
-fn order(mailbox: Mailbox<'static>) -> io::Result<Order> {
+fn order(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
     let text = mailbox.job().map_err(io::Error::other)?;
-    Ok(serde_json::from_slice::<Told>(&text)?.order)
+    Ok(serde_json::from_slice::<RecoveryJob>(&text)?.order)
 }
 
 /// What was written to the disk since its server started, or forgotten, in bytes.
@@ -117,7 +117,7 @@ struct One<'a> {
     filesystem: &'a FilesystemPlan,
     spec: &'a DiskSpec,
     partition: Partition,
-    order: &'a Order,
+    order: &'a RecoveryRequest,
     mailbox: Mailbox<'static>,
 }
 
@@ -317,20 +317,20 @@ fn end(device: &BlockDevice) -> io::Result<()> {
 /// Puts a record where the venue sees it.
 fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
-    let head = windows.slice(order::FOUND_AT + 8, 8);
+    let head = windows.slice(request::RESULTS_OFFSET + 8, 8);
     let end = head.try_into().map(u64::from_le_bytes).unwrap_or_default();
     let record = found::record(recovery, tree);
-    if RECORDS + end + record.len() as u64 > order::MOST_FOUND {
+    if RECORDS + end + record.len() as u64 > request::RESULTS_MAX {
         return Err(io::Error::other("no room for what was found"));
     }
-    let mut at = order::FOUND_AT + RECORDS + end;
+    let mut at = request::RESULTS_OFFSET + RECORDS + end;
     for part in record.chunks(1 << 20) {
         windows.slice(at, part.len()).copy_from_slice(part);
         at += part.len() as u64;
     }
     compiler_fence(Ordering::SeqCst);
     let end = end + record.len() as u64;
-    windows.slice(order::FOUND_AT + 8, 8).copy_from_slice(&end.to_le_bytes());
+    windows.slice(request::RESULTS_OFFSET + 8, 8).copy_from_slice(&end.to_le_bytes());
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsdyno_crash::promise::Promise;
-use fsdyno_crash::{Done, FILE, Order, Rate, Row, Tear, Tried, acknowledged, cut, judge, promise};
+use fsdyno_crash::{
+    Done, FILE, Rate, RecoveryRequest, Row, Tear, Tried, acknowledged, cut, judge, promise,
+};
 use fsdyno_filesystem::Author;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::Task;
@@ -205,7 +207,11 @@ impl One<'_> {
         ));
         drop(bytes);
         let (disk, tear) = (self.crash.misbehave, tear(self.crash, &job.plan));
-        let tried = self.tried(job, &logged, Order { cuts, disk, tear, ..Order::default() })?;
+        let tried = self.tried(
+            job,
+            &logged,
+            RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() },
+        )?;
         let rate = Rate::of(&logged.report);
         let build = version::build().cloned();
         let row = Row { lab_id, build, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) };
@@ -218,7 +224,12 @@ impl One<'_> {
     }
 
     /// Brings back what the cuts left, and judges it.
-    fn tried(&self, job: &Job, logged: &Logged, order: Order) -> Result<Vec<Tried>, Failure> {
+    fn tried(
+        &self,
+        job: &Job,
+        logged: &Logged,
+        order: RecoveryRequest,
+    ) -> Result<Vec<Tried>, Failure> {
         let (label, all) = (&job.plan.label, order.cuts.len() as u64);
         let said = AtomicU64::new(0);
         let watch = |done: u64| {
@@ -278,7 +289,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     }
     let logged = one.logged(&job)?;
     let (cuts, disk, tear) = (vec![finding.tried.cut], finding.disk, finding.tear);
-    let order = Order { cuts, disk, tear, ..Order::default() };
+    let order = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
     if let Some(path) = &crash.image {
         let image = venue.image_of_cut(&job, &logged, &order)?;
         keep::image(path, image)?;

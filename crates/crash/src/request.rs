@@ -8,16 +8,16 @@ use crate::tear::Tear;
 
 /// Offset of the guest's results in the region of the request log: the share of the sixteenth disk, which no
 /// guest has.
-pub const FOUND_AT: u64 = 15 * (512 << 20);
+pub const RESULTS_OFFSET: u64 = 15 * (512 << 20);
 /// Largest size of the results in bytes.
-pub const MOST_FOUND: u64 = 512 << 20;
+pub const RESULTS_MAX: u64 = 512 << 20;
 /// Offset of the records, after a page whose second word holds their length. Its first word stays zero, which
 /// marks this share as an empty request log.
 pub const RECORDS: u64 = 4096;
 
 /// The images to recover, ordered by moment. Stored in the job under `order`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct RecoveryRequest {
     /// The cuts.
     pub cuts: Vec<Cut>,
     /// Fault of the disk.
@@ -35,7 +35,7 @@ pub struct Order {
 
 /// The part of a job that only a recovering guest reads.
 #[derive(Debug, Deserialize)]
-pub struct Told {
+pub struct RecoveryJob {
     /// The request.
-    pub order: Order,
+    pub order: RecoveryRequest,
 }
