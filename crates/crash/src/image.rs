@@ -12,8 +12,8 @@ use fsdyno_disk::log::data::{DataLog, Event, What};
 use fsdyno_disk::store::{Memory, Store, StoreError, To};
 use fsdyno_record::seed::{SplitMix64, stream};
 
+use crate::atomic_unit::AtomicUnit;
 use crate::cut::{Cut, DiskFault, SurvivingWrites};
-use crate::tear::Tear;
 
 const BLOCK: u64 = 4096;
 const PER_BLOCK: u64 = BLOCK / SECTOR;
@@ -74,7 +74,12 @@ pub struct Builder<M, N> {
 
 impl<M: Memory, N: Memory> Builder<M, N> {
     /// Creates a builder before the first event; `medium` is an empty store of the disk's size.
-    pub fn new(log: DataLog<M>, medium: Store<N>, disk: DiskFault, tear: Tear) -> Builder<M, N> {
+    pub fn new(
+        log: DataLog<M>,
+        medium: Store<N>,
+        disk: DiskFault,
+        tear: AtomicUnit,
+    ) -> Builder<M, N> {
         let (cached, changed) = Default::default();
         Builder { log, medium, disk, unit: tear.sectors(), at: 0, cached, held: 0, changed }
     }

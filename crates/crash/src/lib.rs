@@ -6,6 +6,7 @@
 //! ([`tree`]) and with the file system's durability guarantee ([`promise`]). All cuts of a file system make a
 //! [`Row`]. Nothing here reads a clock or does I/O.
 
+mod atomic_unit;
 mod content;
 pub mod cut;
 mod done;
@@ -16,9 +17,9 @@ pub mod promise;
 mod refusal;
 pub mod request;
 mod result;
-mod tear;
 pub mod tree;
 
+pub use atomic_unit::{AtomicUnit, InvalidAtomicUnit};
 pub use cut::{Cut, DiskFault, SurvivingWrites};
 pub use done::{Done, acknowledged};
 pub use found::Found;
@@ -26,4 +27,3 @@ pub use judge::{Findings, judge};
 pub use refusal::refusal;
 pub use request::RecoveryRequest;
 pub use result::{FILE, Finding, Rate, Row, Tried, Unreadable, findings, rows};
-pub use tear::{NoTear, Tear};

@@ -3,8 +3,8 @@
 use fsdyno_record::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic_unit::AtomicUnit;
 use crate::cut::{Cut, DiskFault};
-use crate::tear::Tear;
 
 /// Offset of the guest's results in the region of the request log: the share of the sixteenth disk, which no
 /// guest has.
@@ -24,7 +24,7 @@ pub struct RecoveryRequest {
     pub disk: DiskFault,
     /// Atomic write unit of the disk.
     #[serde(default)]
-    pub tear: Tear,
+    pub tear: AtomicUnit,
     /// Repair command, if the check reports errors or the mount fails; empty if there is none.
     pub repair: Vec<String>,
     /// Command to try if the mount fails after the repair; empty if there is none.

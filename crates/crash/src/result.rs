@@ -5,10 +5,10 @@ use fsdyno_record::{Build, Nanos, Plan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic_unit::AtomicUnit;
 use crate::cut::{Cut, DiskFault};
 use crate::found::{Found, Recovery};
 use crate::judge::Findings;
-use crate::tear::Tear;
 
 /// Name of the rows' file in a result folder.
 pub const FILE: &str = "crash.json";
@@ -73,7 +73,7 @@ pub struct Row {
     pub disk: DiskFault,
     /// Atomic write unit of the disk, in bytes.
     #[serde(default)]
-    pub tear: Tear,
+    pub tear: AtomicUnit,
     /// Version of the oracle; older rows omit it, and were judged by version 1.
     #[serde(default = "first_oracle")]
     pub oracle: u32,
@@ -122,7 +122,7 @@ impl Rate {
 impl Row {
     /// Creates the row of a file system, with the physical sector of its disk as the atomic write unit.
     pub fn new(plan: &Plan, seed: u64, disk: DiskFault, rate: Rate, tried: Vec<Tried>) -> Row {
-        let (label, tear, plan) = (plan.label.clone(), Tear::of(plan), plan.clone());
+        let (label, tear, plan) = (plan.label.clone(), AtomicUnit::of(plan), plan.clone());
         let (crash, oracle, lab_id, build, skipped) = (VERSION, ORACLE, None, None, None);
         Row { crash, label, plan, seed, disk, tear, oracle, lab_id, build, rate, tried, skipped }
     }
@@ -134,14 +134,14 @@ impl Row {
     }
 
     /// Returns the physical sector of its disk if the atomic write unit is smaller: harsher than that disk.
-    pub fn split(&self) -> Option<Tear> {
-        let whole = Tear::of(&self.plan);
+    pub fn split(&self) -> Option<AtomicUnit> {
+        let whole = AtomicUnit::of(&self.plan);
         (self.tear < whole).then_some(whole)
     }
 
     /// Returns the physical sector of its disk if the atomic write unit is larger: milder than that disk.
-    pub fn spared(&self) -> Option<Tear> {
-        let whole = Tear::of(&self.plan);
+    pub fn spared(&self) -> Option<AtomicUnit> {
+        let whole = AtomicUnit::of(&self.plan);
         (self.tear > whole).then_some(whole)
     }
 
@@ -202,7 +202,7 @@ pub struct Finding {
     pub disk: DiskFault,
     /// Atomic write unit of the disk, in bytes; older files omit it, and were made with 512.
     #[serde(default)]
-    pub tear: Tear,
+    pub tear: AtomicUnit,
     /// Identity of the lab in which the moment is reproducible.
     pub lab_id: Option<String>,
     /// Build of fsdyno that found it, if its commit is known.

@@ -83,8 +83,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn tears() -> impl Strategy<Value = Tear> {
-    prop::sample::select(vec![512, 1024, 4096]).prop_map(|bytes| Tear::try_from(bytes).unwrap())
+fn tears() -> impl Strategy<Value = AtomicUnit> {
+    prop::sample::select(vec![512, 1024, 4096])
+        .prop_map(|bytes| AtomicUnit::try_from(bytes).unwrap())
 }
 
 proptest! {
@@ -92,7 +93,7 @@ proptest! {
     /// answered, at every moment and whatever was written over earlier images.
     #[test]
     fn nothing_yields_the_medium_and_all_yields_the_visible_contents(steps in prop::collection::vec(step(), 1..20)) {
-        let tear = Tear::LEAST;
+        let tear = AtomicUnit::MIN;
         let mut builder = Builder::new(log(&steps), empty(), DiskFault::Honest, tear);
         let (mut work, mut touched) = (empty(), Vec::new());
         let mut source = log(&steps);
@@ -150,7 +151,7 @@ const FLUSHED: [Step; 6] = [
 ];
 
 fn image_of(disk: DiskFault, after: usize, choice: SurvivingWrites, draw: u64) -> Vec<u8> {
-    let mut builder = Builder::new(log(&FLUSHED), empty(), disk, Tear::LEAST);
+    let mut builder = Builder::new(log(&FLUSHED), empty(), disk, AtomicUnit::MIN);
     let mut work = empty();
     builder.image(&Cut { draw, ..cut(after, choice) }, &[], &mut work).unwrap();
     bytes(&mut work, View::Medium)
@@ -204,7 +205,7 @@ fn written(
     choice: SurvivingWrites,
     draw: u64,
 ) -> Vec<bool> {
-    let tear = Tear::try_from(tear).unwrap();
+    let tear = AtomicUnit::try_from(tear).unwrap();
     let (mut builder, mut work) = (Builder::new(log(steps), empty(), disk, tear), empty());
     builder.image(&Cut { draw, ..cut(steps.len(), choice) }, &[], &mut work).unwrap();
     let image = bytes(&mut work, View::Medium);

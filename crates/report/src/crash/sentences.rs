@@ -207,7 +207,7 @@ fn rounded(share: f64, round: fn(f64) -> f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_crash::{DiskFault, Tear};
+    use fsdyno_crash::{AtomicUnit, DiskFault};
 
     use super::*;
     use crate::crash::told_apart;
@@ -309,11 +309,11 @@ mod tests {
         let mut torn = rows[1].clone();
         let fsdyno_record::plan::MediumPlan::Lab(lab) = &mut torn.plan.medium else { panic!() };
         lab.disk.spec = serde_json::to_value(&spec).unwrap().into();
-        assert_eq!(torn.tear, Tear::LEAST);
+        assert_eq!(torn.tear, AtomicUnit::MIN);
         let harsh = sentences(&[torn.clone()]).join(" ");
         let right = "sectors of 512 bytes, which is harsher than its disk: that writes 4096 bytes";
         assert!(harsh.contains(right), "{harsh}");
-        torn.tear = Tear::of(&torn.plan);
+        torn.tear = AtomicUnit::of(&torn.plan);
         assert!(!sentences(&[torn.clone()]).join(" ").contains("harsher"));
         let told = told_apart(&[torn, rows[1].clone()]);
         assert_eq!(told[0].label, "off, torn at 4096 bytes");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_crash::{DiskFault, Tear};
+use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_filesystem::Author;
 
 use crate::cli::{Run, SEEDS, folder, named, whole};
@@ -82,7 +82,7 @@ pub struct Crash {
     /// Between what a write is torn, in bytes: 512 is harsher than a disk whose physical sectors are
     /// larger [default: the disk's physical sector]
     #[arg(long, value_name = "BYTES")]
-    pub tear: Option<Tear>,
+    pub tear: Option<AtomicUnit>,
     /// A kernel for the lab [default: what `fsdyno doctor` shows]
     #[arg(long, value_name = "WHICH")]
     pub kernel: Option<String>,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsdyno_crash::promise::Promise;
 use fsdyno_crash::{
-    Done, FILE, Rate, RecoveryRequest, Row, Tear, Tried, acknowledged, cut, judge, promise,
+    AtomicUnit, Done, FILE, Rate, RecoveryRequest, Row, Tried, acknowledged, cut, judge, promise,
 };
 use fsdyno_filesystem::Author;
 use fsdyno_record::mailbox::Progress;
@@ -153,8 +153,8 @@ fn workload(plan: &Plan, seed: u64) -> Result<Box<dyn Workload>, Failure> {
 }
 
 /// Between what writes are torn: what was asked for, else the disk's physical sectors.
-fn tear(crash: &Crash, plan: &Plan) -> Tear {
-    crash.tear.unwrap_or_else(|| Tear::of(plan))
+fn tear(crash: &Crash, plan: &Plan) -> AtomicUnit {
+    crash.tear.unwrap_or_else(|| AtomicUnit::of(plan))
 }
 
 fn dry(crash: &Crash, cells: &[Cell]) -> Result<Exit, Failure> {

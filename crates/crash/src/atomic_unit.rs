@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 /// An aligned unit of bytes that is written whole or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
-pub struct Tear(u32);
+pub struct AtomicUnit(u32);
 
 /// Valid sizes, those of a disk profile.
 const SIZES: [u32; 4] = [512, 1024, 2048, 4096];
 
 /// A size that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoTear(String);
+pub struct InvalidAtomicUnit(String);
 
-impl fmt::Display for NoTear {
+impl fmt::Display for InvalidAtomicUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -33,16 +33,16 @@ impl fmt::Display for NoTear {
     }
 }
 
-impl std::error::Error for NoTear {}
+impl std::error::Error for InvalidAtomicUnit {}
 
-impl Tear {
+impl AtomicUnit {
     /// 512 bytes: the smallest sector that a host can address, which no disk splits.
-    pub const LEAST: Tear = Tear(512);
+    pub const MIN: AtomicUnit = AtomicUnit(512);
 
     /// Returns the physical sector of the disk of a lab plan; the least for any other plan.
-    pub fn of(plan: &Plan) -> Tear {
+    pub fn of(plan: &Plan) -> AtomicUnit {
         let spec = plan.lab().and_then(|lab| DiskSpec::from_json(&lab.disk.spec).ok());
-        spec.and_then(|spec| Tear::try_from(spec.queue.physical_block_size).ok())
+        spec.and_then(|spec| AtomicUnit::try_from(spec.queue.physical_block_size).ok())
             .unwrap_or_default()
     }
 
@@ -57,39 +57,42 @@ impl Tear {
     }
 }
 
-impl Default for Tear {
+impl Default for AtomicUnit {
     /// The unit of results and findings older than this field.
-    fn default() -> Tear {
-        Tear::LEAST
+    fn default() -> AtomicUnit {
+        AtomicUnit::MIN
     }
 }
 
-impl fmt::Display for Tear {
+impl fmt::Display for AtomicUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.0)
     }
 }
 
-impl TryFrom<u32> for Tear {
-    type Error = NoTear;
+impl TryFrom<u32> for AtomicUnit {
+    type Error = InvalidAtomicUnit;
 
-    fn try_from(bytes: u32) -> Result<Tear, NoTear> {
-        SIZES.contains(&bytes).then_some(Tear(bytes)).ok_or_else(|| NoTear(bytes.to_string()))
+    fn try_from(bytes: u32) -> Result<AtomicUnit, InvalidAtomicUnit> {
+        SIZES
+            .contains(&bytes)
+            .then_some(AtomicUnit(bytes))
+            .ok_or_else(|| InvalidAtomicUnit(bytes.to_string()))
     }
 }
 
-impl From<Tear> for u32 {
-    fn from(tear: Tear) -> u32 {
+impl From<AtomicUnit> for u32 {
+    fn from(tear: AtomicUnit) -> u32 {
         tear.0
     }
 }
 
-impl FromStr for Tear {
-    type Err = NoTear;
+impl FromStr for AtomicUnit {
+    type Err = InvalidAtomicUnit;
 
-    fn from_str(text: &str) -> Result<Tear, NoTear> {
-        let bytes: u32 = text.parse().map_err(|_| NoTear(text.to_string()))?;
-        Tear::try_from(bytes)
+    fn from_str(text: &str) -> Result<AtomicUnit, InvalidAtomicUnit> {
+        let bytes: u32 = text.parse().map_err(|_| InvalidAtomicUnit(text.to_string()))?;
+        AtomicUnit::try_from(bytes)
     }
 }
 
@@ -100,22 +103,24 @@ mod tests {
     #[test]
     fn valid_sizes_survive_text_and_json_and_others_are_refused() {
         for bytes in SIZES {
-            let tear: Tear = bytes.to_string().parse().unwrap();
+            let tear: AtomicUnit = bytes.to_string().parse().unwrap();
             assert_eq!((tear.bytes(), tear.sectors()), (bytes, u64::from(bytes) / 512));
             assert_eq!(serde_json::to_string(&tear).unwrap(), bytes.to_string());
-            assert_eq!(serde_json::from_str::<Tear>(&bytes.to_string()).unwrap(), tear);
+            assert_eq!(serde_json::from_str::<AtomicUnit>(&bytes.to_string()).unwrap(), tear);
         }
         for wrong in ["0", "4K", "513", "8192", "-512", ""] {
-            assert!(wrong.parse::<Tear>().is_err(), "{wrong}");
+            assert!(wrong.parse::<AtomicUnit>().is_err(), "{wrong}");
         }
-        assert!(serde_json::from_str::<Tear>("4097").unwrap_err().to_string().contains("4097"));
+        assert!(
+            serde_json::from_str::<AtomicUnit>("4097").unwrap_err().to_string().contains("4097")
+        );
     }
 
     #[test]
     fn the_atomic_unit_of_a_catalog_disk_is_its_physical_sector() {
         let of = |name: &str| {
             let spec = fsdyno_disk::catalog::get(name).unwrap();
-            Tear::try_from(spec.queue.physical_block_size).unwrap().bytes()
+            AtomicUnit::try_from(spec.queue.physical_block_size).unwrap().bytes()
         };
         assert_eq!(["hdd-7200", "hdd-7200-18tb"].map(of), [4096, 4096]);
         let old = ["ide-2001", "scsi-10k-2004", "ata-2006", "ide-2008", "sata-2009"];
