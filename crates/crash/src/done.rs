@@ -4,14 +4,14 @@ use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, What};
 use fsdyno_workload::{Call, Expect, Op, OpSource, Share, Workload};
 
-use crate::promise::Promise;
+use crate::guarantee::Guarantee;
 use crate::tree::{Timing, Tree};
 
 /// A replay of the ops of a trial, one after the other as they returned.
 pub struct Done<'a> {
     work: &'a dyn Workload,
     threads: u32,
-    promise: &'a Promise,
+    guarantee: &'a Guarantee,
     acks: &'a Acks,
     tree: Tree,
     /// The phase being replayed.
@@ -34,11 +34,11 @@ impl<'a> Done<'a> {
     pub fn new(
         work: &'a dyn Workload,
         threads: u32,
-        promise: &'a Promise,
+        guarantee: &'a Guarantee,
         acks: &'a Acks,
     ) -> Done<'a> {
-        let (tree, ranks) = (Tree::new(promise.names), Vec::new());
-        Done { work, threads, promise, acks, tree, phase: 0, ranks, marks: 0 }
+        let (tree, ranks) = (Tree::new(guarantee.names), Vec::new());
+        Done { work, threads, guarantee, acks, tree, phase: 0, ranks, marks: 0 }
     }
 
     /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
@@ -59,7 +59,7 @@ impl<'a> Done<'a> {
                     match mark.what {
                         What::Begin => self.begin(mark.phase, mark.at),
                         What::Returned => {}
-                        What::Synced if self.promise.whole => self.tree.settle_all(mark.at),
+                        What::Synced if self.guarantee.whole => self.tree.settle_all(mark.at),
                         What::Synced => {}
                     }
                     self.marks += 1;
@@ -71,7 +71,7 @@ impl<'a> Done<'a> {
         for rank in &self.ranks {
             if rank.next.is_some() {
                 let when = Timing { start: rank.last, at: time, in_flight: true };
-                tree.apply(&rank.op, self.promise, when);
+                tree.apply(&rank.op, self.guarantee, when);
             }
         }
         tree
@@ -98,7 +98,7 @@ impl<'a> Done<'a> {
     fn op(&mut self, rank: usize, at: Nanos) {
         let Some(rank) = self.ranks.get_mut(rank) else { return };
         let when = Timing { start: rank.last, at, in_flight: false };
-        self.tree.apply(&rank.op, self.promise, when);
+        self.tree.apply(&rank.op, self.guarantee, when);
         rank.last = at;
         rank.peek(rank.next.map_or(0, |next| next + 1));
     }
@@ -109,7 +109,7 @@ impl<'a> Done<'a> {
 pub fn acknowledged(
     work: &dyn Workload,
     threads: u32,
-    promise: &Promise,
+    guarantee: &Guarantee,
     acks: &Acks,
 ) -> Vec<Nanos> {
     let mut times = Vec::new();
@@ -123,14 +123,14 @@ pub fn acknowledged(
                 }
                 let acknowledges = match op.call {
                     Call::Fsync { .. } | Call::FsyncDir { .. } => true,
-                    Call::Sync => promise.whole,
+                    Call::Sync => guarantee.whole,
                     _ => false,
                 };
                 times.extend((acknowledges && op.expect == Expect::Success).then_some(*at));
             }
         }
     }
-    let synced = acks.marks.iter().filter(|mark| promise.whole && mark.what == What::Synced);
+    let synced = acks.marks.iter().filter(|mark| guarantee.whole && mark.what == What::Synced);
     times.extend(synced.map(|mark| mark.at));
     times.sort_unstable();
     times

@@ -165,7 +165,7 @@ impl Oracle<'_> {
         if history.iter().any(|binding| binding.node.is_none()) {
             // Its state since it was made, or since it got this name, did not last.
             self.findings.extend_loss(self.cut, Some(now.at));
-            self.findings.files_lost += u64::from(lost.file.is_some() && !lost.promised());
+            self.findings.files_lost += u64::from(lost.file.is_some() && !lost.is_guaranteed());
         }
     }
 
@@ -268,7 +268,7 @@ impl Oracle<'_> {
             return;
         }
         self.findings.names_lost += 1;
-        if node.promised() {
+        if node.is_guaranteed() {
             self.findings.acknowledged_lost += 1;
             let what = "was acknowledged with its bytes, and none of its names leads to them";
             self.findings.add_example(path, what);

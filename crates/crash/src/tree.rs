@@ -11,7 +11,7 @@ use fsdyno_record::Nanos;
 use fsdyno_workload::{Call, DirSlot, Expect, FileSlot, Op, Payload};
 
 use crate::content::File;
-use crate::promise::{Names, Promise};
+use crate::guarantee::{Guarantee, Names};
 
 /// A path below the trial's root.
 pub type Path = Vec<u8>;
@@ -36,7 +36,7 @@ pub struct Node {
 
 impl Node {
     /// Returns whether it was acknowledged: a name, and the bytes of a file.
-    pub fn promised(&self) -> bool {
+    pub fn is_guaranteed(&self) -> bool {
         let synced = self.file.as_ref().is_none_or(|file| file.synced.is_some());
         synced && self.held.iter().any(|held| held.durable)
     }
@@ -315,7 +315,7 @@ impl Tree {
     }
 
     /// Applies an op.
-    pub(crate) fn apply(&mut self, op: &Op, promise: &Promise, when: Timing) {
+    pub(crate) fn apply(&mut self, op: &Op, guarantee: &Guarantee, when: Timing) {
         let thread = op.thread;
         let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
         let key = |file: FileSlot| (thread, file.0);
@@ -408,7 +408,7 @@ impl Tree {
                 let path = self.dirs.held(thread, dir);
                 self.fsync_dir(&path, when.start);
             }
-            Call::Sync if !when.in_flight && promise.whole => self.settle_all(when.start),
+            Call::Sync if !when.in_flight && guarantee.whole => self.settle_all(when.start),
             _ => {}
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fsdyno_crash::Cut;
 use fsdyno_crash::found::{self, Found, Recovery};
-use fsdyno_crash::promise::{self, Promise};
+use fsdyno_crash::guarantee::{self, Guarantee};
 use fsdyno_crash::request::{self, RECORDS, RecoveryRequest};
 use fsdyno_disk::store::Memory;
 use fsdyno_lab::{Finished, Guest, Machine, RunError};
@@ -44,13 +44,13 @@ const STALL: Duration = Duration::from_secs(600);
 const ALL: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 
 /// What a file system's cuts need beside its plan: programs, and what is promised of it.
-fn tools(job: &Job) -> Result<(Vec<String>, &'static Promise), VenueError> {
+fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
     let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
-    let promise = promise::of(&filesystem.kind).ok_or_else(|| {
+    let guarantee = guarantee::of(&filesystem.kind).ok_or_else(|| {
         VenueError::Died(format!("a power cut of {} is not known about", filesystem.kind))
     })?;
-    let programs = promise.repair.first().map(ToString::to_string);
-    Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), promise))
+    let programs = guarantee.repair.first().map(ToString::to_string);
+    Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), guarantee))
 }
 
 /// What the threads of a run share.
@@ -80,7 +80,7 @@ impl LabVenue {
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<Vec<(Cut, Found)>, VenueError> {
-        let (programs, promise) = tools(job)?;
+        let (programs, guarantee) = tools(job)?;
         let guest = self.guest_with(&job.plan, &programs)?;
         let mut machine = self.machine(&job.plan)?;
         let first = *machine.disks.first().ok_or_else(not_a_lab)?;
@@ -89,7 +89,7 @@ impl LabVenue {
         machine.stall = STALL;
         let left = order.cuts.chunks(TOGETHER).map(<[Cut]>::to_vec).collect();
         let words = |argv: &[&str]| argv.iter().map(ToString::to_string).collect();
-        let (repair, last_resort) = (words(promise.repair), words(promise.last_resort));
+        let (repair, last_resort) = (words(guarantee.repair), words(guarantee.last_resort));
         let order =
             RecoveryRequest { cuts: Vec::new(), repair, last_resort, deadline: DEADLINE, ..order };
         let work = Work {

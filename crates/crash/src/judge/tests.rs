@@ -4,7 +4,7 @@ use fsdyno_workload::{Call, DirSlot, OpenFlags};
 use proptest::prelude::*;
 
 use super::*;
-use crate::promise::Names;
+use crate::guarantee::Names;
 use crate::tree::tests::{FILE, Script, bytes, content, file};
 
 const ROOT: DirSlot = DirSlot::ROOT;

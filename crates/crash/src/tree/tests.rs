@@ -13,7 +13,7 @@ use fsdyno_workload::Contents;
 /// A script of ops, one after the other, a nanosecond apart.
 pub struct Script {
     pub tree: Tree,
-    pub promise: Promise,
+    pub guarantee: Guarantee,
     pub at: u64,
 }
 
@@ -33,13 +33,20 @@ pub fn bytes(id: u64, length: u32) -> Payload {
 }
 
 /// Returns a guarantee with these durable names.
-fn promise(names: Names) -> Promise {
-    Promise { kind: "a test's", names, whole: true, repair: &[], last_resort: &[], source: "none" }
+fn guarantee(names: Names) -> Guarantee {
+    Guarantee {
+        kind: "a test's",
+        names,
+        whole: true,
+        repair: &[],
+        last_resort: &[],
+        source: "none",
+    }
 }
 
 impl Script {
-    pub fn new(promised: Names) -> Script {
-        Script { tree: Tree::new(promised), promise: promise(promised), at: 0 }
+    pub fn new(names: Names) -> Script {
+        Script { tree: Tree::new(names), guarantee: guarantee(names), at: 0 }
     }
 
     pub fn op(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
@@ -54,7 +61,7 @@ impl Script {
     fn do_it(&mut self, call: Call, from: &str, to: &str, in_flight: bool) -> &mut Script {
         let op = Op { call, name: name(from), other: name(to), ..Op::default() };
         let when = Timing { start: Nanos(self.at), at: Nanos(self.at + 1), in_flight };
-        self.tree.apply(&op, &self.promise, when);
+        self.tree.apply(&op, &self.guarantee, when);
         self.at += 1;
         self
     }
@@ -160,8 +167,8 @@ fn unsynced_files_may_be_lost_and_are_counted() {
 
 #[test]
 fn a_renamed_file_has_its_old_name_or_its_new_one() {
-    for promise in [Names::WithFile, Names::WithDirectory] {
-        let mut script = Script::new(promise);
+    for guarantee in [Names::WithFile, Names::WithDirectory] {
+        let mut script = Script::new(guarantee);
         script.create("tmp").write(bytes(1, 700)).fsync().close();
         script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "").rename("tmp", "new");
         let right = content(1, 700);
@@ -220,10 +227,10 @@ fn a_removal_that_did_not_last_is_counted_and_no_violation() {
     assert_eq!((back.violations(), back.names_back, back.lost_ns), (0, 1, Nanos(0)));
     assert_eq!(script.judge(vec![]), Findings::default());
     // A sync of the whole file system settles it, unless the kernel does not pass it on.
-    script.promise.whole = false;
+    script.guarantee.whole = false;
     script.op(Call::Sync, "", "");
     assert_eq!(script.judge(vec![file("a", &content(1, 100))]).violations(), 0);
-    script.promise.whole = true;
+    script.guarantee.whole = true;
     script.op(Call::Sync, "", "");
     assert!(script.judge(vec![file("a", &content(1, 100))]).violations() > 0);
 }
@@ -234,7 +241,7 @@ fn writes_of_another_thread_during_sync_need_not_be_synced() {
     script.create("a").write(bytes(1, 600)).create("b").write(bytes(2, 600));
     let (start, sync) = (Nanos(script.at - 1), Op { call: Call::Sync, ..Op::default() });
     let when = Timing { start, at: Nanos(script.at + 1), in_flight: false };
-    script.tree.apply(&sync, &script.promise, when);
+    script.tree.apply(&sync, &script.guarantee, when);
     let (a, b) = (file("a", &content(1, 600)), file("b", &content(2, 600)));
     let zeros = |path: &str| file(path, &[0; 600]);
     assert_eq!(script.judge(vec![a.clone(), b.clone()]), Findings::default());
@@ -325,7 +332,7 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
             });
         }
         let contents = Contents::new(5);
-        let kept = promise(Names::WithFile);
+        let kept = guarantee(Names::WithFile);
         let mut done = Done::new(work.as_ref(), threads, &kept, &acks);
         for time in (1..=clock + 2).step_by(7).chain([clock + 2]) {
             let tree = done.tree_at(Nanos(time));

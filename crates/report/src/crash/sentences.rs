@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_crash::{Row, Tried, promise};
+use fsdyno_crash::{Row, Tried, guarantee};
 use fsdyno_stats::proportion;
 
 use super::{named, ran, risks};
@@ -139,8 +139,9 @@ fn unexamined(row: &Row) -> Option<String> {
 
 fn repaired(row: &Row) -> Vec<String> {
     let kind = row.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-    let promise = promise::of(kind);
-    let tool = promise.and_then(|promise| promise.repair.first()).copied().unwrap_or("a repair");
+    let guarantee = guarantee::of(kind);
+    let tool =
+        guarantee.and_then(|guarantee| guarantee.repair.first()).copied().unwrap_or("a repair");
     let back = |tried: &Tried| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
     let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());
     let repaired = row.count(back) - forced;

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fsdyno_crash::promise::Promise;
+use fsdyno_crash::guarantee::Guarantee;
 use fsdyno_crash::{
-    AtomicUnit, Done, FILE, Rate, RecoveryRequest, Row, Tried, acknowledged, cut, judge, promise,
+    AtomicUnit, Done, FILE, Rate, RecoveryRequest, Row, Tried, acknowledged, cut, guarantee, judge,
 };
 use fsdyno_filesystem::Author;
 use fsdyno_record::mailbox::Progress;
@@ -121,7 +121,7 @@ fn verdict(is_bad: bool) -> Exit {
 fn check(plan: &Plan) -> Result<(), Failure> {
     let cannot =
         |why: String| Failure::wrong(format!("{}: its power cannot be cut: {why}", plan.label));
-    promised(plan).map_err(|failure| cannot(failure.message))?;
+    guarantee_of(plan).map_err(|failure| cannot(failure.message))?;
     if let Some(why) = logged::refusal(plan) {
         return Err(cannot(why));
     }
@@ -136,10 +136,11 @@ fn check(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// What a plan's file system guarantees.
-fn promised(plan: &Plan) -> Result<&'static Promise, Failure> {
+fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
     let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-    promise::of(kind).ok_or_else(|| {
-        let known: Vec<&str> = promise::PROMISES.iter().map(|promise| promise.kind).collect();
+    guarantee::of(kind).ok_or_else(|| {
+        let known: Vec<&str> =
+            guarantee::GUARANTEES.iter().map(|guarantee| guarantee.kind).collect();
         let known = known.join(", ");
         Failure::wrong(format!("what '{kind}' promises is not written down; it is of {known}"))
     })
@@ -196,8 +197,8 @@ impl One<'_> {
         ));
         let logged = self.logged(job)?;
         let (bytes, acks) = (logged.bytes()?, logged.acks()?);
-        let (work, promise) = (workload(&job.plan, job.seed)?, promised(&job.plan)?);
-        let acknowledged = acknowledged(work.as_ref(), job.plan.ranks(), promise, &acks);
+        let (work, guarantee) = (workload(&job.plan, job.seed)?, guarantee_of(&job.plan)?);
+        let acknowledged = acknowledged(work.as_ref(), job.plan.ranks(), guarantee, &acks);
         let cuts = cut::choose(bytes.events(), &acks, &acknowledged, job.seed, self.crash.cuts);
         say(&format!(
             "fsdyno: {label}: {} among {} events on the disk; the trial took {:.0} s",
@@ -246,8 +247,8 @@ impl One<'_> {
         let work = workload(&job.plan, job.seed)?;
         let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
         contents.thin(work.zeros());
-        let promise = promised(&job.plan)?;
-        let mut done = Done::new(work.as_ref(), job.plan.ranks(), promise, &acks);
+        let guarantee = guarantee_of(&job.plan)?;
+        let mut done = Done::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
         let judged = found.into_iter().map(|(cut, found)| {
             let tree = done.tree_at(cut.at);
             let findings = judge(&tree, &found, &contents, cut.at);

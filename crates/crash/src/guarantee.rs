@@ -11,7 +11,7 @@ pub enum Names {
 
 /// The durability guarantee of a kind of file system.
 #[derive(Clone, Copy, Debug)]
-pub struct Promise {
+pub struct Guarantee {
     /// Kind of file system.
     pub kind: &'static str,
     /// Names that fsync(2) of a file makes durable.
@@ -39,8 +39,8 @@ pub struct Promise {
 /// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
 /// the directory is also needed." Guarantees beyond that are the file system's own; their sources are cited
 /// from memory. [MEM]
-pub const PROMISES: &[Promise] = &[
-    Promise {
+pub const GUARANTEES: &[Guarantee] = &[
+    Guarantee {
         kind: "ext2",
         names: Names::WithDirectory,
         whole: true,
@@ -48,7 +48,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync(2)",
     },
-    Promise {
+    Guarantee {
         kind: "ext3",
         names: Names::WithFile,
         whole: true,
@@ -56,7 +56,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
     },
-    Promise {
+    Guarantee {
         kind: "ext4",
         names: Names::WithFile,
         whole: true,
@@ -64,7 +64,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync commits the running transaction, in which the name was made (fs/ext4/fsync.c)",
     },
-    Promise {
+    Guarantee {
         kind: "xfs",
         names: Names::WithFile,
         whole: true,
@@ -72,7 +72,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &["xfs_repair", "-L", "{device}"],
         source: "fsync forces the log up to the inode's last change; the log is in order (xfs_file.c)",
     },
-    Promise {
+    Guarantee {
         kind: "btrfs",
         names: Names::WithFile,
         whole: true,
@@ -80,7 +80,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync logs the names of the inode too (fs/btrfs/tree-log.c)",
     },
-    Promise {
+    Guarantee {
         kind: "f2fs",
         names: Names::WithFile,
         whole: true,
@@ -88,7 +88,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync marks the inode so that its name is recovered (fs/f2fs/recovery.c)",
     },
-    Promise {
+    Guarantee {
         kind: "reiserfs",
         names: Names::WithFile,
         whole: true,
@@ -96,7 +96,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync commits the transaction of the inode's last change (fs/reiserfs/file.c)",
     },
-    Promise {
+    Guarantee {
         kind: "jfs",
         names: Names::WithFile,
         whole: true,
@@ -104,7 +104,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync flushes the log, which is in order (fs/jfs/file.c)",
     },
-    Promise {
+    Guarantee {
         kind: "nilfs2",
         names: Names::WithFile,
         whole: true,
@@ -112,7 +112,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync builds a segment, and the log is in order (fs/nilfs2/file.c)",
     },
-    Promise {
+    Guarantee {
         kind: "vfat",
         names: Names::WithDirectory,
         whole: true,
@@ -121,7 +121,7 @@ pub const PROMISES: &[Promise] = &[
         source: "fsync(2)",
     },
     // With `volatile` it guarantees none of it (Documentation/filesystems/overlayfs.rst).
-    Promise {
+    Guarantee {
         kind: "overlayfs",
         names: Names::WithDirectory,
         whole: true,
@@ -129,7 +129,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync(2), which is passed to the upper layer (fs/overlayfs/file.c, readdir.c)",
     },
-    Promise {
+    Guarantee {
         kind: "fuse2fs",
         names: Names::WithDirectory,
         whole: false,
@@ -137,7 +137,7 @@ pub const PROMISES: &[Promise] = &[
         last_resort: &[],
         source: "fsync(2)",
     },
-    Promise {
+    Guarantee {
         kind: "fuse",
         names: Names::WithDirectory,
         whole: false,
@@ -148,6 +148,6 @@ pub const PROMISES: &[Promise] = &[
 ];
 
 /// Returns the guarantee of a kind; `None` if it cannot be crash-tested.
-pub fn of(kind: &str) -> Option<&'static Promise> {
-    PROMISES.iter().find(|promise| promise.kind == kind)
+pub fn of(kind: &str) -> Option<&'static Guarantee> {
+    GUARANTEES.iter().find(|guarantee| guarantee.kind == kind)
 }
