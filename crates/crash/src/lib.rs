@@ -9,21 +9,21 @@
 mod atomic_unit;
 mod content;
 pub mod cut;
-mod done;
 pub mod found;
 pub mod guarantee;
 pub mod image;
 pub mod judge;
 mod refusal;
+mod replay;
 pub mod request;
 mod result;
 pub mod tree;
 
 pub use atomic_unit::{AtomicUnit, InvalidAtomicUnit};
 pub use cut::{Cut, DiskFault, SurvivingWrites};
-pub use done::{Done, acknowledged};
 pub use found::Found;
 pub use judge::{Findings, judge};
 pub use refusal::refusal;
+pub use replay::{Replay, acknowledged};
 pub use request::RecoveryRequest;
 pub use result::{FILE, Finding, Rate, Row, Tried, Unreadable, findings, rows};

@@ -4,7 +4,7 @@ use fsdyno_record::acks::{Acks, What};
 use fsdyno_workload::{Name, OpenFlags, Payload, Setting, Share, workloads};
 
 use super::*;
-use crate::Done;
+use crate::Replay;
 use crate::content::Content;
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::judge::{Findings, judge};
@@ -333,7 +333,7 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         }
         let contents = Contents::new(5);
         let kept = guarantee(Names::WithFile);
-        let mut done = Done::new(work.as_ref(), threads, &kept, &acks);
+        let mut done = Replay::new(work.as_ref(), threads, &kept, &acks);
         for time in (1..=clock + 2).step_by(7).chain([clock + 2]) {
             let tree = done.tree_at(Nanos(time));
             let found = Found { entries: as_done(&tree, &contents), ..Found::default() };

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsdyno_crash::guarantee::Guarantee;
 use fsdyno_crash::{
-    AtomicUnit, Done, FILE, Rate, RecoveryRequest, Row, Tried, acknowledged, cut, guarantee, judge,
+    AtomicUnit, FILE, Rate, RecoveryRequest, Replay, Row, Tried, acknowledged, cut, guarantee,
+    judge,
 };
 use fsdyno_filesystem::Author;
 use fsdyno_record::mailbox::Progress;
@@ -248,7 +249,7 @@ impl One<'_> {
         let (acks, mut contents) = (logged.acks()?, Contents::new(job.seed));
         contents.thin(work.zeros());
         let guarantee = guarantee_of(&job.plan)?;
-        let mut done = Done::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
+        let mut done = Replay::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
         let judged = found.into_iter().map(|(cut, found)| {
             let tree = done.tree_at(cut.at);
             let findings = judge(&tree, &found, &contents, cut.at);

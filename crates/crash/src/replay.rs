@@ -8,7 +8,7 @@ use crate::guarantee::Guarantee;
 use crate::tree::{Timing, Tree};
 
 /// A replay of the ops of a trial, one after the other as they returned.
-pub struct Done<'a> {
+pub struct Replay<'a> {
     work: &'a dyn Workload,
     threads: u32,
     guarantee: &'a Guarantee,
@@ -29,16 +29,16 @@ struct Rank<'a> {
     last: Nanos,
 }
 
-impl<'a> Done<'a> {
+impl<'a> Replay<'a> {
     /// Creates a replay at the start of the trial.
     pub fn new(
         work: &'a dyn Workload,
         threads: u32,
         guarantee: &'a Guarantee,
         acks: &'a Acks,
-    ) -> Done<'a> {
+    ) -> Replay<'a> {
         let (tree, ranks) = (Tree::new(guarantee.names), Vec::new());
-        Done { work, threads, guarantee, acks, tree, phase: 0, ranks, marks: 0 }
+        Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, marks: 0 }
     }
 
     /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
