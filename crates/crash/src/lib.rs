@@ -26,4 +26,4 @@ pub use judge::{Findings, judge};
 pub use refusal::refusal;
 pub use replay::{Replay, acknowledged};
 pub use request::RecoveryRequest;
-pub use result::{FILE, Finding, Rate, Row, Tried, Unreadable, findings, rows};
+pub use result::{CutOutcome, FILE, Finding, Rate, Row, Unreadable, findings, rows};

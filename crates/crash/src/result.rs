@@ -22,7 +22,7 @@ const ORACLE: u32 = 2;
 
 /// One cut and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct CutOutcome {
     /// The crash point and the surviving writes.
     pub cut: Cut,
     /// Course of the recovery.
@@ -31,16 +31,16 @@ pub struct Tried {
     pub findings: Findings,
 }
 
-impl Tried {
+impl CutOutcome {
     /// Creates the outcome of a cut from what was found after it.
-    pub fn new(cut: Cut, found: &Found, findings: Findings) -> Tried {
+    pub fn new(cut: Cut, found: &Found, findings: Findings) -> CutOutcome {
         let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
-        Tried { cut, recovery, findings }
+        CutOutcome { cut, recovery, findings }
     }
 
     /// Returns whether two outcomes agree, except for the time of the mount, which depends on what its guest
     /// did before.
-    pub fn is_as(&self, other: &Tried) -> bool {
+    pub fn agrees_with(&self, other: &CutOutcome) -> bool {
         let recovery = Recovery { mount_ns: other.recovery.mount_ns, ..self.recovery.clone() };
         (self.cut, &recovery, &self.findings) == (other.cut, &other.recovery, &other.findings)
     }
@@ -85,7 +85,7 @@ pub struct Row {
     /// Speed of the logged trial.
     pub rate: Rate,
     /// The outcomes of all cuts.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<CutOutcome>,
     /// Reason for which it could not run; then there are no outcomes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
@@ -121,7 +121,7 @@ impl Rate {
 
 impl Row {
     /// Creates the row of a file system, with the physical sector of its disk as the atomic write unit.
-    pub fn new(plan: &Plan, seed: u64, disk: DiskFault, rate: Rate, tried: Vec<Tried>) -> Row {
+    pub fn new(plan: &Plan, seed: u64, disk: DiskFault, rate: Rate, tried: Vec<CutOutcome>) -> Row {
         let (label, tear, plan) = (plan.label.clone(), AtomicUnit::of(plan), plan.clone());
         let (crash, oracle, lab_id, build, skipped) = (VERSION, ORACLE, None, None, None);
         Row { crash, label, plan, seed, disk, tear, oracle, lab_id, build, rate, tried, skipped }
@@ -134,19 +134,19 @@ impl Row {
     }
 
     /// Returns the physical sector of its disk if the atomic write unit is smaller: harsher than that disk.
-    pub fn split(&self) -> Option<AtomicUnit> {
+    pub fn finer_unit(&self) -> Option<AtomicUnit> {
         let whole = AtomicUnit::of(&self.plan);
         (self.tear < whole).then_some(whole)
     }
 
     /// Returns the physical sector of its disk if the atomic write unit is larger: milder than that disk.
-    pub fn spared(&self) -> Option<AtomicUnit> {
+    pub fn coarser_unit(&self) -> Option<AtomicUnit> {
         let whole = AtomicUnit::of(&self.plan);
         (self.tear > whole).then_some(whole)
     }
 
     /// Returns whether its cuts were judged by an older oracle, which accepted a synced file under an old name.
-    pub fn is_judged_mildly(&self) -> bool {
+    pub fn has_old_oracle(&self) -> bool {
         self.oracle < ORACLE
     }
 
@@ -160,7 +160,7 @@ impl Row {
         self.violations() > 0 || self.unmountable() > 0
     }
 
-    fn each<T>(&self, of: impl Fn(&Tried) -> T) -> impl Iterator<Item = T> {
+    fn each<T>(&self, of: impl Fn(&CutOutcome) -> T) -> impl Iterator<Item = T> {
         self.tried.iter().map(of)
     }
 
@@ -170,19 +170,19 @@ impl Row {
     }
 
     /// Returns the sum of a figure over all cuts.
-    pub fn sum(&self, of: impl Fn(&Tried) -> u64) -> u64 {
+    pub fn sum(&self, of: impl Fn(&CutOutcome) -> u64) -> u64 {
         self.each(of).sum()
     }
 
     /// Returns the median and the maximum of a figure over all cuts.
-    pub fn middle_and_most(&self, of: impl Fn(&Tried) -> u64) -> (u64, u64) {
+    pub fn median_and_max(&self, of: impl Fn(&CutOutcome) -> u64) -> (u64, u64) {
         let mut all: Vec<u64> = self.each(of).collect();
         all.sort_unstable();
         (all.get(all.len() / 2).copied().unwrap_or(0), all.last().copied().unwrap_or(0))
     }
 
     /// Returns the number of cuts that satisfy a condition.
-    pub fn count(&self, so: impl Fn(&Tried) -> bool) -> usize {
+    pub fn count(&self, so: impl Fn(&CutOutcome) -> bool) -> usize {
         self.each(so).filter(|so| *so).count()
     }
 }
@@ -209,14 +209,14 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
     /// The outcome of the cut.
-    pub tried: Tried,
+    pub tried: CutOutcome,
 }
 
 /// Returns the first `most` findings of a row as files, and the number of the others.
 pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize) {
     let all = row.tried.iter().filter(|tried| tried.is_finding());
     let more = all.clone().count().saturating_sub(most);
-    let file = |tried: &Tried| Finding {
+    let file = |tried: &CutOutcome| Finding {
         crash_finding: VERSION,
         plan: row.plan.clone(),
         seed: row.seed,

@@ -1,6 +1,6 @@
 //! What power cuts cost each file system, beside its speed: the table of `fsdyno crash`.
 
-use fsdyno_crash::{DiskFault, Row, Tried};
+use fsdyno_crash::{CutOutcome, DiskFault, Row};
 use fsdyno_filesystem::durability;
 use fsdyno_record::Nanos;
 use fsdyno_record::naming::{Names, Subject};
@@ -45,7 +45,7 @@ pub const COLUMNS: &[Column] = &[
     Column {
         head: "lost s",
         cell: |row| {
-            let (middle, most) = row.middle_and_most(lost);
+            let (middle, most) = row.median_and_max(lost);
             format!("{} / {}", seconds(middle), seconds(most))
         },
         meaning: "age of the oldest unacknowledged work that was lost",
@@ -78,7 +78,7 @@ pub const COLUMNS: &[Column] = &[
     Column {
         head: "recovery",
         cell: |row| {
-            let (middle, most) = row.middle_and_most(mount);
+            let (middle, most) = row.median_and_max(mount);
             format!("{} / {}", Nanos(middle), Nanos(most))
         },
         meaning: "virtual time of the mount",
@@ -104,12 +104,12 @@ pub const COLUMNS: &[Column] = &[
 pub const PAIRS: &str = "Pairs are the median / the worst cut.";
 
 /// Work lost, in nanoseconds.
-pub fn lost(tried: &Tried) -> u64 {
+pub fn lost(tried: &CutOutcome) -> u64 {
     tried.findings.lost_ns.0
 }
 
 /// The mount, in nanoseconds.
-pub fn mount(tried: &Tried) -> u64 {
+pub fn mount(tried: &CutOutcome) -> u64 {
     tried.recovery.mount_ns.0
 }
 
@@ -298,7 +298,7 @@ fn pipes(rows: &[Row]) -> String {
 const CONDITIONS: usize = 10;
 
 /// A figure of each cut, with the name of its columns.
-type Figure = (&'static str, fn(&Tried) -> u64);
+type Figure = (&'static str, fn(&CutOutcome) -> u64);
 
 const FIGURES: &[Figure] = &[
     ("lost_ns", lost),
@@ -357,7 +357,7 @@ fn fields(row: &Row) -> Vec<String> {
         plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let misbehave =
         DiskFault::ALL.iter().find(|(_, _, disk)| *disk == row.disk).map_or("", |(name, ..)| name);
-    let count = |so: fn(&Tried) -> bool| row.count(so).to_string();
+    let count = |so: fn(&CutOutcome) -> bool| row.count(so).to_string();
     let mut fields = vec![
         row.label.clone(),
         plan.filesystem.as_ref().map(|filesystem| filesystem.spec.clone()).unwrap_or_default(),
@@ -382,7 +382,7 @@ fn fields(row: &Row) -> Vec<String> {
         count(|tried| tried.recovery.lost.is_some()),
     ];
     for (_, of) in FIGURES {
-        let (middle, most) = row.middle_and_most(of);
+        let (middle, most) = row.median_and_max(of);
         fields.extend([middle, most, row.sum(of)].map(|value| value.to_string()));
     }
     let (least, most) = sentences::limits(row).unwrap_or((f64::NAN, f64::NAN));
@@ -396,8 +396,8 @@ fn fields(row: &Row) -> Vec<String> {
     fields
 }
 
-fn pair(row: &Row, of: fn(&Tried) -> u64) -> String {
-    let (middle, most) = row.middle_and_most(of);
+fn pair(row: &Row, of: fn(&CutOutcome) -> u64) -> String {
+    let (middle, most) = row.median_and_max(of);
     format!("{middle} / {most}")
 }
 

@@ -6,12 +6,12 @@ use fsdyno_record::Nanos;
 pub fn crashed() -> Vec<fsdyno_crash::Row> {
     use fsdyno_crash::cut::{Moment, SurvivingWrites};
     use fsdyno_crash::found::Recovery;
-    use fsdyno_crash::{Cut, DiskFault, Findings, Rate, Row, Tried};
+    use fsdyno_crash::{Cut, CutOutcome, DiskFault, Findings, Rate, Row};
 
     let tried = |number: u32, findings: Findings, recovery: Recovery| {
         let (moment, choice) = (Moment::Between, SurvivingWrites::All);
         let cut = Cut { number, after: number, at: Nanos(9), moment, choice, draw: 1 };
-        Tried { cut, recovery, findings }
+        CutOutcome { cut, recovery, findings }
     };
     let mounted = |ms: u64| Recovery { mount_ns: Nanos(ms * 1_000_000), ..Recovery::default() };
     let rate = |per_second: f64| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_crash::{Row, Tried, guarantee};
+use fsdyno_crash::{CutOutcome, Row, guarantee};
 use fsdyno_stats::proportion;
 
 use super::{named, ran, risks};
@@ -30,7 +30,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     said.extend(rows.iter().filter_map(unexamined));
     said.extend(rows.iter().flat_map(repaired));
     said.extend(ran(rows).filter_map(torn));
-    for row in ran(rows).filter(|row| row.is_judged_mildly() && !row.tried.is_empty()) {
+    for row in ran(rows).filter(|row| row.has_old_oracle() && !row.tried.is_empty()) {
         said.push(format!(
             "{}: judged by an earlier fsdyno, which took a file that was found under an old name only for kept.",
             named(row)
@@ -142,7 +142,8 @@ fn repaired(row: &Row) -> Vec<String> {
     let guarantee = guarantee::of(kind);
     let tool =
         guarantee.and_then(|guarantee| guarantee.repair.first()).copied().unwrap_or("a repair");
-    let back = |tried: &Tried| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
+    let back =
+        |tried: &CutOutcome| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
     let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());
     let repaired = row.count(back) - forced;
     let mut said = Vec::new();
@@ -167,7 +168,7 @@ fn repaired(row: &Row) -> Vec<String> {
 fn torn(row: &Row) -> Option<String> {
     let (name, tear) = (named(row), row.tear);
     let between = format!("{name}: writes were torn between sectors of {tear}, which is");
-    match (row.split(), row.spared()) {
+    match (row.split(), row.coarser_unit()) {
         (Some(whole), _) => Some(format!(
             "{between} harsher than its disk: that writes {whole} whole or not at all."
         )),

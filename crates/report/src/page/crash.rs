@@ -1,6 +1,6 @@
 //! The page of power cuts: how fast each file system was, beside what a cut cost it.
 
-use fsdyno_crash::{Row, Tried};
+use fsdyno_crash::{CutOutcome, Row};
 use minijinja::{AutoEscape, Environment, Value, context};
 
 use super::bars::{self, Bar, Bars, Tone};
@@ -18,7 +18,7 @@ use crate::error::ReportError;
 use crate::number;
 
 /// The most that a cut did, from the worst on: what it is called in the key, and whether it was so.
-type Outcome = (&'static str, fn(&Tried) -> bool);
+type Outcome = (&'static str, fn(&CutOutcome) -> bool);
 
 const OUTCOMES: [Outcome; 4] = [
     ("acknowledged work, or all, is lost", |tried| {
@@ -252,14 +252,14 @@ fn worst(
     rows: &[Row],
     looks: &[Look],
     (slug, title): (&'static str, &'static str),
-    of: fn(&Tried) -> u64,
+    of: fn(&CutOutcome) -> u64,
     what: &str,
 ) -> Figure {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut table = Table::new(what, &["<file system", "middle", "worst"]);
     let mut bars = Vec::new();
     for (row, look) in rows.iter().zip(looks) {
-        let (middle, most) = row.middle_and_most(of);
+        let (middle, most) = row.median_and_max(of);
         bars.push(Bar {
             name: named(row),
             look: *look,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsdyno_crash::guarantee::Guarantee;
 use fsdyno_crash::{
-    AtomicUnit, FILE, Rate, RecoveryRequest, Replay, Row, Tried, acknowledged, cut, guarantee,
+    AtomicUnit, CutOutcome, FILE, Rate, RecoveryRequest, Replay, Row, acknowledged, cut, guarantee,
     judge,
 };
 use fsdyno_filesystem::Author;
@@ -231,7 +231,7 @@ impl One<'_> {
         job: &Job,
         logged: &Logged,
         order: RecoveryRequest,
-    ) -> Result<Vec<Tried>, Failure> {
+    ) -> Result<Vec<CutOutcome>, Failure> {
         let (label, all) = (&job.plan.label, order.cuts.len() as u64);
         let said = AtomicU64::new(0);
         let watch = |done: u64| {
@@ -253,7 +253,7 @@ impl One<'_> {
         let judged = found.into_iter().map(|(cut, found)| {
             let tree = done.tree_at(cut.at);
             let findings = judge(&tree, &found, &contents, cut.at);
-            Tried::new(cut, &found, findings)
+            CutOutcome::new(cut, &found, findings)
         });
         Ok(judged.collect())
     }
@@ -304,7 +304,7 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         Format::Json => json(tried)?,
         _ => data(&told(tried))?,
     }
-    say(match tried.is_as(&finding.tried) {
+    say(match tried.agrees_with(&finding.tried) {
         true => "fsdyno: it is the same as when it was found",
         false => "fsdyno: it is not what it was when it was found",
     });
@@ -312,8 +312,8 @@ fn replay(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
 }
 
 /// A cut in words.
-fn told(tried: &Tried) -> String {
-    let Tried { cut, recovery, findings } = tried;
+fn told(tried: &CutOutcome) -> String {
+    let CutOutcome { cut, recovery, findings } = tried;
     let mut lines = vec![format!(
         "cut {} at {} ({:?}, {:?}): {} violations",
         cut.number,
