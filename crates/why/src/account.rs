@@ -52,7 +52,7 @@ pub type Place = (Stage, u16);
 
 /// The map of the file system when a stage began.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct StageMap {
     /// Position of the stage.
     pub place: Place,
     /// The map; `None` if the image could not be read.
@@ -61,7 +61,7 @@ pub struct Moment {
 
 /// The disks of a file system as requests name them.
 #[derive(Clone, Debug, Default)]
-pub struct Ground {
+pub struct FsDevices {
     /// Offset of the file system on its disk, in bytes.
     pub start: u64,
     /// Size of its device, if known.
@@ -153,7 +153,7 @@ mod listed {
 impl Account {
     /// Attributes a log, whose entries are in order of arrival. `moments` are in the order in which their stages
     /// began.
-    pub fn of(entries: &[Entry], moments: &[Moment], ground: &Ground) -> Account {
+    pub fn of(entries: &[Entry], moments: &[StageMap], ground: &FsDevices) -> Account {
         let journaled = ground.journal_disk.is_some()
             || moments
                 .iter()
@@ -214,7 +214,7 @@ impl Account {
 
 /// The maps before and after the present position.
 struct MapsAround<'a> {
-    moments: &'a [Moment],
+    moments: &'a [StageMap],
     at: usize,
 }
 
@@ -266,7 +266,7 @@ impl MapsAround<'_> {
 fn pieces(
     entry: &Entry,
     around: &MapsAround<'_>,
-    ground: &Ground,
+    ground: &FsDevices,
 ) -> Vec<(Option<Structure>, u64)> {
     if entry.action == Action::Flush {
         return vec![(Some(Structure::Flush), 0)];
@@ -297,7 +297,7 @@ fn pieces(
 
 /// Returns whether a mount probes the device size: a read of the last 4 KiB, outside of phases, where nothing is
 /// stored.
-fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], ground: &Ground) -> bool {
+fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], ground: &FsDevices) -> bool {
     let Some(size) = ground.size else { return false };
     let last = ground.start + size.saturating_sub(4096);
     entry.action == Action::Read
@@ -351,8 +351,8 @@ mod tests {
         map
     }
 
-    fn moment(place: Place, map: Option<Map>) -> Moment {
-        Moment { place, map }
+    fn moment(place: Place, map: Option<Map>) -> StageMap {
+        StageMap { place, map }
     }
 
     const PHASE: Place = (Stage::Running, 0);
@@ -367,8 +367,8 @@ mod tests {
         }
     }
 
-    fn structures(entries: &[Entry], moments: &[Moment]) -> Vec<(Option<Structure>, u64, u64)> {
-        let ground = Ground { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
+    fn structures(entries: &[Entry], moments: &[StageMap]) -> Vec<(Option<Structure>, u64, u64)> {
+        let ground = FsDevices { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
         let account = Account::of(entries, moments, &ground);
         let rows = account.rows.iter();
         rows.map(|(key, sum)| (key.structure, sum.requests, sum.bytes.0 / 4096)).collect()
@@ -445,7 +445,7 @@ mod tests {
             let some = map(&[(0, 3, Structure::Bitmap), (8, 20, Structure::Data)]);
             let other = map(&[(2, 10, Structure::Directory)]);
             let moments = [moment(PHASE, Some(some)), moment((Stage::Running, 1), Some(other))];
-            let account = Account::of(&entries, &moments, &Ground { start: 8192, ..Ground::default() });
+            let account = Account::of(&entries, &moments, &FsDevices { start: 8192, ..FsDevices::default() });
             let all = account.sum(|_| true);
             prop_assert_eq!(all.requests, entries.len() as u64);
             let bytes = |entry: &Entry| match entry.action {

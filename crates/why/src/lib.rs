@@ -15,8 +15,8 @@ pub mod say;
 pub mod stored;
 pub mod time;
 
-pub use account::{Account, Cause, Ground, Key, Moment, Place, Sum};
+pub use account::{Account, Cause, FsDevices, Key, Place, StageMap, Sum};
 pub use explained::{Explained, FunctionRow, Log, Phase, Row};
 pub use grid::Grid;
 pub use map::{Map, MapError, Structure};
-pub use stored::Told;
+pub use stored::StoredExplanation;

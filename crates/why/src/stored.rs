@@ -9,7 +9,7 @@ pub const FILE: &str = "why.ndjson";
 
 /// A stored explanation of a trial, alone or compared with another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct StoredExplanation {
     /// Version of the schema of records.
     pub schema: u32,
     /// The explanation.
@@ -19,10 +19,10 @@ pub struct Told {
     pub against: Option<Explained>,
 }
 
-impl Told {
+impl StoredExplanation {
     /// Returns whether this one replaces the other: same trial, same comparison.
-    pub fn replaces(&self, other: &Told) -> bool {
-        let of = |told: &Told| (key(&told.it), told.against.as_ref().map(key));
+    pub fn replaces(&self, other: &StoredExplanation) -> bool {
+        let of = |told: &StoredExplanation| (key(&told.it), told.against.as_ref().map(key));
         of(self) == of(other)
     }
 }

@@ -7,7 +7,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::series::Series;
 use fsdyno_report::{Basis, Format, Style, load_series, load_why};
-use fsdyno_why::Told;
+use fsdyno_why::StoredExplanation;
 
 use crate::cli::Report;
 use crate::commands::study;
@@ -158,7 +158,10 @@ pub fn over_time<'t, P: AsRef<Path>>(
 }
 
 /// What these results keep of explanations of these trials.
-pub fn told<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Told>, Failure> {
+pub fn told<P: AsRef<Path>>(
+    results: &[P],
+    trials: &[Trial],
+) -> Result<Vec<StoredExplanation>, Failure> {
     let (told, torn) = load_why(results, trials)?;
     torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
     Ok(told)
@@ -178,7 +181,7 @@ pub fn write_html(
 pub fn write_html_with(
     path: &Path,
     trials: &[Trial],
-    (series, told): (&[Series], &[Told]),
+    (series, told): (&[Series], &[StoredExplanation]),
     basis: Basis<'_>,
 ) -> Result<(), Failure> {
     write_file(path, &fsdyno_report::html_with(trials, series, told, basis)?)

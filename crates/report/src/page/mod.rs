@@ -32,7 +32,7 @@ mod why;
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
 use fsdyno_record::trial::Outcome;
-use fsdyno_why::Told;
+use fsdyno_why::StoredExplanation;
 use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ pub fn html<'b>(
 pub fn html_with<'b>(
     trials: &[Trial],
     series: &[Series],
-    told: &[Told],
+    told: &[StoredExplanation],
     basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
     page_of(None, trials, Beside { series, told, ..Beside::default() }, basis.into())

@@ -3,7 +3,7 @@
 
 use fsdyno_crash::Row;
 use fsdyno_record::series::Series;
-use fsdyno_why::{Told, say};
+use fsdyno_why::{StoredExplanation, say};
 use serde::Serialize;
 
 use super::text::{MAIL, Paper};
@@ -18,7 +18,7 @@ pub struct Beside<'a> {
     /// Phases over time.
     pub series: &'a [Series],
     /// Explanations of `fsdyno why`.
-    pub told: &'a [Told],
+    pub told: &'a [StoredExplanation],
     /// Where each of those is from, in their order: `postmark as then`. What has none here is told without.
     pub places: &'a [String],
     /// What `fsdyno crash` found.
@@ -66,7 +66,7 @@ impl Beside<'_> {
     }
 
     /// What heads an explanation: of which run it is, as what, and of which trial.
-    fn why_heads(&self) -> impl Iterator<Item = (String, &Told)> {
+    fn why_heads(&self) -> impl Iterator<Item = (String, &StoredExplanation)> {
         self.told.iter().enumerate().map(|(at, told)| {
             let place = self.places.get(at).map(|place| format!(" ({place})")).unwrap_or_default();
             (clean(&format!("Why{place}: {}", why_title(told))), told)
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_study_tells_why_and_what_it_costs_where_that_was_asked() {
-        let told = [Told { schema: 1, it: explained(HOSTILE), against: None }];
+        let told = [StoredExplanation { schema: 1, it: explained(HOSTILE), against: None }];
         let crashed = crash_fixture::crashed();
         let beside = Beside { told: &told, crashed: &crashed, ..Beside::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_explanation_says_of_which_run_it_is_and_under_which_conditions() {
-        let one = Told { schema: 1, it: explained(HOSTILE), against: None };
+        let one = StoredExplanation { schema: 1, it: explained(HOSTILE), against: None };
         let told = [one.clone(), one];
         let places = ["postmark as then\u{1b}".to_string(), "sources as today".to_string()];
         let beside = Beside { told: &told, places: &places, ..Beside::default() };

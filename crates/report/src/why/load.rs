@@ -6,7 +6,7 @@ use std::path::Path;
 use fsdyno_record::Trial;
 use fsdyno_record::bounded::RECORDS;
 use fsdyno_record::lines::{self, LinesOf, ReadError};
-use fsdyno_why::Told;
+use fsdyno_why::StoredExplanation;
 use fsdyno_why::stored::FILE;
 
 use crate::load::{LoadError, Torn};
@@ -20,13 +20,13 @@ use crate::load::{LoadError, Torn};
 pub fn load_why<P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     trials: &[Trial],
-) -> Result<(Vec<Told>, Vec<Torn>), LoadError> {
+) -> Result<(Vec<StoredExplanation>, Vec<Torn>), LoadError> {
     let (mut all, mut torn) = (Vec::new(), Vec::new());
     for path in paths {
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let (told, line) = read_why(folder)?;
-        let known = |told: &Told| {
+        let known = |told: &StoredExplanation| {
             let it = &told.it;
             trials.iter().any(|trial| {
                 (&trial.trial_id, &trial.lab_id) == (&it.trial_id, &it.lab_id)
@@ -43,14 +43,14 @@ pub fn load_why<P: AsRef<Path>>(
 ///
 /// # Errors
 /// As [`load_why`].
-pub fn read_why(folder: &Path) -> Result<(Vec<Told>, Option<Torn>), LoadError> {
+pub fn read_why(folder: &Path) -> Result<(Vec<StoredExplanation>, Option<Torn>), LoadError> {
     let file = folder.join(FILE);
     let source = match crate::compressed::open(&file, &RECORDS) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
         Err(error) => return Err(LoadError::of(&file, ReadError::Io(error))),
     };
-    let lines: LinesOf<Told> =
+    let lines: LinesOf<StoredExplanation> =
         lines::read_from(source, Some).map_err(|error| LoadError::of(&file, error))?;
     Ok((lines.records, lines.torn.map(|line| Torn { file, line })))
 }

@@ -9,7 +9,7 @@ use super::place::{self, Calls};
 
 /// The addresses of a kernel's code that a second pass needs before it starts. All ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entrances {
+pub struct EntryPoints {
     /// Starts of functions, and at the end the end of the code.
     pub functions: Vec<u64>,
     /// Entry points of system calls and faults.
@@ -27,7 +27,7 @@ const STUB: u64 = 8;
 const MOST_STUBS: usize = 512;
 
 /// Finds the entry points of a kernel by the names of x86-64's entry code, 5.8 and later.
-pub fn entrances(symbols: &[Symbol]) -> Option<Entrances> {
+pub fn entrances(symbols: &[Symbol]) -> Option<EntryPoints> {
     let at = |name: &str| symbols.iter().find(|it| it.name == name).map(|it| it.address);
     let after = |address: u64| symbols.iter().map(|it| it.address).find(|next| *next > address);
     let functions = functions(symbols);
@@ -49,7 +49,7 @@ pub fn entrances(symbols: &[Symbol]) -> Option<Entrances> {
     let fork = at("ret_from_fork_asm").or_else(|| at("ret_from_fork"))?;
     let switch = switch..after(switch)?;
     let [entries, interrupts] = [entries, interrupts].map(|set| set.into_iter().collect());
-    Some(Entrances { functions, entries, interrupts, switch, fork })
+    Some(EntryPoints { functions, entries, interrupts, switch, fork })
 }
 
 /// Returns the kernel's functions by address; among aliases the shortest plain word.

@@ -11,7 +11,7 @@ use fsdyno_study::file::{StudyFile, Variant};
 use fsdyno_study::full_scale;
 use fsdyno_study::judge::{RunResult, judge};
 
-use fsdyno_why::Told;
+use fsdyno_why::StoredExplanation;
 
 use super::{archive, stored};
 use crate::cli::Report;
@@ -135,7 +135,7 @@ struct End {
     ran: Vec<Ran>,
     folders: Vec<PathBuf>,
     /// What `fsdyno why` has kept beside them.
-    told: Vec<Told>,
+    told: Vec<StoredExplanation>,
     /// Of which run and variant each of that is.
     places: Vec<String>,
     /// The conditions that nothing is there of.

@@ -7,7 +7,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::why::read_why;
 use fsdyno_study::Share;
-use fsdyno_why::Told;
+use fsdyno_why::StoredExplanation;
 use fsdyno_why::stored::FILE;
 
 use crate::cli::Why;
@@ -41,7 +41,7 @@ impl Kept {
 
     /// Keeps an explanation, in place of an older one of the same trial. A folder that cannot be written is no
     /// error: what was asked has been shown.
-    pub fn add(&mut self, told: Told) -> Result<(), Failure> {
+    pub fn add(&mut self, told: StoredExplanation) -> Result<(), Failure> {
         // Read anew each time: a second pass takes minutes, and another may have kept something since.
         let (mut all, _) = read_why(&self.folder)?;
         all.retain(|old| !told.replaces(old));
@@ -95,7 +95,7 @@ fn of_share(folder: &Path, trials: &[Trial]) -> Option<String> {
 }
 
 /// Writes the file whole or not at all.
-fn store(folder: &Path, all: &[Told]) -> std::io::Result<()> {
+fn store(folder: &Path, all: &[StoredExplanation]) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     for told in all {
         serde_json::to_writer(&mut bytes, told)?;
@@ -110,9 +110,9 @@ mod tests {
 
     use super::*;
 
-    fn told(id: &str) -> Told {
+    fn told(id: &str) -> StoredExplanation {
         let it = Explained { trial_id: id.into(), ..Explained::default() };
-        Told { schema: fsdyno_record::SCHEMA, it, against: None }
+        StoredExplanation { schema: fsdyno_record::SCHEMA, it, against: None }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use fsdyno_report::counted;
 use fsdyno_venue::{LabVenue, Looked, Seen, Venue, Watch};
 use fsdyno_why::account::Dot;
 use fsdyno_why::kernel::{self, Counted, Names};
-use fsdyno_why::{Account, Explained, Grid, Ground, Log, Map, MapError, Moment, Phase, time};
+use fsdyno_why::{Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time};
 
 use crate::commands::again;
 use crate::exit::{Exit, Failure};
@@ -47,7 +47,7 @@ impl Looker {
             let found = kernel::kallsyms::read(image)?;
             let entrances = kernel::entrances(&found)?;
             *symbols.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-            let kernel::Entrances { functions, entries, interrupts, switch, fork } = entrances;
+            let kernel::EntryPoints { functions, entries, interrupts, switch, fork } = entrances;
             Some(Code { functions, entries, interrupts, switch, fork })
         };
         let mut watch = |_: &Progress| match self.stop.load(Ordering::Relaxed) {
@@ -191,7 +191,7 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
     let journal_disk =
         lab.filter(|lab| lab.journal.is_some()).and_then(|lab| u8::try_from(lab.data_disks()).ok());
     let ground =
-        Ground { start: looked.start.0, size: looked.size.map(|size| size.0), journal_disk };
+        FsDevices { start: looked.start.0, size: looked.size.map(|size| size.0), journal_disk };
     let wanted = wanted(&log.entries, &ground);
     let (moments, mut unread) = read(looked.seen, |image| Map::read(kind, image, &wanted));
     if moments.iter().all(|moment| moment.map.is_none())
@@ -218,13 +218,13 @@ fn requests(it: &mut Explained, trial: &Trial, looked: Looked) -> Result<(), Fai
 fn read(
     seen: Vec<Seen>,
     map: impl Fn(&std::fs::File) -> Result<Map, MapError>,
-) -> (Vec<Moment>, Vec<MapError>) {
+) -> (Vec<StageMap>, Vec<MapError>) {
     let mut unread: Vec<MapError> = Vec::new();
     let moment = |seen: Seen| {
         let hung = matches!(unread.last(), Some(MapError::Hangs { .. }));
         let image = seen.image.as_ref().filter(|_| !hung);
         let map = image.and_then(|image| map(image).map_err(|error| unread.push(error)).ok());
-        Moment { place: (seen.stage, seen.phase), map }
+        StageMap { place: (seen.stage, seen.phase), map }
     };
     let moments = seen.into_iter().map(moment).collect();
     (moments, unread)
@@ -251,8 +251,8 @@ fn told(unread: &[MapError], images: usize) -> Vec<String> {
 fn account(
     it: &mut Explained,
     log: &fsdyno_disk::log::region::Logged,
-    moments: &[Moment],
-    ground: &Ground,
+    moments: &[StageMap],
+    ground: &FsDevices,
 ) {
     if log.lost > 0 {
         it.notes.push(format!(
@@ -290,7 +290,7 @@ fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
 }
 
 /// The parts of the file system that any request touches, rising.
-fn wanted(entries: &[fsdyno_disk::log::Entry], ground: &Ground) -> Vec<fsdyno_why::map::Range> {
+fn wanted(entries: &[fsdyno_disk::log::Entry], ground: &FsDevices) -> Vec<fsdyno_why::map::Range> {
     let timed = entries.iter().filter(|entry| Some(entry.disk) != ground.journal_disk);
     let mut wanted: Vec<_> = timed
         .filter_map(|entry| {
@@ -356,7 +356,7 @@ mod tests {
         };
         let log = Logged { entries: vec![entry(0), entry(100)], lost: 7 };
         let mut it = Explained { phases: vec![Phase::default()], ..Explained::default() };
-        account(&mut it, &log, &[], &Ground::default());
+        account(&mut it, &log, &[], &FsDevices::default());
         assert_eq!((it.log.requests, it.log.lost), (2, 7));
         assert!(it.notes[0].starts_with("7 requests found no room"), "{:?}", it.notes);
         let account = it.account.unwrap();

@@ -8,7 +8,7 @@ mod show;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_record::{SCHEMA, Trial, naming};
-use fsdyno_why::{Explained, Told};
+use fsdyno_why::{Explained, StoredExplanation};
 
 use crate::cli::Why;
 use crate::commands::report;
@@ -55,7 +55,11 @@ pub fn run(why: &Why) -> Result<Exit, Failure> {
         let other = other.zip(others.as_ref());
         let mut there = other.map(|(at, others)| of(true, at, &others[at])).transpose()?;
         if let Some(kept) = &mut kept {
-            kept.add(Told { schema: SCHEMA, it: here.clone(), against: there.clone() })?;
+            kept.add(StoredExplanation {
+                schema: SCHEMA,
+                it: here.clone(),
+                against: there.clone(),
+            })?;
         }
         if let Some(phase) = &why.phase {
             here = here.only(phase);

@@ -3,7 +3,7 @@
 mod flame;
 mod picture;
 
-use fsdyno_why::{Explained, Phase, Told, say};
+use fsdyno_why::{Explained, Phase, StoredExplanation, say};
 use serde::Serialize;
 
 use super::figure::Figure;
@@ -36,12 +36,12 @@ impl View {
 }
 
 /// What an explanation is of, in a line.
-pub fn title_of(told: &Told) -> String {
+pub fn title_of(told: &StoredExplanation) -> String {
     title(&told.it, told.against.as_ref())
 }
 
 /// All that were explained, as far as there is room for them; each with its place, where it has one.
-pub fn views(told: &[Told], places: &[String], room: &mut Room) -> Vec<View> {
+pub fn views(told: &[StoredExplanation], places: &[String], room: &mut Room) -> Vec<View> {
     let mut views = Vec::new();
     for (index, told) in told.iter().take(MOST).enumerate() {
         if !room.next_part() {
@@ -142,9 +142,9 @@ mod tests {
     use crate::fixture;
     use crate::why::tests::{HOSTILE, explained};
 
-    fn told(against: bool) -> Told {
+    fn told(against: bool) -> StoredExplanation {
         let against = against.then(|| explained("other"));
-        Told { schema: 1, it: explained(HOSTILE), against }
+        StoredExplanation { schema: 1, it: explained(HOSTILE), against }
     }
 
     #[test]
