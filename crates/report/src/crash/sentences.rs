@@ -168,7 +168,7 @@ fn repaired(row: &Row) -> Vec<String> {
 fn torn(row: &Row) -> Option<String> {
     let (name, tear) = (named(row), row.tear);
     let between = format!("{name}: writes were torn between sectors of {tear}, which is");
-    match (row.split(), row.coarser_unit()) {
+    match (row.finer_unit(), row.coarser_unit()) {
         (Some(whole), _) => Some(format!(
             "{between} harsher than its disk: that writes {whole} whole or not at all."
         )),
