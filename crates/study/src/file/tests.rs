@@ -134,7 +134,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "row 'ext4-128' of table 'times' has 3 cells",
             "the table has 4 columns",
         ),
-        ("\"913.9±0.5\"", "\"913.9+-0.5\"", "is no cell", "\"mean±deviation\""),
+        ("\"913.9±0.5\"", "\"913.9+-0.5\"", "is not a valid cell", "\"mean±deviation\""),
         ("\"cpu share\"", "\"cpu share\", unit = \"s\"", "cannot be given in s", "its unit is %"),
         ("less_than = 14", "", "claim 'C5' has no bound", "write more_than = 1.0"),
         ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "leave one out"),
@@ -177,7 +177,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "in one 'why'",
         ),
         ("of = 20000", "of = -1", "of = -1 is not above 0", "of = 8421"),
-        ("\"913.9±0.5\"", "\"913.9±-0.5\"", "is no cell", "\"mean±deviation\""),
+        ("\"913.9±0.5\"", "\"913.9±-0.5\"", "is not a valid cell", "\"mean±deviation\""),
         ("least = \"10%\"", "least = \"10\"", "'10' is no percentage", "\"5%\""),
         (
             "untestable = \"fun is no figure\"",
